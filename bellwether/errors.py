@@ -1,0 +1,41 @@
+"""One family of errors, split by what the caller can do about them.
+
+Every message has three parts: what was being done, what was found (file, field, value), what to do.
+"""
+
+from __future__ import annotations
+
+
+class BellwetherError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class ConfigError(BellwetherError):
+    """A setting or a registry entry is wrong: the user mends it and runs again."""
+
+
+class SchemaError(BellwetherError):
+    """A frame does not match the declared table: names the table, the column and the value."""
+
+
+class LakeError(BellwetherError):
+    """Stored data is missing, damaged or of another version: names the file."""
+
+
+class VenueError(BellwetherError):
+    """A venue's call failed for good. Carries the call, the number of attempts and the classified cause."""
+
+    def __init__(self, call: str, attempts: int, cause: str, advice: str = "") -> None:
+        self.call = call
+        self.attempts = attempts
+        self.cause = cause
+        message = f"{call}: failed after {attempts} attempt{'s' if attempts != 1 else ''}: {cause}"
+        super().__init__(f"{message}. {advice}" if advice else message)
+
+
+class PagingError(VenueError):
+    """A listing loops: a cursor or a page repeats, or empty pages never end."""
+
+
+class ScoringError(BellwetherError):
+    """Forecasts cannot be scored as given: names the column and the value."""

@@ -1,0 +1,78 @@
+"""Settings of the platform, from the environment or an `.env` file; one place that knows where things are.
+
+Variables start with `BELLWETHER_`. Secrets are read where they are used and never stored here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import AwareDatetime, Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class World(StrEnum):
+    """What is on the other end of the wire."""
+
+    SANDBOX = "sandbox"
+    PLAYBACK = "playback"
+    LIVE = "live"
+
+
+KALSHI_LIVE_URL = "https://external-api.kalshi.com/trade-api/v2"
+
+
+class Settings(BaseSettings):
+    """Typed settings; `Settings()` reads `BELLWETHER_*` variables, then `.env` in the current folder."""
+
+    model_config = SettingsConfigDict(env_prefix="BELLWETHER_", env_file=".env", extra="ignore", frozen=True)
+
+    world: World = Field(World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
+    home: Path = Field(Path(".bellwether"), description="folder that holds everything written, one sub-folder per world")
+    lake: str | None = Field(None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
+    warehouse: Path | None = Field(None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
+    registry: Path | None = Field(None, description="folder with your own releases.toml and forecasters.toml, read after the built-in ones")
+    playback: Path | None = Field(None, description="folder of recorded bodies that the playback world serves")
+    sandbox_seed: int = Field(7, description="seed of the generated world")
+    sandbox_now: AwareDatetime | None = Field(None, description="fixed clock of the sandbox and of playback; the real clock when left out")
+    first_day: datetime = Field(datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
+    kalshi_url: str = Field(KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
+    kalshi_tokens_per_second: float = Field(200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
+    candle_days: int = Field(8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
+    candle_markets: int = Field(2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none")
+
+    @field_validator("first_day", mode="before")
+    @classmethod
+    def _utc_day(cls, value: object) -> object:
+        if isinstance(value, str) and len(value) == 10:
+            return f"{value}T00:00:00Z"
+        return value
+
+    @property
+    def world_home(self) -> Path:
+        """Folder of this world, absolute: worlds never share a lake, a warehouse or Dagster's storage."""
+        return (self.home / self.world.value).expanduser().absolute()
+
+    @property
+    def lake_uri(self) -> str:
+        """Where the lake is: an absolute folder or an object-store URL."""
+        return self.lake or str(self.world_home / "lake")
+
+    @property
+    def warehouse_path(self) -> Path:
+        """Where the warehouse is published, absolute."""
+        return (self.warehouse or self.world_home / "warehouse.duckdb").expanduser().absolute()
+
+    @property
+    def dagster_home(self) -> Path:
+        """DAGSTER_HOME of this world, absolute."""
+        return self.world_home / "dagster"
+
+
+@lru_cache(maxsize=1)
+def settings() -> Settings:
+    """The settings of this process, read once."""
+    return Settings()

@@ -1,0 +1,64 @@
+"""Clean tables: one shape for all venues, typed, de-duplicated, with the outcome or the reason why there is none."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bellwether.tables.raw import DAY
+from bellwether.tables.schema import CONTRACTS, DOLLARS, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
+
+KNOWN_AT = Column("known_at", TIME, "as of when this row was known: the latest of the facts that it is made from", UTC)
+
+MARKETS = Table(
+    name="clean/markets",
+    row="One market that closed on this UTC day, on any venue, with its outcome or why it has none.",
+    columns=(
+        DAY,
+        Column("venue", TEXT, "kalshi or polymarket"),
+        Column("market_id", TEXT, "the venue's own id of the market; with the venue its identity"),
+        Column("event_id", TEXT, "the venue's own id of the event; a cluster key", nullable=True),
+        Column("series_id", TEXT, "the venue's own id of the series; a cluster key", nullable=True),
+        Column("category", TEXT, "category of the series, else of the event, else unknown"),
+        Column("question", TEXT, "the question: the market's title, else the event's title and what YES stands for", nullable=True),
+        Column("description", TEXT, "resolution rules, primary and secondary, one blank line between", nullable=True),
+        Column("market_type", TEXT, "binary, scalar or another word of the venue", nullable=True),
+        Column("is_combo", pl.Boolean(), "a multivariate (combo) market; never a question"),
+        Column("mutually_exclusive", pl.Boolean(), "at most one market of the event resolves yes", nullable=True),
+        Column("open_time", TIME, "trading opened", UTC, nullable=True),
+        Column("close_time", TIME, "trading closed", UTC),
+        Column("settled_at", TIME, "paid out", UTC, nullable=True),
+        Column("status", TEXT, "initialized, active, inactive, closed, determined, disputed, amended or settled"),
+        Column("outcome", TEXT, "yes or no; null when there is no binary outcome", nullable=True),
+        Column("outcome_reason", TEXT, "why there is no binary outcome: undetermined, disputed, scalar, void, or unknown result; null when there is one", nullable=True),
+        Column("settlement_value", PRICE, "value of a YES contract at settlement", DOLLARS, nullable=True),
+        Column("last_price", PRICE, "last trade: a final price, for the record; never a forecast", DOLLARS, nullable=True),
+        Column("volume", SIZE, "contracts traded", CONTRACTS, nullable=True),
+        Column("open_interest", SIZE, "contracts outstanding", CONTRACTS, nullable=True),
+        Column("source", TEXT, "live or historical: which endpoint brought it"),
+        KNOWN_AT,
+    ),
+    key=("day", "venue", "market_id"),
+    partitioned_by=("day",),
+)
+
+PRICES = Table(
+    name="clean/prices",
+    row="One point-in-time price of a market that closed on this UTC day.",
+    columns=(
+        DAY,
+        Column("venue", TEXT, "kalshi or polymarket"),
+        Column("market_id", TEXT, "the venue's own id of the market"),
+        Column("at", TIME, "the instant at which the price stood: the end of its candle", UTC),
+        Column("period_minutes", pl.Int32(), "length of the candle that it is taken from", "minutes"),
+        Column("bid", PRICE, "best YES bid; null when none", DOLLARS, nullable=True),
+        Column("ask", PRICE, "best YES ask; null when none", DOLLARS, nullable=True),
+        Column("last", PRICE, "last trade up to this instant; null when none", DOLLARS, nullable=True),
+        Column("volume", SIZE, "contracts traded in the candle", CONTRACTS, nullable=True),
+        Column("open_interest", SIZE, "contracts outstanding", CONTRACTS, nullable=True),
+        KNOWN_AT,
+    ),
+    key=("day", "venue", "market_id", "at"),
+    partitioned_by=("day",),
+)
+
+TABLES = (MARKETS, PRICES)

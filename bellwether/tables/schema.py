@@ -1,0 +1,134 @@
+"""How a table is declared: columns with dtype, unit and meaning, a primary key and a partition.
+
+A declaration serves for writing, validating, the data dictionary, Dagster's column metadata and DuckDB's comments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bellwether.errors import SchemaError
+
+TIME = pl.Datetime("us", "UTC")
+PRICE = pl.Decimal(10, 6)
+SIZE = pl.Decimal(18, 2)
+MONEY = pl.Decimal(18, 6)
+TEXT = pl.String()
+PROBABILITY = pl.Float64()
+
+DOLLARS = "dollars per contract"
+CONTRACTS = "contracts"
+UTC = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `dtype` is a Polars dtype, `unit` a word a referee would use (dollars per contract, UTC, probability…)."""
+
+    name: str
+    dtype: pl.DataType
+    description: str
+    unit: str | None = None
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the lake.
+
+    Parameters
+    ----------
+    name: `group/name`, the same for the asset key, the folder of the lake and the DuckDB view.
+    row: one sentence that says what one row is.
+    columns: in the order in which they are stored.
+    key: the columns that together identify a row of one partition.
+    partitioned_by: the columns that hold the partition's value, in the order of the partition key; () when unpartitioned.
+    sort: the order in which the rows of a partition are stored; the key when left out.
+    mart: True when the warehouse holds the rows themselves instead of a view over the lake.
+    version: of the rules that make the rows; part of every manifest.
+    """
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    partitioned_by: tuple[str, ...] = ()
+    sort: tuple[str, ...] = ()
+    mart: bool = False
+    version: str = "1"
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if len(set(names)) != len(names):
+            raise SchemaError(f"table {self.name}: a column is declared twice")
+        for column in (*self.key, *self.partitioned_by, *self.sort):
+            if column not in names:
+                raise SchemaError(f"table {self.name}: key, partition or sort names the undeclared column {column!r}")
+
+    @property
+    def group(self) -> str:
+        """The part before the slash: the schema in DuckDB, the group in Dagster."""
+        return self.name.split("/")[0]
+
+    @property
+    def short_name(self) -> str:
+        """The part after the slash."""
+        return self.name.split("/")[1]
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in stored order."""
+        return [column.name for column in self.columns]
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Polars schema in stored order."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Columns by which the rows of a partition are sorted."""
+        return self.sort or self.key
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of this table without rows."""
+        return pl.DataFrame(schema=self.schema)
+
+    def frame(self, rows: list[Mapping[str, Any]]) -> pl.DataFrame:
+        """A frame of this table from dictionaries; absent columns are null."""
+        return pl.DataFrame(rows, schema=self.schema, orient="row") if rows else self.empty()
+
+    def validate(self, frame: pl.DataFrame, *, unique: bool = True) -> pl.DataFrame:
+        """Return `frame` in stored column order, or raise `SchemaError`.
+
+        Checks names, dtypes, nulls in columns that may not be null, and (with `unique`) that the key is unique.
+        Nothing is cast or repaired: a wrong dtype is the producer's bug.
+        """
+        missing = [name for name in self.names if name not in frame.columns]
+        extra = [name for name in frame.columns if name not in self.names]
+        if missing or extra:
+            raise SchemaError(
+                f"table {self.name}: the frame's columns differ from the declaration"
+                f"{'; missing ' + ', '.join(missing) if missing else ''}"
+                f"{'; not declared ' + ', '.join(extra) if extra else ''}"
+                " (declared in bellwether/tables)"
+            )
+        frame = frame.select(self.names)
+        for column in self.columns:
+            found = frame.schema[column.name]
+            if found != column.dtype:
+                raise SchemaError(f"table {self.name}: column {column.name} is {found}, declared {column.dtype}")
+        for column in self.columns:
+            if not column.nullable and frame[column.name].null_count():
+                row = frame.filter(pl.col(column.name).is_null()).select(self.key).row(0, named=True)
+                raise SchemaError(f"table {self.name}: column {column.name} may not be null; first null at {row}")
+        if unique and self.key and frame.height:
+            if frame.select(pl.struct(self.key).n_unique()).item() != frame.height:
+                keys = frame.select(self.key)
+                row = keys.filter(keys.is_duplicated()).row(0, named=True)
+                raise SchemaError(f"table {self.name}: the key {', '.join(self.key)} is not unique; first duplicate {row}")
+        return frame
