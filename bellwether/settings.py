@@ -37,7 +37,8 @@ class Settings(BaseSettings):
     registry: Path | None = Field(None, description="folder with your own releases.toml and forecasters.toml, read after the built-in ones")
     playback: Path | None = Field(None, description="folder of recorded bodies that the playback world serves")
     sandbox_seed: int = Field(7, description="seed of the generated world")
-    sandbox_now: AwareDatetime | None = Field(None, description="fixed clock of the sandbox and of playback; the real clock when left out")
+    sandbox_now: AwareDatetime = Field(datetime(2026, 7, 1, tzinfo=UTC), description="what the sandbox's clock shows; it stands still")
+    playback_now: AwareDatetime | None = Field(None, description="what playback's clock shows; the time of the newest recording when left out")
     first_day: datetime = Field(datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
     kalshi_url: str = Field(KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
     kalshi_tokens_per_second: float = Field(200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
@@ -50,6 +51,10 @@ class Settings(BaseSettings):
         if isinstance(value, str) and len(value) == 10:
             return f"{value}T00:00:00Z"
         return value
+
+    def now(self) -> datetime:
+        """The present of this world, UTC: the sandbox's own clock, otherwise the real one."""
+        return self.sandbox_now.astimezone(UTC) if self.world is World.SANDBOX else datetime.now(UTC)
 
     @property
     def world_home(self) -> Path:

@@ -1,0 +1,47 @@
+"""What every table's asset has in common, taken from the table's declaration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+
+from bellwether.tables import Table, table
+from resources.lake import table_schema
+
+OWNER = "team:bellwether"
+DOCS = "https://docs.kalshi.com/api-reference"
+
+
+def key(name: str) -> dg.AssetKey:
+    """Asset key of the table `group/name`."""
+    return dg.AssetKey(name.split("/"))
+
+
+def metadata(declared: Table) -> dict[str, Any]:
+    """Definition metadata of a table: its columns, its name in DuckDB and its key."""
+    return {
+        "dagster/column_schema": table_schema(declared),
+        "dagster/table_name": f"{declared.group}.{declared.short_name}",
+        "key": ", ".join(declared.key),
+    }
+
+
+def of(name: str, *kinds: str) -> dict[str, Any]:
+    """Keyword arguments for `dg.asset` that say which table it makes."""
+    declared = table(name)
+    return {
+        "key": key(name),
+        "group_name": declared.group,
+        "description": declared.row,
+        "kinds": {*kinds, "parquet"},
+        "owners": [OWNER],
+        "tags": {"layer": declared.group},
+        "metadata": metadata(declared),
+        "code_version": declared.version,
+    }
+
+
+def out(name: str, *kinds: str) -> dg.AssetOut:
+    """One output of a `dg.multi_asset` that makes several tables."""
+    return dg.AssetOut(**of(name, *kinds))
