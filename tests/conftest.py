@@ -1,0 +1,31 @@
+"""Fixtures shared by all tests: where recordings of the real venues are, and an environment without anyone's settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No setting of the developer reaches a test, and nothing is written outside its own folder."""
+    from bellwether.settings import settings
+
+    for name in [name for name in os.environ if name.startswith("BELLWETHER_") and name != "BELLWETHER_RECORDINGS"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
+    settings.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Path:
+    """Folder with recordings of the real venues; the test skips where there is none."""
+    folder = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no recordings of the real venues at {folder} (set BELLWETHER_RECORDINGS)")
+    return folder
