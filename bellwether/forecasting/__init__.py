@@ -1,0 +1,8 @@
+"""Forecasters: who answers the benchmark's questions."""
+
+from __future__ import annotations
+
+from bellwether.forecasting.forecaster import Forecaster
+from bellwether.forecasting.registry import KINDS, forecaster, forecasters
+
+__all__ = ["KINDS", "Forecaster", "forecaster", "forecasters"]

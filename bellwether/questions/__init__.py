@@ -1,0 +1,8 @@
+"""Benchmark questions: which settled markets become questions, and what was known of them when."""
+
+from __future__ import annotations
+
+from bellwether.questions.build import build, eligibility, funnel
+from bellwether.questions.release import Release, release, releases
+
+__all__ = ["Release", "build", "eligibility", "funnel", "release", "releases"]

@@ -1,0 +1,114 @@
+"""What a forecaster is: an entry of the registry that turns questions into forecasts."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, ClassVar, Protocol
+
+import polars as pl
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+
+from bellwether.tables.benchmark import FORECASTS
+from bellwether.tables.schema import TEXT
+
+NO_ERROR = pl.lit(None, TEXT)
+KNOWN_AT = pl.col("known_at")
+
+
+class Forecaster(Protocol):
+    """One competitor. `kind` names the family of methods, `knowledge_cutoff` the instant until which it may know outcomes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def knowledge_cutoff(self) -> datetime | None: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+        """One row of benchmark/forecasts per question and sample: a forecast, or the reason why there is none.
+
+        questions: rows of benchmark/questions of one release. history: all of clean/markets; what settled after the
+        forecast's `as_of` must not be used.
+        """
+        ...
+
+
+def _end_of_knowledge(value: object) -> datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("must be a date, or an instant with its offset such as 2025-10-01T00:00:00Z")
+        return value.astimezone(UTC)
+    if isinstance(value, date):
+        return datetime.combine(value + timedelta(days=1), time(), UTC)
+    raise ValueError("must be a date or an instant, without quotes")
+
+
+class Registered(BaseModel, ABC):
+    """What every entry of the registry has, whatever its kind; a kind adds its parameters as fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    #: Version of the kind's method: raise it when the same parameters would give other forecasts.
+    method: ClassVar[str] = "1"
+
+    name: StrictStr
+    kind: StrictStr
+    description: StrictStr = Field(min_length=1)
+    knowledge_cutoff: Annotated[datetime | None, BeforeValidator(_end_of_knowledge)] = None
+
+    @property
+    def version(self) -> str:
+        """Hash of the method and its parameters."""
+        parameters = self.model_dump_json(exclude={"name", "description", "knowledge_cutoff"})
+        return hashlib.sha256(f"{self.method}:{parameters}".encode()).hexdigest()[:12]
+
+    @abstractmethod
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+        """See `Forecaster.forecast`."""
+
+
+def forecast_rows(
+    forecaster: Forecaster,
+    questions: pl.DataFrame,
+    *,
+    p_yes: pl.Expr | pl.Series,
+    as_of: pl.Expr,
+    error: pl.Expr = NO_ERROR,
+    known_at: pl.Expr = KNOWN_AT,
+) -> pl.DataFrame:
+    """Rows of benchmark/forecasts, one per question, from expressions over `questions`.
+
+    p_yes: float64 probability of yes, null without a forecast; `error` is then the reason. known_at: that of the
+    question, unless the forecast is made from more. The answer is yes from 0.5 on, a tie included; the confidence is
+    that of the answer.
+    """
+    stated = questions.with_columns(p_yes=p_yes, as_of=as_of, error=error, known_at=known_at)
+    stated = stated.with_columns(answer=pl.when(pl.col("p_yes") >= 0.5).then(pl.lit("yes")).when(pl.col("p_yes") < 0.5).then(pl.lit("no")))
+    rows = stated.select(
+        release="release",
+        forecaster=pl.lit(forecaster.name),
+        question_id="id",
+        sample=pl.lit(0, pl.Int32),
+        as_of="as_of",
+        answer="answer",
+        confidence=pl.when(pl.col("answer") == "yes").then("p_yes").otherwise(1.0 - pl.col("p_yes")),
+        p_yes="p_yes",
+        error="error",
+        known_at="known_at",
+        rules=pl.lit(forecaster.version),
+    )
+    not_asked = [pl.lit(None, column.dtype).alias(column.name) for column in FORECASTS.columns if column.name not in rows.columns]
+    return FORECASTS.validate(rows.with_columns(not_asked)).sort(FORECASTS.order)

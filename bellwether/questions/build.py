@@ -1,0 +1,191 @@
+"""Builds the question set of a release: which markets are eligible, which are drawn, what each was worth before close."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import polars as pl
+
+from bellwether.questions.release import Release
+from bellwether.tables.benchmark import HORIZONS, QUESTIONS
+from bellwether.tables.schema import PRICE
+
+MARKET = ["venue", "market_id"]
+ROW = ["day", *MARKET]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition that every question of a release meets, and what it keeps out."""
+
+    name: str
+    keeps_out: str
+    holds: pl.Expr
+
+    @property
+    def column(self) -> str:
+        """Name of the column that holds the verdict on each market."""
+        return f"rule {self.name}"
+
+
+def eligibility(release: Release) -> tuple[Rule, ...]:
+    """The rules of `release`, over the columns of clean/markets; a rule that cannot be decided does not hold."""
+    resolved = pl.coalesce("settled_at", "close_time")
+    rules = [
+        Rule("venue", "markets of other venues", pl.col("venue").is_in(release.venues)),
+        Rule(
+            "binary",
+            "combos, scalars and whatever else is not one yes-or-no question",
+            ~pl.col("is_combo") & (pl.col("market_type") == "binary"),
+        ),
+        Rule(
+            "settled", "outcomes that are open, disputed or void", (pl.col("status") == "settled") & pl.col("outcome").is_in(["yes", "no"])
+        ),
+        Rule(
+            "closed",
+            "closing times that never came: every horizon would be counted from a wrong instant",
+            pl.col("close_time") <= pl.coalesce("settled_at", "known_at"),
+        ),
+        Rule(
+            "after cutoff",
+            "answers that training data may hold: closed or settled at or before the cutoff",
+            pl.min_horizontal("close_time", resolved) > release.cutoff,
+        ),
+        Rule(
+            "question",
+            "markets without a question, or with one too long to be one",
+            _text("question").str.len_chars().is_between(1, release.question_limit),
+        ),
+        Rule(
+            "description", "questions without criteria to resolve them by", _text("description").str.len_chars() >= release.min_description
+        ),
+    ]
+    if release.until is not None:
+        rules.append(Rule("until", "markets that settled after the release's end", resolved <= release.until))
+    if release.categories is not None:
+        rules.append(Rule("category", "other categories", pl.col("category").is_in(release.categories)))
+    if release.require_open_after_cutoff:
+        rules.append(Rule("open after cutoff", "questions that were discussed before the cutoff", pl.col("open_time") > release.cutoff))
+    return tuple(rules)
+
+
+def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.DataFrame:
+    """The questions of `release` (table benchmark/questions) from clean/markets and clean/prices.
+
+    Every choice is made by a hash of the seed and of the venue's own ids: neither the order of the rows nor the process
+    nor the machine matters, and markets of other series change a sample only by the places that they take themselves.
+    """
+    drawn = _drawn(release, _limited(release, _eligible(release, markets)))
+    facts = markets.join(drawn.lazy().select(*ROW, "ordinal"), on=ROW, how="inner").collect()
+    priced = _with_prices(facts, prices)
+    rows = priced.select(
+        release=pl.lit(release.name),
+        id=pl.concat_str(*MARKET, separator=":"),
+        question=_text("question"),
+        description=_text("description").str.slice(0, release.description_limit),
+        category="category",
+        close_time="close_time",
+        ground_truth="outcome",
+        market_probability=pl.col("last_price").cast(pl.Float64),
+        series_ticker=pl.coalesce("series_id", "market_id"),
+        source="venue",
+        market_id="market_id",
+        event_id=pl.coalesce("event_id", "market_id"),
+        open_time="open_time",
+        settled_at="settled_at",
+        **{column: pl.col(column) for name in HORIZONS for column in (f"price_{name}", f"price_{name}_at")},
+        ordinal=pl.col("ordinal").cast(pl.Int32),
+        cutoff=pl.lit(release.cutoff).cast(QUESTIONS.schema["cutoff"]),
+        known_at="known_at",
+        rules=pl.lit(release.version),
+    )
+    return QUESTIONS.validate(rows.sort(QUESTIONS.order))
+
+
+def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
+    """How many markets each step of `release` leaves: columns step, keeps_out, markets."""
+    screened = _screened(release, markets)
+    rows = [("markets", "", screened.height)]
+    for rule in eligibility(release):
+        screened = screened.filter(pl.col(rule.column))
+        rows.append((rule.name, rule.keeps_out, screened.height))
+    limited = _limited(release, screened)
+    rows.append(("per series", "more than a few questions of one series", limited.height))
+    rows.append(("sample", "more questions than asked for", _drawn(release, limited).height))
+    return pl.DataFrame(rows, schema={"step": pl.String, "keeps_out": pl.String, "markets": pl.Int64}, orient="row")
+
+
+def _text(column: str) -> pl.Expr:
+    """Text as data: every character stays but NUL, at which databases and C programs end a text."""
+    return pl.col(column).str.replace_all("\x00", "", literal=True).str.strip_chars()
+
+
+def _screened(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
+    """Identity of every market, and for each rule whether it holds; of several records of a market the one known last."""
+    verdicts = [rule.holds.fill_null(False).alias(rule.column) for rule in eligibility(release)]
+    narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *verdicts).collect()
+    return narrow.sort("known_at", "day", descending=True).unique(subset=MARKET, keep="first", maintain_order=True)
+
+
+def _eligible(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
+    return _screened(release, markets).filter(pl.all_horizontal(rule.column for rule in eligibility(release)))
+
+
+def _limited(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
+    """At most `per_series` markets of each series: one of each event, in an order drawn by lot, before a second of any."""
+    if not release.per_series:
+        return markets
+    event, series = pl.coalesce("event_id", "market_id"), pl.coalesce("series_id", "market_id")
+    lots = markets.select(
+        *ROW,
+        event=pl.concat_str("venue", event, separator=":"),
+        series=pl.concat_str("venue", series, separator=":"),
+    )
+    lots = lots.with_columns(market_lot=_lots("market", release.seed, _ids(lots)), event_lot=_lots("event", release.seed, lots["event"]))
+    lots = lots.sort("market_lot").with_columns(turn=pl.int_range(pl.len()).over("event"))
+    lots = lots.sort("turn", "event_lot").with_columns(place=pl.int_range(pl.len()).over("series"))
+    return markets.join(lots.filter(pl.col("place") < release.per_series), on=ROW, how="semi")
+
+
+def _drawn(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
+    """The sample, without replacement, with `ordinal` as its order. Its lots are independent of those within a series,
+    which would favour series with many markets."""
+    drawn = markets.with_columns(lot=_lots("sample", release.seed, _ids(markets))).sort("lot")
+    return drawn.head(release.sample_size or drawn.height).with_row_index("ordinal")
+
+
+def _ids(markets: pl.DataFrame) -> pl.Series:
+    return markets.select(pl.concat_str(*MARKET, separator=":")).to_series()
+
+
+def _lots(purpose: str, seed: int, ids: pl.Series) -> pl.Series:
+    lots = [hashlib.sha256(f"{purpose}:{seed}:{name}".encode()).hexdigest() for name in ids]
+    return pl.Series(lots, dtype=pl.String)
+
+
+def _with_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
+    """`facts` with the price and its instant at each horizon, and `known_at` that covers the prices used."""
+    bounds = facts.lazy().select(*ROW, "open_time", "close_time")
+    middle = ((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE)
+    standing = (
+        prices.join(bounds, on=ROW, how="inner")
+        .filter((pl.col("at") <= pl.col("close_time")) & (pl.col("at") >= pl.col("open_time")).fill_null(True))
+        .select(*ROW, "at", "close_time", "known_at", price=pl.coalesce(middle, "last"))
+        .collect()
+    )
+    for name, hours in HORIZONS.items():
+        latest = (
+            standing.filter(pl.col("at") <= pl.col("close_time") - pl.duration(hours=hours))
+            .group_by(ROW)
+            .agg(pl.col("price", "at", "known_at").sort_by("at").last())
+        )
+        quoted = latest.filter(pl.col("price").is_not_null()).select(
+            *ROW, pl.col("price").alias(f"price_{name}"), pl.col("at").alias(f"price_{name}_at"), price_known_at="known_at"
+        )
+        facts = (
+            facts.join(quoted, on=ROW, how="left")
+            .with_columns(known_at=pl.max_horizontal("known_at", "price_known_at"))
+            .drop("price_known_at")
+        )
+    return facts

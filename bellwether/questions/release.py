@@ -1,0 +1,112 @@
+"""What a release of the benchmark is made of: its cutoff, its sample and its limits, read from the registry."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from bellwether import registry
+from bellwether.errors import ConfigError
+from bellwether.forecasting import forecasters
+from bellwether.settings import settings
+
+FILE = "releases.toml"
+
+#: Version of the rules in `bellwether.questions`; raise it when the same release would give other questions.
+RULES = "1"
+
+
+def _instant(value: object) -> datetime:
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise ValueError("must be an instant with its offset, such as 2026-01-01T00:00:00Z, without quotes")
+    return value.astimezone(UTC)
+
+
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+
+
+class Release(BaseModel):
+    """The recipe of a question set. The same recipe over the same lake gives the same questions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: StrictStr
+    description: StrictStr = Field(min_length=1, description="one sentence for people")
+    cutoff: Instant = Field(
+        description="questions closed and settled strictly after this instant; the latest knowledge cutoff of `models` when left out"
+    )
+    until: Instant | None = Field(None, description="questions settled at or before this instant")
+    sample_size: StrictInt = Field(0, ge=0, description="most questions, drawn without replacement; 0 takes all")
+    seed: StrictInt = Field(description="seed of every choice among markets")
+    per_series: StrictInt = Field(2, ge=0, description="most questions per series, of different events first; 0 sets no limit")
+    description_limit: StrictInt = Field(5000, ge=1, description="characters after which a description is cut")
+    min_description: StrictInt = Field(10, ge=0, description="characters that a description must have")
+    question_limit: StrictInt = Field(2000, ge=1, description="a longer question is left out, since a cut question is another question")
+    venues: tuple[StrictStr, ...] = Field(("kalshi",), min_length=1, description="venues of the markets")
+    categories: tuple[StrictStr, ...] | None = Field(None, min_length=1, description="categories of the markets; all when left out")
+    require_open_after_cutoff: StrictBool = Field(
+        False, description="questions opened after the cutoff too: nothing about them can have been read in training"
+    )
+    models: tuple[StrictStr, ...] = Field((), description="forecasters whose knowledge cutoffs count")
+
+    @model_validator(mode="after")
+    def _window_is_not_empty(self) -> Release:
+        if self.until is not None and self.until <= self.cutoff:
+            raise ValueError(f"until {self.until.isoformat()} is not after the cutoff {self.cutoff.isoformat()}")
+        if self.min_description > self.description_limit:
+            raise ValueError(f"min_description {self.min_description} exceeds description_limit {self.description_limit}")
+        return self
+
+    @property
+    def version(self) -> str:
+        """Hash of the rules and of everything in the recipe that decides which questions there are."""
+        recipe = self.model_dump_json(exclude={"name", "description", "models"})
+        return hashlib.sha256(f"{RULES}:{recipe}".encode()).hexdigest()[:12]
+
+
+def releases(folder: Path | None = None) -> dict[str, Release]:
+    """All releases by name: the built-in ones, then those of `folder` (the registry folder of the settings when left out).
+
+    Raises `ConfigError`, naming file, field and value, for whatever is wrong in either.
+    """
+    folder = folder or settings().registry
+    knowledge = {name: forecaster.knowledge_cutoff for name, forecaster in forecasters(folder).items()}
+    return {name: _release(entry, knowledge) for name, entry in registry.read(FILE, folder).items()}
+
+
+def _release(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> Release:
+    latest = _latest_knowledge(entry, knowledge)
+    if "cutoff" in entry.fields:
+        release = entry.parse(Release)
+    elif latest is not None:
+        release = entry.parse(Release, cutoff=latest)
+    else:
+        raise entry.error("cutoff", "is missing, and no model named has a knowledge cutoff", "add it, or name the models that set it")
+    if latest is not None and release.cutoff < latest:
+        raise entry.error(
+            "cutoff", f"lies before {latest.isoformat()}, when a named model's knowledge ends", "move it there or leave it out"
+        )
+    return release
+
+
+def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> datetime | None:
+    named = entry.fields.get("models", ())
+    if not isinstance(named, list):
+        return None
+    unknown = [name for name in named if name not in knowledge]
+    if unknown:
+        raise entry.error("models", f"no forecaster is called {unknown[0]!r}", f"there are {', '.join(knowledge)}")
+    return max((cutoff for name in named if (cutoff := knowledge[name]) is not None), default=None)
+
+
+def release(name: str, folder: Path | None = None) -> Release:
+    """The release called `name`; raises `ConfigError` when there is none."""
+    known = releases(folder)
+    if name not in known:
+        raise ConfigError(f"no release is called {name!r}; there are {', '.join(known)}, and {FILE} in your registry folder can add more")
+    return known[name]

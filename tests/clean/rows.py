@@ -1,0 +1,160 @@
+"""Rows of raw and clean tables with ordinary values, for tests to vary one field at a time."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables import clean, raw
+
+DAY = date(2026, 3, 10)
+CLOSE = datetime(2026, 3, 10, 20, tzinfo=UTC)
+OPEN = CLOSE - timedelta(days=30)
+SETTLED = CLOSE + timedelta(hours=3)
+KNOWN = datetime(2026, 3, 11, 6, tzinfo=UTC)
+FETCHED = {"request": "GET /markets", "page": 0, "fetched_at": KNOWN, "known_at": KNOWN}
+
+
+def raw_market(ticker: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
+    """A row of raw/kalshi_markets: a finalized binary market that resolved yes."""
+    return {
+        "day": DAY,
+        "ticker": ticker,
+        "event_ticker": "KXRAIN-26MAR10",
+        "market_type": "binary",
+        "title": "Will it rain more than 1 inch?",
+        "yes_sub_title": "Above 1 inch",
+        "open_time": OPEN,
+        "close_time": CLOSE,
+        "settled_at": SETTLED,
+        "updated_at": SETTLED,
+        "status": "finalized",
+        "result": "yes",
+        "settlement_value": Decimal("1"),
+        "last_price": Decimal("0.97"),
+        "volume": Decimal("1250.50"),
+        "open_interest": Decimal("800.00"),
+        "rules_primary": "If it rains more than 1 inch, the market resolves to Yes.",
+        "rules_secondary": "Trace amounts count as zero.",
+        "is_combo": False,
+        "wire_format": "current",
+        "source": "live",
+        "body": "{}",
+        **FETCHED,
+        **changes,
+    }
+
+
+def raw_event(event_ticker: str = "KXRAIN-26MAR10", **changes: Any) -> dict[str, Any]:
+    """A row of raw/kalshi_events."""
+    return {
+        "day": DAY,
+        "event_ticker": event_ticker,
+        "series_ticker": "KXRAIN",
+        "title": "Rain in NYC on Mar 10, 2026",
+        "category": "Climate and Weather",
+        "mutually_exclusive": False,
+        "collateral_return_type": "",
+        "body": "{}",
+        **FETCHED,
+        **changes,
+    }
+
+
+def raw_series(series_ticker: str = "KXRAIN", **changes: Any) -> dict[str, Any]:
+    """A row of raw/kalshi_series."""
+    return {"series_ticker": series_ticker, "category": "Weather", "categories": [], "tags": [], "body": "{}", **FETCHED, **changes}
+
+
+def raw_candle(hours_before_close: float = 24, ticker: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
+    """A row of raw/kalshi_candles: an hourly candle with a two-sided book and a trade."""
+    return {
+        "day": DAY,
+        "ticker": ticker,
+        "period_minutes": 60,
+        "end_at": CLOSE - timedelta(hours=hours_before_close),
+        "yes_bid_close": Decimal("0.40"),
+        "yes_ask_close": Decimal("0.44"),
+        "price_close": Decimal("0.43"),
+        "price_previous": Decimal("0.41"),
+        "volume": Decimal("10.00"),
+        "open_interest": Decimal("100.00"),
+        "source": "live",
+        **FETCHED,
+        **changes,
+    }
+
+
+def market(market_id: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
+    """A row of clean/markets: a settled binary market that resolved yes."""
+    return {
+        "day": changes.get("close_time", CLOSE).date(),
+        "venue": "kalshi",
+        "market_id": market_id,
+        "event_id": "KXRAIN-26MAR10",
+        "series_id": "KXRAIN",
+        "category": "Weather",
+        "question": f"Will it rain more than 1 inch ({market_id})?",
+        "description": "If it rains more than 1 inch, the market resolves to Yes.",
+        "market_type": "binary",
+        "is_combo": False,
+        "mutually_exclusive": False,
+        "open_time": OPEN,
+        "close_time": CLOSE,
+        "settled_at": SETTLED,
+        "status": "settled",
+        "outcome": "yes",
+        "settlement_value": Decimal("1"),
+        "last_price": Decimal("0.97"),
+        "volume": Decimal("1250.50"),
+        "open_interest": Decimal("800.00"),
+        "source": "live",
+        "known_at": KNOWN,
+        **changes,
+    }
+
+
+def price(hours_before_close: float = 24, market_id: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
+    """A row of clean/prices with a two-sided book around 0.42."""
+    return {
+        "day": DAY,
+        "venue": "kalshi",
+        "market_id": market_id,
+        "at": CLOSE - timedelta(hours=hours_before_close),
+        "period_minutes": 60,
+        "bid": Decimal("0.40"),
+        "ask": Decimal("0.44"),
+        "last": Decimal("0.43"),
+        "volume": Decimal("10.00"),
+        "open_interest": Decimal("100.00"),
+        "known_at": KNOWN,
+        **changes,
+    }
+
+
+def markets(*rows: dict[str, Any]) -> pl.DataFrame:
+    """Rows as a frame of clean/markets."""
+    return clean.MARKETS.validate(clean.MARKETS.frame(list(rows)))
+
+
+def prices(*rows: dict[str, Any]) -> pl.DataFrame:
+    """Rows as a frame of clean/prices."""
+    return clean.PRICES.validate(clean.PRICES.frame(list(rows)))
+
+
+def raw_inputs(
+    live: list[dict[str, Any]],
+    archive: list[dict[str, Any]] | None = None,
+    events: list[dict[str, Any]] | None = None,
+    series: list[dict[str, Any]] | None = None,
+) -> dict[str, pl.DataFrame]:
+    """The inputs of sql/clean/markets.sql; events and series default to the ordinary ones."""
+    return {
+        "kalshi_markets": raw.KALSHI_MARKETS.frame(live),
+        "kalshi_archive": raw.KALSHI_ARCHIVE.frame(archive or []),
+        "kalshi_events": raw.KALSHI_EVENTS.frame([raw_event()] if events is None else events),
+        "kalshi_series": raw.KALSHI_SERIES.frame([raw_series()] if series is None else series),
+    }

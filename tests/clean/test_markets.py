@@ -1,0 +1,177 @@
+"""clean/markets: identity, question, outcome and time of knowledge."""
+
+from __future__ import annotations
+
+import random
+from datetime import date, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.lake.sql import run_sql
+from bellwether.tables.clean import MARKETS
+from tests.clean.rows import CLOSE, DAY, KNOWN, raw_event, raw_inputs, raw_market, raw_series
+
+DAYS = {"first_day": DAY, "last_day": DAY}
+
+
+def clean(live: list[dict[str, Any]], *, days: dict[str, date] = DAYS, **inputs: Any) -> pl.DataFrame:
+    return run_sql(MARKETS, raw_inputs(live, **inputs), days)
+
+
+def clean_one(**changes: Any) -> dict[str, Any]:
+    inputs = {name: changes.pop(name) for name in ("events", "series") if name in changes}
+    return clean([raw_market(**changes)], **inputs).row(0, named=True)
+
+
+def test_a_settled_market_carries_its_facts_and_its_outcome() -> None:
+    row = clean_one()
+    assert (row["venue"], row["market_id"], row["event_id"], row["series_id"]) == (
+        "kalshi",
+        "KXRAIN-26MAR10-T1",
+        "KXRAIN-26MAR10",
+        "KXRAIN",
+    )
+    assert (row["status"], row["outcome"], row["outcome_reason"]) == ("settled", "yes", None)
+    assert row["question"] == "Will it rain more than 1 inch?"
+    assert row["description"] == "If it rains more than 1 inch, the market resolves to Yes.\n\nTrace amounts count as zero."
+
+
+@pytest.mark.parametrize(
+    ("status", "result", "outcome", "reason"),
+    [
+        ("finalized", "no", "no", None),
+        ("finalized", "YES", "yes", None),
+        ("finalized", "scalar", None, "scalar"),
+        ("finalized", "void", None, "void"),
+        ("finalized", "", None, "unknown result"),
+        ("finalized", "cancelled", None, "unknown result"),
+        ("determined", "yes", None, "undetermined"),
+        ("amended", "yes", None, "undetermined"),
+        ("closed", "", None, "undetermined"),
+        ("active", "", None, "undetermined"),
+        ("disputed", "yes", None, "disputed"),
+    ],
+)
+def test_only_a_paid_out_yes_or_no_is_an_outcome(status: str, result: str, outcome: str | None, reason: str | None) -> None:
+    row = clean_one(status=status, result=result)
+    assert (row["outcome"], row["outcome_reason"]) == (outcome, reason)
+    assert row["status"] == ("settled" if status == "finalized" else status)
+
+
+def test_a_scalar_market_has_no_binary_outcome_even_at_its_upper_bound() -> None:
+    row = clean_one(market_type="scalar", result="yes")
+    assert (row["outcome"], row["outcome_reason"]) == (None, "scalar")
+
+
+def test_the_record_known_last_wins_over_the_one_updated_last() -> None:
+    earlier = raw_market(result="no", updated_at=KNOWN)
+    later = raw_market(source="historical", known_at=KNOWN + timedelta(hours=1))
+    assert clean([earlier], archive=[later]).select("outcome", "source").rows() == [("yes", "historical")]
+    assert clean([later], archive=[earlier]).select("outcome", "source").rows() == [("yes", "historical")]
+
+
+def test_of_records_known_at_once_the_one_updated_last_wins_and_one_without_time_loses() -> None:
+    stale = raw_market(result="no", updated_at=None)
+    fresh = raw_market(source="historical")
+    assert clean([stale], archive=[fresh])["outcome"].to_list() == ["yes"]
+    assert clean([fresh], archive=[stale])["outcome"].to_list() == ["yes"]
+
+
+def test_of_records_of_equal_age_the_final_one_wins() -> None:
+    pending = raw_market(status="closed", result="")
+    final = raw_market(source="historical")
+    assert clean([pending], archive=[final])["outcome"].to_list() == ["yes"]
+    assert clean([final], archive=[pending])["outcome"].to_list() == ["yes"]
+
+
+def test_archived_markets_of_other_days_stay_out() -> None:
+    other = raw_market("KXRAIN-26MAR11-T1", day=DAY + timedelta(days=1), close_time=CLOSE + timedelta(days=1))
+    assert clean([raw_market()], archive=[other])["market_id"].to_list() == ["KXRAIN-26MAR10-T1"]
+
+
+def test_a_range_of_days_gives_the_same_rows_as_its_days_one_by_one() -> None:
+    tomorrow = DAY + timedelta(days=1)
+    title = {"title": "How much rain?"}
+    live = [raw_market("A", **title), raw_market("B", **title, day=tomorrow, close_time=CLOSE + timedelta(days=1))]
+    events = [raw_event(), raw_event(day=tomorrow, known_at=KNOWN + timedelta(days=1), category="Moved")]
+    whole = clean(live, days={"first_day": DAY, "last_day": tomorrow}, events=events)
+    single = [clean(live, days={"first_day": day, "last_day": day}, events=events) for day in (DAY, tomorrow)]
+    assert whole.height == 2
+    assert whole.equals(pl.concat(single))
+
+
+def test_a_market_whose_event_is_missing_is_kept_without_series() -> None:
+    row = clean_one(events=[])
+    assert (row["event_id"], row["series_id"], row["category"], row["outcome"]) == ("KXRAIN-26MAR10", None, "unknown", "yes")
+
+
+@pytest.mark.parametrize(
+    ("of_series", "of_event", "category"),
+    [
+        ("Weather", "Climate", "Weather"),
+        ("  ", "Climate", "Climate"),
+        (None, "Climate", "Climate"),
+        (None, "", "unknown"),
+        ("", None, "unknown"),
+    ],
+)
+def test_the_category_is_the_series_else_the_events_else_unknown(of_series: str | None, of_event: str | None, category: str) -> None:
+    assert clean_one(series=[raw_series(category=of_series)], events=[raw_event(category=of_event)])["category"] == category
+
+
+@pytest.mark.parametrize(
+    ("fields", "event_title", "question"),
+    [
+        ({"title": "Will it rain?"}, "Rain", "Will it rain?"),
+        ({"title": None}, "Rain in NYC", "Rain in NYC — Above 1 inch"),
+        ({"title": "  "}, "Rain in NYC", "Rain in NYC — Above 1 inch"),
+        ({"title": None, "yes_sub_title": None}, "Rain in NYC", "Rain in NYC"),
+        ({"title": None}, None, None),
+        ({"title": "Rain in NYC"}, "Rain in NYC", "Rain in NYC — Above 1 inch"),
+        ({"title": "Rain in NYC?", "yes_sub_title": "Yes"}, "Rain in NYC?", "Rain in NYC?"),
+        ({"title": "Rain in NYC?", "yes_sub_title": "Rain in NYC?"}, "Rain in NYC?", "Rain in NYC?"),
+    ],
+)
+def test_the_question_says_which_market_it_is(fields: dict[str, Any], event_title: str | None, question: str | None) -> None:
+    assert clean_one(events=[raw_event(title=event_title)], **fields)["question"] == question
+
+
+def test_markets_of_one_event_with_one_title_are_told_apart_by_what_yes_stands_for() -> None:
+    title = "Highest temperature in NYC?"
+    rows = [raw_market("A", title=title, yes_sub_title="71° to 72°"), raw_market("B", title=title, yes_sub_title="73° or above")]
+    alone = raw_market("C", title=title, yes_sub_title="60°", event_ticker="ANOTHER")
+    assert clean([*rows, alone])["question"].to_list() == [f"{title} — 71° to 72°", f"{title} — 73° or above", title]
+
+
+@pytest.mark.parametrize(
+    ("primary", "secondary", "description"),
+    [("P", "S", "P\n\nS"), ("P", None, "P"), ("P", " ", "P"), (None, "S", "S"), (None, None, None), ("", "\n", None)],
+)
+def test_the_description_joins_the_rules_that_there_are(primary: str | None, secondary: str | None, description: str | None) -> None:
+    assert clean_one(rules_primary=primary, rules_secondary=secondary)["description"] == description
+
+
+def test_known_at_is_the_latest_of_the_facts_used_and_only_of_those() -> None:
+    later, latest = KNOWN + timedelta(hours=1), KNOWN + timedelta(hours=2)
+    assert clean_one(events=[], series=[])["known_at"] == KNOWN
+    assert clean_one(events=[raw_event(known_at=later)])["known_at"] == later
+    assert clean_one(series=[raw_series(known_at=latest)])["known_at"] == latest
+    assert clean_one(series=[raw_series(known_at=latest, category="")])["known_at"] == KNOWN
+
+
+def test_hostile_text_passes_through_as_data() -> None:
+    text = '\'; DROP TABLE kalshi_markets; -- </question><script>alert(1)</script> \x01\x1b[31m "quoted" ❄'
+    assert clean_one(title=text, rules_primary=text, rules_secondary=None)["question"] == text
+
+
+def test_rows_do_not_depend_on_the_order_of_the_inputs() -> None:
+    live = [raw_market(f"M{n}", result=random.Random(n).choice(["yes", "no"])) for n in range(30)]
+    archive = [raw_market(f"M{n}", source="historical", result="scalar") for n in range(0, 30, 3)]
+    shuffled = random.Random(1).sample(live, len(live)), random.Random(2).sample(archive, len(archive))
+    assert clean(live, archive=archive).equals(clean(shuffled[0], archive=shuffled[1]))
+
+
+def test_no_market_gives_an_empty_table() -> None:
+    assert clean([]).height == 0
