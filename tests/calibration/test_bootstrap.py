@@ -1,0 +1,151 @@
+"""The cluster bootstrap: what a replicate is, which draws it uses, and when there is no interval."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.calibration import Bootstrap, bootstrap, evaluate
+from bellwether.calibration.bootstrap import Clustered, percentile_interval, replicate
+from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.metrics import ESTIMATED
+from bellwether.calibration.strict import point
+from bellwether.errors import ScoringError
+
+ROW = st.tuples(
+    st.one_of(st.integers(0, 100).map(lambda c: c / 100), st.integers(0, 100).map(lambda c: 1 - c / 100), st.floats(0, 1)),
+    st.booleans(),
+    st.sampled_from(["yes", "no", None]),
+    st.one_of(st.just(float("nan")), st.integers(0, 100).map(lambda c: c / 100)),
+    st.integers(0, 5),
+)
+
+
+def clustered(n: int, n_clusters: int, seed: int) -> Clustered:
+    generator = np.random.default_rng(seed)
+    p = np.round(generator.random(n), 2)
+    forecasts = Forecasts.of(p, generator.random(n) < p, market=np.where(generator.random(n) < 0.8, generator.random(n), np.nan))
+    return Clustered(forecasts, np.concatenate([np.arange(n_clusters), generator.integers(0, n_clusters, n - n_clusters)]))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(ROW, min_size=1, max_size=30))
+def test_a_replicate_equals_the_metrics_on_the_resampled_arrays(rows: list[tuple[float, bool, str | None, float, int]]) -> None:
+    p, y, answer, market, cluster = (list(column) for column in zip(*rows, strict=True))
+    sample = Clustered(Forecasts.of(p, y, answer=answer, market=market), np.array(cluster))
+    plan = Bootstrap(replicates=20, seed=3)
+    ours = replicate([sample], 6, plan)[0]
+    (weights,) = plan.weights(6, block=20)
+    for index, drawn in enumerate(weights.astype(int)):
+        resampled = np.repeat(np.arange(len(rows)), drawn[sample.cluster])
+        theirs = point(sample.forecasts.take(resampled))
+        assert ours[:, index] == pytest.approx([theirs[name] for name in ESTIMATED], rel=1e-10, abs=1e-10, nan_ok=True)
+
+
+def test_every_replicate_draws_as_many_clusters_as_there_are() -> None:
+    (weights,) = Bootstrap(replicates=200).weights(17, block=200)
+    assert weights.shape == (200, 17)
+    assert (weights.sum(axis=1) == 17).all()
+
+
+def test_clusters_are_drawn_whole() -> None:
+    """Two clusters of opposite quality: a replicate's Brier score can only be that of 0, 1 or 2 draws of the bad one."""
+    sample = Clustered(Forecasts.of([0.0] * 4 + [1.0] * 4, [0] * 8), np.repeat([0, 1], 4))
+    brier = replicate([sample], 2, Bootstrap(replicates=500))[0, ESTIMATED.index("brier")]
+    assert set(brier) == {0.0, 0.5, 1.0}
+
+
+def test_the_same_plan_gives_the_same_bytes_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [clustered(80, 30, seed) for seed in (1, 2)]
+    whole = replicate(samples, 30, Bootstrap(replicates=301))
+    monkeypatch.setattr(bootstrap, "_BLOCK", 7 * (30 + 2 * 51 + 5 * 80))
+    assert replicate(samples, 30, Bootstrap(replicates=301)).tobytes() == whole.tobytes()
+
+
+def test_another_seed_gives_other_draws() -> None:
+    sample = clustered(80, 30, seed=1)
+    first, second = (replicate([sample], 30, Bootstrap(replicates=50, seed=seed)) for seed in (1, 2))
+    assert not np.array_equal(first, second, equal_nan=True)
+
+
+def test_a_forecaster_scored_alone_or_with_others_gets_the_same_replicates() -> None:
+    samples = [clustered(90, 40, seed) for seed in range(5)]
+    together = replicate(samples, 40, Bootstrap(replicates=100))
+    for index, sample in enumerate(samples):
+        assert np.array_equal(replicate([sample], 40, Bootstrap(replicates=100))[0], together[index], equal_nan=True)
+
+
+def test_forecasters_share_their_draws() -> None:
+    """The better forecaster is better on every replicate, which independent draws would not give."""
+    generator = np.random.default_rng(5)
+    y = generator.random(60) < 0.5
+    good, worse = (Clustered(Forecasts.of(np.where(y, 0.5 + edge, 0.5 - edge), y), np.arange(60)) for edge in (0.11, 0.1))
+    brier = replicate([good, worse], 60, Bootstrap(replicates=300))[:, ESTIMATED.index("brier")]
+    assert (brier[0] < brier[1]).all()
+
+
+def test_memory_is_bounded_by_the_block_and_not_by_the_replicates() -> None:
+    sample = clustered(50_000, 20_000, seed=1)
+    tracemalloc.start()
+    replicate([sample], 20_000, Bootstrap(replicates=100))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    one_array_of_all_replicates = 100 * 50_000 * 8
+    assert peak < 1.5 * one_array_of_all_replicates
+
+
+def test_the_interval_is_the_percentile_interval_of_the_defined_replicates() -> None:
+    values = np.arange(1001.0)
+    assert percentile_interval(values, Bootstrap()) == pytest.approx((25, 975))
+    assert percentile_interval(np.append(values, np.nan), Bootstrap()) == pytest.approx((25, 975))
+
+
+def test_no_interval_when_more_than_a_twentieth_of_the_replicates_is_undefined() -> None:
+    values = np.arange(1000.0)
+    values[:50] = np.nan
+    assert not np.isnan(percentile_interval(values, Bootstrap())).any()
+    values[50] = np.nan
+    assert np.isnan(percentile_interval(values, Bootstrap())).all()
+
+
+def test_a_metric_that_hangs_on_one_cluster_has_a_value_and_no_interval() -> None:
+    scores = evaluate([0.7, *[0.2] * 9], [1, *[0] * 9], range(10), bootstrap=Bootstrap(1_000))
+    assert scores["recall_yes"].value == 1.0
+    assert scores["recall_yes"].lower is None
+    assert scores["recall_yes"].replicates == 0
+    assert scores["brier"].lower is not None
+
+
+def test_one_cluster_gives_no_interval() -> None:
+    scores = evaluate([0.7, 0.2, 0.6], [1, 0, 1], ["only"] * 3, bootstrap=Bootstrap(100))
+    assert scores.n_clusters == 1
+    assert all(one.lower is None and one.upper is None and one.replicates == 0 for one in scores.values())
+
+
+def test_intervals_of_dependent_forecasts_are_wider_than_independence_would_say() -> None:
+    generator = np.random.default_rng(11)
+    y = np.repeat(generator.random(40) < 0.5, 10)
+    p = np.repeat(generator.random(40), 10)
+    by_series = evaluate(p, y, np.repeat(np.arange(40), 10), bootstrap=Bootstrap(1_000))["brier"]
+    as_independent = evaluate(p, y, np.arange(400), bootstrap=Bootstrap(1_000))["brier"]
+    assert by_series.upper - by_series.lower > 2 * (as_independent.upper - as_independent.lower)  # type: ignore[operator]
+
+
+def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(7)
+    truth, held, trials = 1 / 6, 0, 200
+    for _ in range(trials):
+        p = generator.random(120)
+        interval = evaluate(p, generator.random(120) < p, np.arange(120), bootstrap=Bootstrap(400))["brier"]
+        held += interval.lower <= truth <= interval.upper  # type: ignore[operator]
+    assert 0.90 <= held / trials <= 0.99
+
+
+@pytest.mark.parametrize("arguments", [{"replicates": -1}, {"level": 1.0}, {"level": 0.0}])
+def test_a_plan_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(ScoringError, match="bootstrap"):
+        Bootstrap(**arguments)  # type: ignore[arg-type]

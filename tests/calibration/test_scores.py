@@ -1,0 +1,189 @@
+"""Scores, reliability and leaderboard of benchmark frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from bellwether.calibration import METRICS, Bootstrap, evaluate
+from bellwether.calibration.scores import RULES, leaderboard, reliability, score
+from bellwether.errors import ScoringError
+from bellwether.tables.benchmark import LEADERBOARD, RELIABILITY, SCORES
+
+Build = Callable[..., pl.DataFrame]
+
+TRUTHS = ["yes", "no", "no", "yes", "no", "yes", "no", "no"]
+CATEGORIES = ["Politics"] * 6 + ["Sports"] * 2
+P = [0.9, 0.2, 0.4, 0.6, 0.7, 0.55, 0.1, 0.3]
+
+
+def one(frame: pl.DataFrame, metric: str, scope: str = "all", forecaster: str = "f") -> dict[str, object]:
+    rows = frame.filter(metric=metric, scope=scope, forecaster=forecaster).rows(named=True)
+    assert len(rows) == 1
+    return rows[0]
+
+
+def test_scores_equal_those_of_the_plain_arrays(questions: Build, forecasts: Build) -> None:
+    frame = score(forecasts(P), questions(TRUTHS), replicates=200, seed=5)
+    plain = evaluate(P, [truth == "yes" for truth in TRUTHS], range(8), bootstrap=Bootstrap(200, seed=5))
+    for metric, estimate in plain.items():
+        row = one(frame, metric)
+        assert (row["value"], row["lower"], row["upper"], row["replicates"]) == (
+            estimate.value,
+            estimate.lower,
+            estimate.upper,
+            estimate.replicates,
+        )
+
+
+def test_every_metric_is_scored_over_all_and_per_category(questions: Build, forecasts: Build) -> None:
+    frame = score(forecasts(P), questions(TRUTHS, category=CATEGORIES), replicates=50)
+    assert SCORES.validate(frame).height == 3 * len(METRICS)
+    assert set(frame["scope"]) == {"all", "category:Politics", "category:Sports"}
+    assert one(frame, "brier", "category:Sports")["value"] == pytest.approx((0.01 + 0.09) / 2)
+    assert one(frame, "brier", "category:Sports")["n_questions"] == 2
+
+
+def test_a_category_has_intervals_from_five_series_on(questions: Build, forecasts: Build) -> None:
+    asked = questions(TRUTHS, category=CATEGORIES, series_ticker=["a", "b", "c", "d", "e", "e", "f", "g"])
+    frame = score(forecasts(P), asked, replicates=50)
+    assert one(frame, "brier", "category:Politics")["lower"] is not None
+    assert one(frame, "brier", "category:Politics")["n_clusters"] == 5
+    assert one(frame, "brier", "category:Sports")["lower"] is None
+    assert one(frame, "brier", "category:Sports")["replicates"] == 0
+
+
+def test_series_of_different_venues_are_different_clusters(questions: Build, forecasts: Build) -> None:
+    asked = questions(["yes", "no"], series_ticker=["S", "S"], source=["kalshi", "polymarket"])
+    assert one(score(forecasts([0.6, 0.4]), asked, replicates=10), "brier")["n_clusters"] == 2
+
+
+def test_a_question_without_a_forecast_lowers_the_coverage_only(questions: Build, forecasts: Build) -> None:
+    frame = score(forecasts([0.9, None, 0.4]), questions(["yes", "no", "no"]), replicates=10)
+    assert one(frame, "coverage")["value"] == pytest.approx(2 / 3)
+    assert one(frame, "brier")["value"] == pytest.approx((0.01 + 0.16) / 2)
+    assert (one(frame, "brier")["n"], one(frame, "brier")["n_questions"]) == (2, 3)
+
+
+def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls(questions: Build, forecasts: Build) -> None:
+    frame = score(forecasts([None, None]), questions(["yes", "no"]), replicates=10)
+    assert one(frame, "coverage")["value"] == 0.0
+    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["coverage", "coverage"]
+
+
+def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Build, forecasts: Build) -> None:
+    first, second, third = (
+        forecasts([p], sample=[index], answer=[answer]) for index, (p, answer) in enumerate([(0.6, "no"), (0.9, "no"), (0.6, "yes")])
+    )
+    frame = score(pl.concat([first, second, third]), questions(["yes"]), replicates=0)
+    assert one(frame, "brier")["value"] == pytest.approx(0.3**2)
+    assert one(frame, "accuracy")["value"] == 0.0
+    assert one(frame, "brier")["n"] == 1
+
+
+def test_skill_against_the_market_counts_only_questions_with_a_price(questions: Build, forecasts: Build) -> None:
+    asked = questions(["yes", "no", "no"], price_24h=[0.8, None, 0.4], series_ticker=["a", "b", "a"])
+    frame = score(forecasts([0.9, 0.99, 0.2]), asked, replicates=0)
+    row = one(frame, "skill_vs_market")
+    assert row["value"] == pytest.approx(1 - (0.01 + 0.04) / (0.04 + 0.16))
+    assert (row["n"], row["n_clusters"]) == (2, 1)
+
+
+def test_the_order_of_the_rows_does_not_matter(questions: Build, forecasts: Build) -> None:
+    answered, asked = forecasts(P), questions(TRUTHS, category=CATEGORIES)
+    assert score(answered.reverse(), asked.reverse(), replicates=50).equals(score(answered, asked, replicates=50))
+
+
+def test_forecasters_scored_together_or_apart_give_the_same_rows(questions: Build, forecasts: Build) -> None:
+    asked = questions(TRUTHS, category=CATEGORIES)
+    first, second = forecasts(P, forecaster="a"), forecasts([0.5, None, *P[2:]], forecaster="b")
+    apart = pl.concat([score(first, asked, replicates=50), score(second, asked, replicates=50)])
+    assert score(pl.concat([second, first]), asked, replicates=50).equals(apart)
+
+
+def test_rows_say_as_of_when_they_were_known_and_by_which_rules(questions: Build, forecasts: Build) -> None:
+    frame = score(forecasts([0.4]), questions(["no"]), replicates=0)
+    assert set(frame["known_at"]) == {datetime(2025, 9, 2, tzinfo=UTC)}
+    assert set(frame["rules"]) == {RULES}
+    later = datetime(2026, 1, 1, tzinfo=UTC)
+    assert set(score(forecasts([0.4]), questions(["no"]), known_at=later, replicates=0)["known_at"]) == {later}
+
+
+def test_no_forecast_at_all_gives_an_empty_table(questions: Build, forecasts: Build) -> None:
+    assert score(forecasts([]), questions(["no"])).height == 0
+    assert reliability(forecasts([]), questions([])).height == 0
+
+
+@pytest.mark.parametrize(
+    ("truths", "p", "columns", "message"),
+    [
+        (["yes"], [math.nan], {}, "p_yes"),
+        (["yes"], [1.5], {}, "1.5"),
+        (["yes"], [0.5], {"answer": ["perhaps"]}, "perhaps"),
+        (["void"], [0.5], {}, "void"),
+        (["yes"], [0.5], {"question_id": ["q9"]}, "q9"),
+        (["yes"], [0.5], {"release": ["r2"]}, "r2"),
+    ],
+)
+def test_rows_that_cannot_be_scored_are_named(
+    truths: list[str], p: list[float], columns: dict[str, list[str]], message: str, questions: Build, forecasts: Build
+) -> None:
+    with pytest.raises(ScoringError, match=message):
+        score(forecasts(p, **columns), questions(truths), replicates=0)
+
+
+def test_two_releases_at_a_time_are_refused(questions: Build, forecasts: Build) -> None:
+    with pytest.raises(ScoringError, match="one release"):
+        score(forecasts([0.5]), questions(["yes", "no"], release=["r1", "r2"]), replicates=0)
+
+
+def test_reliability_has_ten_bins_per_forecaster(questions: Build, forecasts: Build) -> None:
+    both = pl.concat([forecasts(P, forecaster="a"), forecasts([None] * 8, forecaster="b")])
+    frame = reliability(both, questions(TRUTHS))
+    assert RELIABILITY.validate(frame).height == 20
+    assert frame.filter(forecaster="a")["n"].sum() == 8
+    assert frame.filter(forecaster="b")["yes_rate"].null_count() == 10
+
+
+def ranked(questions: Build, forecasts: Build, **p: list[float | None]) -> pl.DataFrame:
+    asked = questions(["yes", "no", "no", "yes"])
+    frames = [score(forecasts(values, forecaster=name), asked, replicates=20) for name, values in p.items()]
+    return leaderboard(pl.concat(frames), dict.fromkeys(p, "constant"))
+
+
+def test_the_leaderboard_ranks_by_brier_score(questions: Build, forecasts: Build) -> None:
+    table = ranked(questions, forecasts, worse=[0.5, 0.5, 0.5, 0.5], better=[0.9, 0.2, 0.1, 0.8])
+    assert LEADERBOARD.validate(table).select("rank", "forecaster").rows() == [(1, "better"), (2, "worse")]
+    assert table["brier"].to_list() == sorted(table["brier"])
+    assert table["brier_lower"].null_count() == 0
+
+
+def test_equal_scores_share_a_rank(questions: Build, forecasts: Build) -> None:
+    table = ranked(questions, forecasts, c=[0.9, 0.1, 0.2, 0.9], b=[0.5] * 4, a=[0.5] * 4, d=[0.1, 0.9, 0.9, 0.1])
+    assert table.select("rank", "forecaster").rows() == [(1, "c"), (2, "a"), (2, "b"), (4, "d")]
+
+
+def test_low_coverage_is_listed_last_without_a_rank(questions: Build, forecasts: Build) -> None:
+    table = ranked(questions, forecasts, choosy=[1.0, None, None, None], silent=[None] * 4, steady=[0.5] * 4)
+    assert table.select("rank", "forecaster").rows() == [(1, "steady"), (None, "choosy"), (None, "silent")]
+    assert table["coverage"].to_list() == [1.0, 0.25, 0.0]
+
+
+def test_a_forecaster_without_a_kind_is_named(questions: Build, forecasts: Build) -> None:
+    scores = score(forecasts([0.5], forecaster="stranger"), questions(["yes"]), replicates=0)
+    with pytest.raises(ScoringError, match="stranger"):
+        leaderboard(scores, {})
+
+
+def test_the_leaderboard_is_known_when_its_latest_score_is(questions: Build, forecasts: Build) -> None:
+    asked, later = questions(["yes", "no"]), datetime(2025, 9, 2, tzinfo=UTC) + timedelta(days=3)
+    frames = [
+        score(forecasts([0.5, 0.5], forecaster="a"), asked, known_at=later, replicates=0),
+        score(forecasts([0.5, 0.5], forecaster="b"), asked, replicates=0),
+    ]
+    table = leaderboard(pl.concat(frames), {"a": "constant", "b": "constant"})
+    assert table.sort("forecaster")["known_at"].to_list() == [later, datetime(2025, 9, 2, tzinfo=UTC)]
