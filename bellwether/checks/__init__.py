@@ -1,0 +1,8 @@
+"""Checks of data quality: rules as data for each table, and the adapter that runs them on Great Expectations."""
+
+from __future__ import annotations
+
+from bellwether.checks.expectations import CheckOutcome, validate
+from bellwether.checks.rules import RULES, Rule, rules_for
+
+__all__ = ["RULES", "CheckOutcome", "Rule", "rules_for", "validate"]

@@ -167,7 +167,7 @@ def _lots(purpose: str, seed: int, ids: pl.Series) -> pl.Series:
 def _with_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
     """`facts` with the price and its instant at each horizon, and `known_at` that covers the prices used."""
     bounds = facts.lazy().select(*ROW, "open_time", "close_time")
-    middle = ((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE)
+    middle = pl.when(pl.col("bid") <= pl.col("ask")).then(((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE))  # a crossed book has none
     standing = (
         prices.join(bounds, on=ROW, how="inner")
         .filter((pl.col("at") <= pl.col("close_time")) & (pl.col("at") >= pl.col("open_time")).fill_null(True))

@@ -4,12 +4,13 @@
 -- Inputs: kalshi_markets, kalshi_archive, kalshi_events, kalshi_series (tables raw/...). Only rows of the days asked for
 -- are used, and a market meets its event on its own day, so that a range gives the same rows as its days one by one.
 --
--- Identity: a ticker has one row. Of several records (live and archived) the one known last wins, then the one updated
+-- Identity: a ticker has one row a day. Of several records (live and archived) the one known last wins, then the one updated
 -- last, then a final one.
 -- Question: the market's title, else the event's title and what YES stands for. What YES stands for is added to the
 -- title where the title alone does not say which market it is: another market of the event has it too, or it is the
 -- event's own.
--- Outcome: yes or no once the market is paid out, and only then; a determined result can still be disputed.
+-- Outcome: yes or no once the market is paid out, and only then; a determined result can still be disputed. A pay-out
+-- that contradicts the result leaves the outcome unknown.
 -- known_at: the latest of the facts used: the market, its event, and the series where the category is the series'.
 WITH records AS (
     SELECT * FROM kalshi_markets WHERE day BETWEEN $first_day AND $last_day
@@ -27,7 +28,7 @@ latest AS (
         lower(trim(result)) AS result
     FROM records
     QUALIFY row_number() OVER (
-        PARTITION BY ticker
+        PARTITION BY day, ticker
         ORDER BY known_at DESC, updated_at DESC NULLS LAST, (records.status = 'finalized') DESC, source, sha256(body)
     ) = 1
 ),
@@ -50,6 +51,7 @@ joined AS (
             WHEN latest.result IN ('scalar', 'void') THEN latest.result
             WHEN lower(latest.market_type) = 'scalar' THEN 'scalar'
             WHEN latest.result NOT IN ('yes', 'no') THEN 'unknown result'
+            WHEN latest.settlement_value <> (latest.result = 'yes')::INTEGER THEN 'unknown result'
         END AS outcome_reason
     FROM latest
     LEFT JOIN kalshi_events AS event ON event.day = latest.day AND event.event_ticker = latest.event_ticker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -55,7 +56,7 @@ def test_a_settled_market_carries_its_facts_and_its_outcome() -> None:
     ],
 )
 def test_only_a_paid_out_yes_or_no_is_an_outcome(status: str, result: str, outcome: str | None, reason: str | None) -> None:
-    row = clean_one(status=status, result=result)
+    row = clean_one(status=status, result=result, settlement_value=None)
     assert (row["outcome"], row["outcome_reason"]) == (outcome, reason)
     assert row["status"] == ("settled" if status == "finalized" else status)
 
@@ -66,14 +67,14 @@ def test_a_scalar_market_has_no_binary_outcome_even_at_its_upper_bound() -> None
 
 
 def test_the_record_known_last_wins_over_the_one_updated_last() -> None:
-    earlier = raw_market(result="no", updated_at=KNOWN)
+    earlier = raw_market(result="scalar", updated_at=KNOWN)
     later = raw_market(source="historical", known_at=KNOWN + timedelta(hours=1))
     assert clean([earlier], archive=[later]).select("outcome", "source").rows() == [("yes", "historical")]
     assert clean([later], archive=[earlier]).select("outcome", "source").rows() == [("yes", "historical")]
 
 
 def test_of_records_known_at_once_the_one_updated_last_wins_and_one_without_time_loses() -> None:
-    stale = raw_market(result="no", updated_at=None)
+    stale = raw_market(result="scalar", updated_at=None)
     fresh = raw_market(source="historical")
     assert clean([stale], archive=[fresh])["outcome"].to_list() == ["yes"]
     assert clean([fresh], archive=[stale])["outcome"].to_list() == ["yes"]
@@ -93,12 +94,12 @@ def test_archived_markets_of_other_days_stay_out() -> None:
 
 def test_a_range_of_days_gives_the_same_rows_as_its_days_one_by_one() -> None:
     tomorrow = DAY + timedelta(days=1)
-    title = {"title": "How much rain?"}
-    live = [raw_market("A", **title), raw_market("B", **title, day=tomorrow, close_time=CLOSE + timedelta(days=1))]
+    later = {"title": "How much rain?", "day": tomorrow, "close_time": CLOSE + timedelta(days=1)}
+    live = [raw_market("A", title="How much rain?"), raw_market("B", **later), raw_market("A", **later, known_at=KNOWN + timedelta(days=1))]
     events = [raw_event(), raw_event(day=tomorrow, known_at=KNOWN + timedelta(days=1), category="Moved")]
     whole = clean(live, days={"first_day": DAY, "last_day": tomorrow}, events=events)
     single = [clean(live, days={"first_day": day, "last_day": day}, events=events) for day in (DAY, tomorrow)]
-    assert whole.height == 2
+    assert whole.height == 3
     assert whole.equals(pl.concat(single))
 
 
@@ -167,7 +168,7 @@ def test_hostile_text_passes_through_as_data() -> None:
 
 
 def test_rows_do_not_depend_on_the_order_of_the_inputs() -> None:
-    live = [raw_market(f"M{n}", result=random.Random(n).choice(["yes", "no"])) for n in range(30)]
+    live = [raw_market(f"M{n}", result=random.Random(n).choice(["yes", "no"]), settlement_value=None) for n in range(30)]
     archive = [raw_market(f"M{n}", source="historical", result="scalar") for n in range(0, 30, 3)]
     shuffled = random.Random(1).sample(live, len(live)), random.Random(2).sample(archive, len(archive))
     assert clean(live, archive=archive).equals(clean(shuffled[0], archive=shuffled[1]))
@@ -175,3 +176,15 @@ def test_rows_do_not_depend_on_the_order_of_the_inputs() -> None:
 
 def test_no_market_gives_an_empty_table() -> None:
     assert clean([]).height == 0
+
+
+@pytest.mark.parametrize(("result", "value"), [("yes", "0"), ("no", "1"), ("yes", "0.5"), ("no", "0.24")])
+def test_a_payout_that_contradicts_the_result_leaves_the_outcome_unknown(result: str, value: str) -> None:
+    row = clean_one(result=result, settlement_value=Decimal(value))
+    assert (row["outcome"], row["outcome_reason"], row["settlement_value"]) == (None, "unknown result", Decimal(value))
+
+
+@pytest.mark.parametrize(("result", "value"), [("yes", None), ("no", None), ("yes", "1"), ("no", "0")])
+def test_a_payout_that_agrees_or_is_not_told_leaves_the_outcome(result: str, value: str | None) -> None:
+    row = clean_one(result=result, settlement_value=None if value is None else Decimal(value))
+    assert (row["outcome"], row["outcome_reason"]) == (result, None)

@@ -172,7 +172,12 @@ def test_another_process_with_another_hash_seed_gives_the_same_bytes() -> None:
     )
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", script], cwd=ROOT, env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     }
@@ -208,6 +213,8 @@ def test_no_price_is_later_than_its_horizon(name: str) -> None:
         ("0.40", None, "0.43", "0.43"),
         (None, None, "0.43", "0.43"),
         ("0.40", None, None, None),
+        ("0.44", "0.40", "0.43", "0.43"),
+        ("0.44", "0.44", "0.43", "0.44"),
         (None, None, None, None),
     ],
 )

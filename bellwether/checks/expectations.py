@@ -1,0 +1,156 @@
+"""Runs rules on Great Expectations: one ephemeral context, one pandas copy of the columns that the rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import polars as pl
+
+from bellwether.checks.rules import Rule
+from bellwether.tables.schema import Table
+
+SAMPLE_ROWS = 5
+CELL_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What one rule found.
+
+    passed is None exactly when the check itself broke; `crashed` then says how, and nothing is known about the data.
+    rows, failing: rows looked at, and those that break the rule; share: failing / rows, 0 without rows.
+    sample: the first failing rows as a text table, or what was observed; empty when the rule holds.
+    """
+
+    name: str
+    description: str
+    blocking: bool
+    passed: bool | None
+    rows: int
+    failing: int = 0
+    sample: str = ""
+    crashed: str | None = None
+
+    @property
+    def share(self) -> float:
+        return self.failing / self.rows if self.rows else 0.0
+
+
+def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
+    """One outcome per rule, in the order of `rules`.
+
+    frame: rows of `table`. A frame without rows meets every rule that is not about the number of rows.
+    """
+    outcomes: dict[str, CheckOutcome] = {}
+    runnable: list[Rule] = []
+    columns: list[pl.Series] = []
+    for rule in rules:
+        if frame.is_empty() and not rule.counts_rows:
+            outcomes[rule.name] = _outcome(rule, passed=True, rows=0)
+            continue
+        try:
+            columns.extend(_operands(rule, frame))
+            runnable.append(rule)
+        except pl.exceptions.PolarsError as error:
+            outcomes[rule.name] = _outcome(rule, passed=None, rows=frame.height, crashed=_first_line(error))
+    if runnable:
+        copy = pl.DataFrame({column.name: column for column in columns}) if columns else pl.DataFrame({"row": range(frame.height)})
+        for rule, result in zip(runnable, _run(copy, runnable), strict=True):
+            outcomes[rule.name] = _read(rule, result, table, frame)
+    return [outcomes[rule.name] for rule in rules]
+
+
+def _operands(rule: Rule, frame: pl.DataFrame) -> list[pl.Series]:
+    """The columns that the expectation reads, in types that pandas compares fast and without surprises."""
+    if rule.condition is not None:
+        return [frame.select(rule.condition.alias(_operand(rule))).to_series()]
+    operands = []
+    for name in rule.columns:
+        column = frame[name]
+        if column.dtype.is_decimal():
+            column = column.cast(pl.Float64)
+        if column.dtype.is_float():
+            column = column.fill_nan(float("inf"))  # pandas would take NaN for a missing value, which no rule looks at
+        operands.append(column)
+    return operands
+
+
+def _operand(rule: Rule) -> str:
+    return f"rule {rule.name}"
+
+
+def _run(copy: pl.DataFrame, rules: Sequence[Rule]) -> list[Any]:
+    """Great Expectations' results in the order of `rules`."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.enable_analytics(False)
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    suite = gx.ExpectationSuite(name="rules")
+    for rule in rules:
+        column = {"column": _operand(rule)} if rule.condition is not None else {}
+        suite.add_expectation(getattr(gx.expectations, rule.expectation)(**rule.kwargs, **column, meta={"rule": rule.name}))
+    whole = context.data_sources.add_pandas("pandas").add_dataframe_asset("table").add_batch_definition_whole_dataframe("partition")
+    batch = whole.get_batch({"dataframe": copy.to_pandas()})
+    report = batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": SAMPLE_ROWS})
+    by_rule: dict[str, Any] = {
+        config.meta["rule"]: result for result in report.results if (config := result.expectation_config) and config.meta
+    }
+    return [by_rule[rule.name] for rule in rules]
+
+
+def _read(rule: Rule, result: Any, table: Table, frame: pl.DataFrame) -> CheckOutcome:
+    crash = next(_exceptions(result.exception_info or {}), None)
+    if crash is not None:
+        return _outcome(rule, passed=None, rows=frame.height, crashed=crash)
+    found = result.result
+    sample = ""
+    if not result.success and rule.counts_rows:
+        sample = f"{found['observed_value']} rows; expected {_range(rule.kwargs)}"
+    elif not result.success:
+        shown = list(dict.fromkeys([*table.key, *rule.columns]))
+        sample = _text_table(frame.select(shown)[found["partial_unexpected_index_list"][:SAMPLE_ROWS]])
+    return _outcome(rule, passed=bool(result.success), rows=frame.height, failing=int(found.get("unexpected_count", 0)), sample=sample)
+
+
+def _exceptions(info: Mapping[str, Any]) -> Iterator[str]:
+    """Messages of what was raised: one flat record, or one per metric that the expectation needs."""
+    records = [info] if "raised_exception" in info else [record for record in info.values() if isinstance(record, Mapping)]
+    return (str(record.get("exception_message")) for record in records if record.get("raised_exception"))
+
+
+def _outcome(rule: Rule, **found: Any) -> CheckOutcome:
+    return CheckOutcome(rule.name, rule.description, rule.blocking, **found)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+
+
+def _range(kwargs: Mapping[str, Any]) -> str:
+    low, high = kwargs.get("min_value"), kwargs.get("max_value")
+    return " and ".join(
+        part for part in (f"at least {low}" if low is not None else "", f"at most {high}" if high is not None else "") if part
+    )
+
+
+def _text_table(rows: pl.DataFrame) -> str:
+    """Rows as aligned text, one line each, values as a person would write them."""
+    lines = [rows.columns, *([_cell(value) for value in row] for row in rows.rows())]
+    widths = [max(len(line[column]) for line in lines) for column in range(rows.width)]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in str(value))
+    return text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 1]}…"

@@ -1,0 +1,284 @@
+"""The rules that each table must meet, as data: an expectation, its arguments, and whether a failure blocks what follows.
+
+A rule blocks where bad rows would reach a ranking. Words of the venues are open sets: a new one is worth a look and
+stops nothing. A rule that concerns several columns, or only some rows, is a condition over the columns; a row for which
+the condition is null is not concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.benchmark import HORIZONS
+
+#: Rejects that a day may have whatever its size, and the share of its objects that may be rejects.
+TOLERATED_REJECTS = 10
+TOLERATED_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of one table.
+
+    Parameters
+    ----------
+    name: of the check; letters, digits and underscores.
+    description: one sentence that says what holds.
+    expectation: class name in Great Expectations.
+    columns: that the rule reads, for the sample of failing rows.
+    kwargs: arguments of the expectation.
+    blocking: True when a failure stops what is made from the table.
+    condition: boolean per row, computed in Polars and checked to be true; None where the expectation reads a column itself.
+    """
+
+    name: str
+    description: str
+    expectation: str
+    columns: tuple[str, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    blocking: bool = False
+    condition: pl.Expr | None = None
+
+    @property
+    def counts_rows(self) -> bool:
+        """True when the rule is about the table as a whole, so that a table without rows can fail it."""
+        return self.expectation.startswith("ExpectTable")
+
+
+def _unique(*columns: str) -> Rule:
+    if len(columns) == 1:
+        return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
+    return Rule(
+        "unique_key",
+        f"{', '.join(columns)} together identify a row",
+        "ExpectCompoundColumnsToBeUnique",
+        columns,
+        {"column_list": list(columns)},
+        True,
+    )
+
+
+def _present(name: str, description: str, column: str, *, blocking: bool = False, mostly: float = 1.0) -> Rule:
+    return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly}, blocking)
+
+
+def _words(name: str, description: str, column: str, *words: str, blocking: bool = False) -> Rule:
+    return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(words)}, blocking)
+
+
+def _between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
+    kwargs = {"column": column, "min_value": low, "max_value": high}
+    return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
+
+
+def _holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False) -> Rule:
+    columns = tuple(dict.fromkeys(condition.meta.root_names()))
+    return Rule(name, description, "ExpectColumnValuesToBeInSet", columns, {"value_set": [True]}, blocking, condition)
+
+
+def _row_count(name: str, description: str, low: int | None, high: int | None, *, blocking: bool = False) -> Rule:
+    return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high}, blocking)
+
+
+def _prices(*columns: str) -> Rule:
+    within = pl.all_horizontal(pl.col(column).is_between(0, 1).fill_null(True) for column in columns)
+    return _holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
+
+
+def _concerning(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
+    return pl.when(rows).then(condition)
+
+
+_UNSETTLED = ("initialized", "active", "inactive", "closed", "determined", "disputed", "amended")
+
+_WITHIN_DAY = _holds(
+    "closes_within_its_day",
+    "the market closed on the UTC day of its partition",
+    pl.col("close_time").dt.date() == pl.col("day"),
+    blocking=True,
+)
+_OPENS_FIRST = _holds("opens_before_it_closes", "the market opened before it closed", pl.col("open_time") < pl.col("close_time"))
+_SETTLES_LAST = _holds(
+    "settles_after_it_closes", "the market was paid out at or after its close", pl.col("settled_at") >= pl.col("close_time")
+)
+_RAW_MARKET = (
+    _WITHIN_DAY,
+    _prices("last_price", "previous_price", "yes_bid", "yes_ask", "no_bid", "no_ask", "settlement_value"),
+    _words("known_status", "the status is a known word", "status", *_UNSETTLED, "finalized"),
+    _words("known_result", "the result is a known word, or empty", "result", "yes", "no", "scalar", "void", ""),
+    _words("known_market_type", "the type of the market is a known word", "market_type", "binary", "scalar"),
+    _holds("settled_has_result", "a finalized market has a result", _concerning(pl.col("status") == "finalized", pl.col("result") != "")),
+    _holds("bid_at_or_below_ask", "the best bid does not exceed the best ask", pl.col("yes_bid") <= pl.col("yes_ask")),
+    _OPENS_FIRST,
+    _SETTLES_LAST,
+)
+
+_RAW_EVENT = (
+    _unique("day", "event_ticker"),
+    _present("has_series", "the event names its series", "series_ticker"),
+    _present("has_title", "the event has a title", "title"),
+    _holds(
+        "exclusive_exactly_when_mecnet",
+        "markets of an event exclude each other exactly when its collateral is netted so",
+        pl.col("mutually_exclusive") == (pl.col("collateral_return_type") == "MECNET"),
+    ),
+)
+
+_RAW_SERIES = (
+    _unique("series_ticker"),
+    _present("has_category", "the series has a category", "category"),
+)
+
+_RAW_CANDLE = (
+    _unique("day", "ticker", "period_minutes", "end_at"),
+    _prices(*(f"{side}_{part}" for side in ("yes_bid", "yes_ask", "price") for part in ("open", "high", "low", "close"))),
+    _holds("known_period", "a candle lasts a minute, an hour or a day", pl.col("period_minutes").is_in([1, 60, 1440])),
+    _holds(
+        "ends_on_its_period",
+        "a candle ends at a whole multiple of its length",
+        pl.col("end_at").dt.epoch("s") % (60 * pl.col("period_minutes")) == 0,
+    ),
+    _holds(
+        "low_at_or_below_high",
+        "the lowest value of a candle does not exceed its highest",
+        pl.all_horizontal((pl.col(f"{side}_low") <= pl.col(f"{side}_high")).fill_null(True) for side in ("yes_bid", "yes_ask", "price")),
+    ),
+    _holds("bid_at_or_below_ask", "the closing bid does not exceed the closing ask", pl.col("yes_bid_close") <= pl.col("yes_ask_close")),
+    _between("volume_not_negative", "no candle has a negative volume", "volume", 0, None),
+)
+
+_CLEAN_MARKET = (
+    _unique("day", "venue", "market_id"),
+    _WITHIN_DAY,
+    _words("known_outcome", "an outcome is yes or no", "outcome", "yes", "no", blocking=True),
+    _holds(
+        "outcome_only_when_settled",
+        "a market has an outcome only once it is paid out",
+        _concerning(pl.col("outcome").is_not_null(), pl.col("status") == "settled"),
+        blocking=True,
+    ),
+    _holds(
+        "outcome_or_reason",
+        "a market has either an outcome or the reason why it has none",
+        pl.col("outcome").is_null() != pl.col("outcome_reason").is_null(),
+        blocking=True,
+    ),
+    _holds(
+        "outcome_agrees_with_payout",
+        "a contract that resolved yes paid 1 dollar and one that resolved no paid nothing",
+        pl.col("settlement_value") == pl.when(pl.col("outcome") == "yes").then(1).when(pl.col("outcome") == "no").then(0),
+        blocking=True,
+    ),
+    _prices("last_price", "settlement_value"),
+    _words("known_status", "the status is a known word", "status", *_UNSETTLED, "settled"),
+    _holds(
+        "settled_has_known_result",
+        "a settled market has a result that is understood",
+        _concerning(pl.col("status") == "settled", (pl.col("outcome_reason") != "unknown result").fill_null(True)),
+    ),
+    _holds(
+        "outcome_has_question",
+        "a market with an outcome has a question",
+        _concerning(pl.col("outcome").is_not_null(), pl.col("question").is_not_null()),
+    ),
+    _OPENS_FIRST,
+    _SETTLES_LAST,
+    _between("volume_not_negative", "no market has a negative volume", "volume", 0, None),
+)
+
+_CLEAN_PRICE = (
+    _unique("day", "venue", "market_id", "at"),
+    _prices("bid", "ask", "last"),
+    _holds("bid_at_or_below_ask", "the bid does not exceed the ask", pl.col("bid") <= pl.col("ask")),
+    _holds(
+        "known_after_it_stood",
+        "a price became known after the instant at which it stood",
+        pl.col("known_at") >= pl.col("at"),
+    ),
+)
+
+_QUESTION = (
+    _unique("id"),
+    _row_count("not_empty", "the release has questions", 1, None),
+    _holds(
+        "id_names_the_market",
+        "the id is the venue and the venue's own id of the market",
+        pl.col("id") == pl.concat_str("source", "market_id", separator=":"),
+        blocking=True,
+    ),
+    _words("ground_truth_is_binary", "the outcome is yes or no", "ground_truth", "yes", "no", blocking=True),
+    _holds("question_has_text", "the question is not blank", pl.col("question").str.strip_chars() != "", blocking=True),
+    _holds(
+        "question_names_the_market", "no other question of the event has the same text", ~pl.struct("event_id", "question").is_duplicated()
+    ),
+    _holds("closed_after_cutoff", "the market closed after the cutoff", pl.col("close_time") > pl.col("cutoff"), blocking=True),
+    _holds("settled_after_cutoff", "the market was paid out after the cutoff", pl.col("settled_at") > pl.col("cutoff"), blocking=True),
+    *(
+        _holds(
+            f"price_{name}_in_time",
+            f"the price for {name} before close stood at least {hours} h before close and not before the opening",
+            (pl.col(f"price_{name}_at") <= pl.col("close_time") - pl.duration(hours=hours))
+            & (pl.col(f"price_{name}_at") >= pl.col("open_time")).fill_null(True),
+            blocking=True,
+        )
+        for name, hours in HORIZONS.items()
+    ),
+    *(
+        _holds(
+            f"price_{name}_has_instant",
+            f"the price for {name} before close comes with its instant",
+            pl.col(f"price_{name}").is_null() == pl.col(f"price_{name}_at").is_null(),
+            blocking=True,
+        )
+        for name in HORIZONS
+    ),
+    _prices("market_probability", *(f"price_{name}" for name in HORIZONS)),
+)
+
+_FORECAST = (
+    _unique("release", "forecaster", "question_id", "sample"),
+    _holds("p_yes_is_probability", "a forecast lies between 0 and 1", pl.col("p_yes").is_between(0, 1), blocking=True),
+    _holds("confidence_is_probability", "a confidence lies between 0 and 1", pl.col("confidence").is_between(0, 1), blocking=True),
+    _words("answer_is_binary", "an answer is yes or no", "answer", "yes", "no", blocking=True),
+    _holds(
+        "forecast_or_reason",
+        "a row has either a forecast or the reason why there is none",
+        pl.col("p_yes").is_null() == pl.col("error").is_not_null(),
+        blocking=True,
+    ),
+    _holds(
+        "answer_agrees_with_forecast",
+        "the answer is yes exactly when the forecast is at least 0.5",
+        (pl.col("answer") == "yes") == (pl.col("p_yes") >= 0.5),
+    ),
+    _present("coverage", "nine questions of ten have a forecast", "p_yes", mostly=0.9),
+)
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "raw/kalshi_series": _RAW_SERIES,
+    "raw/kalshi_events": _RAW_EVENT,
+    "raw/kalshi_markets": (_unique("day", "ticker"), *_RAW_MARKET),
+    "raw/kalshi_archive": (_unique("ticker"), *_RAW_MARKET),
+    "raw/kalshi_candles": _RAW_CANDLE,
+    "clean/markets": _CLEAN_MARKET,
+    "clean/prices": _CLEAN_PRICE,
+    "benchmark/questions": _QUESTION,
+    "benchmark/forecasts": _FORECAST,
+}
+
+
+def rules_for(table: str, *, objects: int = 0) -> tuple[Rule, ...]:
+    """The rules of `table`; () where none are declared. Names do not depend on `objects`.
+
+    objects: how many objects the pull behind raw/rejects read, of which a share may be rejects.
+    """
+    if table == "raw/rejects":
+        allowed = max(TOLERATED_REJECTS, int(objects * TOLERATED_SHARE))
+        return (
+            _row_count("few_rejects", f"at most {TOLERATED_REJECTS} objects, or {TOLERATED_SHARE:.0%} of all, do not fit", None, allowed),
+        )
+    return RULES.get(table, ())

@@ -1,0 +1,226 @@
+"""Every rule holds on ordinary rows and is seen to fail on rows made bad."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.checks import RULES, rules_for, validate
+from bellwether.forecasting import forecaster
+from bellwether.questions import Release, build
+from bellwether.tables import TABLES, table
+from bellwether.tables.benchmark import HORIZONS
+from tests.clean.rows import CLOSE, KNOWN, OPEN, market, markets, price, prices, raw_candle, raw_event, raw_market, raw_series
+
+OVER = Decimal("1.2")
+BOOK = {
+    f"{side}_{part}": Decimal(value)
+    for side in ("yes_bid", "yes_ask", "price")
+    for part, value in [("open", "0.4"), ("high", "0.5"), ("low", "0.3")]
+}
+
+
+@cache
+def good(name: str) -> pl.DataFrame:
+    """Two ordinary rows of the table."""
+    recipe = Release(name="test", description="test", cutoff=CLOSE - timedelta(days=60), seed=1)
+    rows = [market("A", outcome="no", settlement_value=Decimal("0")), market("B", event_id="E2")]
+    questions = build(recipe, markets(*rows).lazy(), prices(price(170, "A"), price(2, "B")).lazy())
+    if name == "benchmark/questions":
+        return questions
+    if name == "benchmark/forecasts":
+        return forecaster("random").forecast(questions, markets(*rows).lazy())
+    made: dict[str, list[dict[str, Any]]] = {
+        "raw/kalshi_series": [raw_series("S1"), raw_series("S2")],
+        "raw/kalshi_events": [raw_event("E1"), raw_event("E2", mutually_exclusive=True, collateral_return_type="MECNET")],
+        "raw/kalshi_markets": [
+            raw_market("A", yes_bid=Decimal("0.1"), yes_ask=Decimal("0.2")),
+            raw_market("B", status="closed", result=""),
+        ],
+        "raw/kalshi_archive": [raw_market("A"), raw_market("B", result="no", settlement_value=Decimal("0"))],
+        "raw/kalshi_candles": [raw_candle(2, **BOOK), raw_candle(1, yes_bid_close=None, price_close=None)],
+        "clean/markets": [
+            *rows,
+            market("C", outcome=None, outcome_reason="scalar", settlement_value=Decimal("0.24"), market_type="scalar"),
+        ],
+        "clean/prices": [price(2), price(1, bid=None)],
+    }
+    return table(name).validate(table(name).frame(made[name]))
+
+
+def change(**columns: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """Change the first row of a frame."""
+
+    def changed(frame: pl.DataFrame) -> pl.DataFrame:
+        first = pl.int_range(pl.len()) == 0
+        values = {name: value if isinstance(value, pl.Expr) else pl.lit(value) for name, value in columns.items()}
+        return frame.with_columns(
+            pl.when(first).then(value.cast(frame.schema[name])).otherwise(name).alias(name) for name, value in values.items()
+        )
+
+    return changed
+
+
+def repeat_first_row(frame: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([frame, frame.head(1)])
+
+
+def same_question_twice(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.lit("Will it rain?").alias("question"), pl.lit("E").alias("event_id"))
+
+
+def too_many_rejects(frame: pl.DataFrame) -> pl.DataFrame:
+    return table("raw/rejects").empty().clear(n=11)
+
+
+RAW_MARKET: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "unique_key": repeat_first_row,
+    "closes_within_its_day": change(close_time=CLOSE + timedelta(hours=4)),
+    "prices_between_0_and_1": change(no_ask=OVER),
+    "known_status": change(status="postponed"),
+    "known_result": change(result="maybe"),
+    "known_market_type": change(market_type="ternary"),
+    "settled_has_result": change(result=""),
+    "bid_at_or_below_ask": change(yes_bid=Decimal("0.6"), yes_ask=Decimal("0.5")),
+    "opens_before_it_closes": change(open_time=CLOSE),
+    "settles_after_it_closes": change(settled_at=CLOSE - timedelta(seconds=1)),
+}
+
+BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
+    "raw/kalshi_series": {"unique_key": repeat_first_row, "has_category": change(category=None)},
+    "raw/kalshi_events": {
+        "unique_key": repeat_first_row,
+        "has_series": change(series_ticker=None),
+        "has_title": change(title=None),
+        "exclusive_exactly_when_mecnet": change(mutually_exclusive=True),
+    },
+    "raw/kalshi_markets": RAW_MARKET,
+    "raw/kalshi_archive": RAW_MARKET,
+    "raw/kalshi_candles": {
+        "unique_key": repeat_first_row,
+        "prices_between_0_and_1": change(yes_ask_high=-OVER),
+        "known_period": change(period_minutes=5),
+        "ends_on_its_period": change(end_at=CLOSE - timedelta(minutes=90)),
+        "low_at_or_below_high": change(price_low=Decimal("0.6")),
+        "bid_at_or_below_ask": change(yes_bid_close=Decimal("0.6"), yes_ask_close=Decimal("0.5")),
+        "volume_not_negative": change(volume=Decimal("-0.01")),
+    },
+    "clean/markets": {
+        "unique_key": repeat_first_row,
+        "closes_within_its_day": change(close_time=CLOSE - timedelta(days=1)),
+        "known_outcome": change(outcome="maybe"),
+        "outcome_only_when_settled": change(status="determined"),
+        "outcome_or_reason": change(outcome_reason="void"),
+        "outcome_agrees_with_payout": change(settlement_value=Decimal("1")),
+        "prices_between_0_and_1": change(last_price=OVER),
+        "known_status": change(status="finalized"),
+        "settled_has_known_result": change(outcome=None, outcome_reason="unknown result"),
+        "outcome_has_question": change(question=None),
+        "opens_before_it_closes": change(open_time=CLOSE + timedelta(days=1)),
+        "settles_after_it_closes": change(settled_at=OPEN),
+        "volume_not_negative": change(volume=Decimal("-1")),
+    },
+    "clean/prices": {
+        "unique_key": repeat_first_row,
+        "prices_between_0_and_1": change(bid=OVER),
+        "bid_at_or_below_ask": change(bid=Decimal("0.9")),
+        "known_after_it_stood": change(at=KNOWN + timedelta(seconds=1)),
+    },
+    "benchmark/questions": {
+        "unique_key": repeat_first_row,
+        "not_empty": lambda frame: frame.clear(),
+        "id_names_the_market": change(id="KXRAIN"),
+        "ground_truth_is_binary": change(ground_truth="void"),
+        "question_has_text": change(question=" \n"),
+        "question_names_the_market": same_question_twice,
+        "closed_after_cutoff": change(cutoff=CLOSE),
+        "settled_after_cutoff": change(settled_at=pl.col("cutoff")),
+        **{
+            f"price_{name}_in_time": change(**{f"price_{name}_at": CLOSE - timedelta(hours=hours) + timedelta(microseconds=1)})
+            for name, hours in HORIZONS.items()
+        },
+        **{
+            f"price_{name}_has_instant": lambda frame, name=name: frame.with_columns(
+                pl.lit(None, pl.Decimal(10, 6)).alias(f"price_{name}"),
+                pl.lit(CLOSE).cast(frame.schema["close_time"]).alias(f"price_{name}_at"),
+            )
+            for name in HORIZONS
+        },
+        "prices_between_0_and_1": change(market_probability=-0.1),
+    },
+    "benchmark/forecasts": {
+        "unique_key": repeat_first_row,
+        "p_yes_is_probability": change(p_yes=float("nan")),
+        "confidence_is_probability": change(confidence=1.01),
+        "answer_is_binary": change(answer="perhaps"),
+        "forecast_or_reason": change(error="both"),
+        "answer_agrees_with_forecast": change(answer=pl.when(pl.col("answer") == "yes").then(pl.lit("no")).otherwise(pl.lit("yes"))),
+        "coverage": change(p_yes=None, error="no answer"),
+    },
+    "raw/rejects": {"few_rejects": too_many_rejects},
+}
+
+CASES = [(name, rule) for name, bad in BAD.items() for rule in bad]
+
+
+def test_every_rule_of_every_table_has_a_frame_that_breaks_it() -> None:
+    assert {name: {rule.name for rule in rules} for name, rules in RULES.items()} == {
+        name: set(bad) for name, bad in BAD.items() if name != "raw/rejects"
+    }
+    assert [rule.name for rule in rules_for("raw/rejects")] == list(BAD["raw/rejects"])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_ordinary_rows_meet_every_rule(name: str) -> None:
+    outcomes = validate(table(name), good(name), rules_for(name))
+    assert [outcome.name for outcome in outcomes] == [rule.name for rule in rules_for(name)]
+    assert [outcome for outcome in outcomes if outcome.passed is not True] == []
+
+
+@pytest.mark.parametrize(("name", "rule"), CASES)
+def test_a_rule_fails_on_rows_made_bad(name: str, rule: str) -> None:
+    rows = table(name).empty() if name == "raw/rejects" else good(name)
+    (outcome,) = validate(table(name), BAD[name][rule](rows), [made for made in rules_for(name) if made.name == rule])
+    assert (outcome.passed, outcome.crashed) == (False, None)
+    assert outcome.sample
+
+
+@pytest.mark.parametrize("name", [*RULES, "raw/rejects"])
+def test_an_empty_partition_meets_every_rule_but_a_least_number_of_rows(name: str) -> None:
+    outcomes = validate(table(name), table(name).empty(), rules_for(name))
+    assert [outcome.name for outcome in outcomes if not outcome.passed] == (["not_empty"] if name == "benchmark/questions" else [])
+
+
+def test_every_rule_is_described_and_named_so_that_it_can_be_a_check() -> None:
+    for name in [*RULES, "raw/rejects"]:
+        rules = rules_for(name)
+        assert len({rule.name for rule in rules}) == len(rules)
+        for rule in rules:
+            assert re.fullmatch(r"[a-z0-9_]+", rule.name)
+            assert rule.description
+            assert set(rule.columns) <= set(TABLES[name].names)
+
+
+def test_a_price_of_120_cents_blocks_and_an_unknown_word_does_not() -> None:
+    blocking = {rule.name: rule.blocking for rule in rules_for("raw/kalshi_markets")}
+    assert blocking["prices_between_0_and_1"]
+    assert not blocking["known_status"]
+    assert not rules_for("raw/rejects")[0].blocking
+
+
+@pytest.mark.parametrize(("objects", "rejects", "passed"), [(0, 10, True), (0, 11, False), (5000, 50, True), (5000, 51, False)])
+def test_a_share_of_a_large_pull_may_be_rejects(objects: int, rejects: int, passed: bool) -> None:
+    frame = table("raw/rejects").empty().clear(n=rejects)
+    (outcome,) = validate(table("raw/rejects"), frame, rules_for("raw/rejects", objects=objects))
+    assert (outcome.passed, outcome.rows) == (passed, rejects)
+
+
+def test_a_table_without_rules_has_none() -> None:
+    assert rules_for("benchmark/scores") == ()
