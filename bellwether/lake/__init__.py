@@ -1,0 +1,7 @@
+"""The lake: every table's rows as Parquet, one file per partition, and the DuckDB file published over it."""
+
+from bellwether.lake.lake import Lake
+from bellwether.lake.manifest import Manifest
+from bellwether.lake.slices import Slice
+
+__all__ = ["Lake", "Manifest", "Slice"]

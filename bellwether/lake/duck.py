@@ -1,0 +1,126 @@
+"""DuckDB over the lake: how a connection is opened and how a slice becomes a view.
+
+The only SQL written in Python is here and in the warehouse: statements that consist of quoted names and quoted text.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from bellwether.errors import LakeError, SchemaError
+from bellwether.lake import s3
+from bellwether.lake.slices import Slice
+from bellwether.tables import Table
+
+#: Several steps of a run compute at the same time; none takes the whole machine.
+THREADS = min(4, os.cpu_count() or 1)
+_HTTPFS = "duckdb_extension_httpfs"
+_TYPES: dict[pl.DataType, str] = {
+    pl.String(): "VARCHAR",
+    pl.Boolean(): "BOOLEAN",
+    pl.Date(): "DATE",
+    pl.Int32(): "INTEGER",
+    pl.Int64(): "BIGINT",
+    pl.Float64(): "DOUBLE",
+    pl.Datetime("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def sql_type(dtype: pl.DataType) -> str:
+    """DuckDB's name of a column's dtype; raises `SchemaError` for one that no table uses yet."""
+    if isinstance(dtype, pl.Decimal):
+        return f"DECIMAL({dtype.precision},{dtype.scale})"
+    if isinstance(dtype, pl.List):
+        return f"{sql_type(pl.Series(dtype=dtype.inner).dtype)}[]"
+    try:
+        return _TYPES[dtype]
+    except KeyError:
+        raise SchemaError(f"{dtype} has no DuckDB type in bellwether.lake.duck; add it there") from None
+
+
+def identifier(name: str) -> str:
+    """`name` quoted as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """`text` quoted as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextmanager
+def connect(path: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An embedded DuckDB, in memory or building the file `path`; it downloads nothing, shows times in UTC and is closed at the end."""
+    settings: dict[str, Any] = {
+        "threads": THREADS,
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "temp_directory": str(Path(tempfile.gettempdir()) / f"bellwether-duckdb-{os.getpid()}"),
+    }
+    if path:
+        # Read by DuckDB 1.5 and by everything newer, whichever version writes it.
+        settings["storage_compatibility_version"] = "v1.5.0"
+    connection = duckdb.connect(str(path or ":memory:"), config=settings)
+    try:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+    finally:
+        connection.close()
+
+
+def httpfs() -> Path | None:
+    """DuckDB's extension for object stores, where the package of this DuckDB version is installed."""
+    spec = find_spec(_HTTPFS)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "extensions" / f"v{duckdb.__version__}" / "httpfs.duckdb_extension"
+        if path.is_file():
+            return path
+    return None
+
+
+def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) -> None:
+    """Let `connection` read s3:// files with resolved options; raises `LakeError` where the extension is not installed."""
+    extension = httpfs()
+    if extension is None:
+        raise LakeError(
+            f"reading an s3:// lake with DuckDB {duckdb.__version__}: its extension httpfs is not installed; "
+            f"install the package duckdb-extension-httpfs=={duckdb.__version__}"
+        )
+    connection.execute(f"LOAD {literal(str(extension))}")
+    fields = "".join(f", {name} {literal(value)}" for name, value in s3.for_duckdb(options).items())
+    connection.execute(f"CREATE OR REPLACE SECRET lake (TYPE s3{fields})")
+
+
+def is_s3(location: str) -> bool:
+    """True for a file that DuckDB reads through its extension."""
+    return location.split("://", 1)[0] in s3.SCHEMES
+
+
+def select(table: Table, files: tuple[str, ...]) -> str:
+    """A query for the rows of a table's files; without any file one of the same columns that has no rows."""
+    if not files:
+        nulls = ", ".join(f"CAST(NULL AS {sql_type(column.dtype)}) AS {identifier(column.name)}" for column in table.columns)
+        return f"SELECT {nulls} WHERE false"
+    names = ", ".join(map(identifier, table.names))
+    quoted = ", ".join(map(literal, files))
+    return f"SELECT {names} FROM read_parquet([{quoted}], hive_partitioning = false)"  # noqa: S608 - every name and text is quoted
+
+
+def add_input(connection: duckdb.DuckDBPyConnection, name: str, rows: Slice | pl.DataFrame) -> None:
+    """Make `rows` readable in SQL as `name`. Raises `LakeError` for files that are damaged or of another schema."""
+    if isinstance(rows, pl.DataFrame):
+        connection.register(name, rows.to_arrow())
+        return
+    rows.check()
+    if any(map(is_s3, rows.files)):
+        allow_s3(connection, rows.storage_options)
+    connection.execute(f"CREATE VIEW {identifier(name)} AS {select(rows.table, rows.files)}")

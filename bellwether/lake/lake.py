@@ -1,0 +1,170 @@
+"""The lake: one Parquet file per partition of a table, and a manifest beside it that says which file that is.
+
+A partition is written as a new file named after the run; the manifest switches to it last. Nothing is changed in place,
+so a reader sees the old rows or the new ones, and a crash at any instant leaves the old ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from itertools import chain, count
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+from upath import UPath
+
+from bellwether.errors import LakeError
+from bellwether.lake import parquet, partitions
+from bellwether.lake.manifest import FILE_NAME, Manifest, dump, load
+from bellwether.lake.partitions import Partition
+from bellwether.lake.slices import Slice
+from bellwether.lake.storage import open_storage
+from bellwether.lake.vacuum import Vacuumed, vacuum
+from bellwether.tables import TABLES, Table
+
+_RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Lake:
+    """The tables stored below one folder or object-store URL.
+
+    Parameters
+    ----------
+    uri: a folder, or a URL such as s3://bucket/prefix.
+    storage_options: see `bellwether.lake.storage.open_storage`; what is left out comes from the environment.
+    clock: now, in UTC; stamps manifests.
+    """
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, clock: Callable[[], datetime] = _utc_now) -> None:
+        self.storage = open_storage(uri, storage_options)
+        self.clock = clock
+
+    @property
+    def root(self) -> UPath:
+        """The folder or URL itself, for what is stored beside the tables."""
+        return self.storage.root
+
+    def write(self, table: Table, partition: Partition, data: pl.DataFrame | Iterable[pl.DataFrame], *, run_id: str) -> Manifest:
+        """Replace the rows of one partition by `data`, at one instant, and return the new manifest.
+
+        A frame is stored sorted by the table's order; the frames of an iterable are stored as they come, in bounded memory.
+        The same rows give the same bytes. Writing again under the same `run_id` makes another file.
+        Raises `SchemaError` for rows that do not fit the declaration or the partition, `LakeError` when they cannot be stored;
+        the partition is then as it was before.
+        """
+        if not _RUN_ID.fullmatch(run_id):
+            raise LakeError(f"writing {table.name}: {run_id!r} cannot name a file; use letters, digits, '.', '_' and '-'")
+        folder = partitions.folder(table, partition)
+        with self.storage.draft(f"{folder}/{run_id}.parquet") as draft:
+            written = parquet.write(table, partition, data, draft)
+            size, sha256 = draft.stat().st_size, _sha256(draft)
+            file = self._publish(draft, f"{folder}/{run_id}")
+        manifest = Manifest(table.name, partition, file, written.rows, size, sha256, table.version, run_id, self.clock(), written.known_at)
+        self.storage.put(f"{folder}/{FILE_NAME}", dump(manifest))
+        return manifest
+
+    def _publish(self, draft: Path, stem: str) -> str:
+        """Store the draft under the first free name: a file that some manifest may name is never replaced."""
+        for suffix in chain([""], (f"-{attempt}" for attempt in count(1))):
+            name = f"{stem}{suffix}.parquet"
+            with suppress(FileExistsError):
+                self.storage.publish(draft, name)
+                return name
+        raise AssertionError("names never run out")
+
+    def manifest(self, table: Table, partition: Partition) -> Manifest | None:
+        """The manifest of one partition; None when it was never written. Raises `LakeError` when it is damaged."""
+        return self._read(table, [_manifest_of(table, partition)]).get(partition)
+
+    def manifests(self, table: Table) -> dict[Partition, Manifest]:
+        """The manifests of all partitions of a table, in order of the partition."""
+        names = [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
+        return dict(sorted(self._read(table, names).items()))
+
+    def _read(self, table: Table, names: list[str]) -> dict[Partition, Manifest]:
+        found = {}
+        for name, text in self.storage.read(names).items():
+            location = self.storage.location(name)
+            manifest = load(text, location)
+            if manifest.table != table.name or _manifest_of(table, manifest.partition) != name:
+                raise LakeError(
+                    f"reading the manifest {location}: it is of {manifest.table} {manifest.partition}, not of this place; remove the copy"
+                )
+            found[manifest.partition] = manifest
+        return found
+
+    def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
+        """The rows of `partitions`, or of all that exist when left out, as of now.
+
+        Raises `LakeError` when a partition was never written (unless `missing` is "skip") or was written by other rules than the table's.
+        """
+        if partitions is None:
+            found = self.manifests(table)
+        else:
+            wanted = sorted(set(partitions))
+            names = [_manifest_of(table, partition) for partition in wanted]
+            if missing == "skip":
+                listed = {entry.name for entry in self.storage.files(table.name)}
+                names = [name for name in names if name in listed]
+            stored = self._read(table, names)
+            found = {partition: stored[partition] for partition in wanted if partition in stored}
+            absent = [partition for partition in wanted if partition not in found]
+            if absent and missing == "error":
+                raise LakeError(f"reading {table.name}: {_named(absent)} was never written; materialize it first")
+        return self.slice_of(table, found)
+
+    def slice_of(self, table: Table, found: Mapping[Partition, Manifest]) -> Slice:
+        """The rows that these manifests name. Raises `LakeError` when one was written by other rules than the table's."""
+        outdated = [partition for partition, manifest in found.items() if manifest.version != table.version]
+        if outdated:
+            theirs = found[outdated[0]].version
+            raise LakeError(
+                f"reading {table.name}: {_named(outdated)} was written by version {theirs} of the table's rules, this code has version "
+                f"{table.version}; materialize it again"
+            )
+        files = tuple(self.storage.location(manifest.file) for manifest in found.values())
+        return Slice(table, tuple(found.values()), files, self.storage.reader_options)
+
+    def verify(self, manifest: Manifest) -> None:
+        """Raise `LakeError` when the file that `manifest` names is missing or its bytes are not those that were written."""
+        location = self.storage.location(manifest.file)
+        try:
+            with self.storage.open(manifest.file) as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        except FileNotFoundError:
+            raise LakeError(f"verifying {manifest.table}: {location} is missing; materialize that partition again") from None
+        if sha256 != manifest.sha256:
+            raise LakeError(
+                f"verifying {manifest.table}: {location} has sha256 {sha256}, written was {manifest.sha256}; materialize that partition again"
+            )
+
+    def vacuum(self, older_than: timedelta, *, tables: Iterable[Table] = tuple(TABLES.values()), keep: Collection[str] = ()) -> Vacuumed:
+        """Delete superseded files and abandoned drafts that are older than the grace period `older_than`; never what a manifest names.
+
+        `keep` holds locations that stay whatever their age, such as those in a published warehouse (`warehouse.named_files`).
+        """
+        return vacuum(self.storage, tables, older_than, self.clock(), keep)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _manifest_of(table: Table, partition: Partition) -> str:
+    return f"{partitions.folder(table, partition)}/{FILE_NAME}"
+
+
+def _named(found: list[Partition]) -> str:
+    if found == [()]:
+        return "the table"
+    return f"partition {'/'.join(found[0])}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")

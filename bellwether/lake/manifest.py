@@ -1,0 +1,62 @@
+"""What a partition's manifest says: the one file that holds its rows, and where that file comes from.
+
+A partition is what its manifest names; files that no manifest names do not belong to the lake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from bellwether.errors import LakeError
+
+#: Name of the manifest in a partition's folder.
+FILE_NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One written partition.
+
+    Parameters
+    ----------
+    table: `group/name`.
+    partition: the values of the partition, one per partition column; () when unpartitioned.
+    file: name of the Parquet file below the lake's root.
+    rows, bytes: size of that file.
+    sha256: of that file's bytes, in hex.
+    version: of the table's rules when the rows were made.
+    run_id: the run that wrote it.
+    written_at: when it was written, UTC.
+    known_at: the latest `known_at` of its rows, UTC; None when there is none.
+    """
+
+    table: str
+    partition: tuple[str, ...]
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+    version: str
+    run_id: str
+    written_at: datetime
+    known_at: datetime | None
+
+
+def dump(manifest: Manifest) -> bytes:
+    """The manifest as it is stored."""
+    stored = {field.name: getattr(manifest, field.name) for field in fields(manifest)}
+    return orjson.dumps(stored, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def load(text: bytes, location: str) -> Manifest:
+    """The manifest stored as `text` at `location`; raises `LakeError` when it is not one."""
+    try:
+        stored: dict[str, Any] = orjson.loads(text)
+        times = {name: datetime.fromisoformat(stored[name]) if stored[name] else None for name in ("written_at", "known_at")}
+        return Manifest(**{**stored, **times, "partition": tuple(stored["partition"])})
+    except (ValueError, TypeError, KeyError) as error:
+        raise LakeError(f"reading the manifest {location}: it is damaged ({error}); materialize that partition again") from error

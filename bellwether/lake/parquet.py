@@ -1,0 +1,149 @@
+"""Parquet files of the lake: written so that the same rows are the same bytes, checked against their declaration when read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bellwether.errors import LakeError, SchemaError
+from bellwether.lake import partitions
+from bellwether.lake.arrange import Keys, arrange
+from bellwether.lake.partitions import Partition
+from bellwether.lake.storage import writing
+from bellwether.tables import Table
+
+#: Rows of a row group: the unit in which DuckDB reads in parallel.
+ROW_GROUP = 122_880
+#: Bytes of rows that a stream holds before it writes them as a row group.
+BUFFER = 64 * 2**20
+ZSTD_LEVEL = 3
+_READERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a finished file holds: its rows and the latest `known_at` among them."""
+
+    rows: int
+    known_at: datetime | None
+
+
+@lru_cache(maxsize=256)
+def arrow_schema(table: Table) -> pa.Schema:
+    """Arrow schema of a table; every field carries its column's description and unit as metadata."""
+    plain = table.empty().to_arrow().schema
+    notes = [{"description": column.description, **({"unit": column.unit} if column.unit else {})} for column in table.columns]
+    return pa.schema([field.with_metadata(note) for field, note in zip(plain, notes, strict=True)])
+
+
+def write(table: Table, partition: Partition, data: pl.DataFrame | Iterable[pl.DataFrame], path: Path) -> Written:
+    """Validate the rows of one partition and write them to a new file at `path`.
+
+    A frame is stored in the table's order; the frames of an iterable are stored as they come, with memory for about one
+    row group and 8 bytes per row. Raises `SchemaError` for rows that do not fit, `LakeError` when the file cannot be written.
+    """
+    if isinstance(data, pl.DataFrame):
+        return _write_frame(table, partition, data, path)
+    if isinstance(data, pl.LazyFrame) or not isinstance(data, Iterable):
+        raise SchemaError(f"table {table.name}: cannot store {type(data).__name__}; give a polars.DataFrame or an iterable of them")
+    return _write_stream(table, partition, data, path)
+
+
+def _write_frame(table: Table, partition: Partition, frame: pl.DataFrame, path: Path) -> Written:
+    frame = table.validate(frame, unique=False)
+    partitions.require(table, partition, frame)
+    frame = arrange(table, frame, constant=table.partitioned_by).rechunk()
+    with writing(str(path)):
+        frame.write_parquet(
+            path, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=ROW_GROUP, arrow_schema=arrow_schema(table)
+        )
+    return Written(frame.height, _latest(frame))
+
+
+def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFrame], path: Path) -> Written:
+    keys = Keys(table)
+    rows, known_at = 0, None
+    with _row_groups(table, path) as append:
+        for chunk in chunks:
+            if not isinstance(chunk, pl.DataFrame):
+                raise SchemaError(f"table {table.name}: the stream holds {type(chunk).__name__}; give polars.DataFrame only")
+            frame = table.validate(chunk, unique=False)
+            partitions.require(table, partition, frame)
+            keys.add(frame)
+            append(frame)
+            rows += frame.height
+            known_at = max(filter(None, (known_at, _latest(frame))), default=None)
+    keys.require_unique(pl.scan_parquet(path, glob=False))
+    return Written(rows, known_at)
+
+
+@contextmanager
+def _row_groups(table: Table, path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """A function that appends frames to a new file at `path`, gathered into row groups of useful size."""
+    schema = arrow_schema(table)
+    held: list[pa.Table] = []
+
+    def flush() -> None:
+        with writing(str(path)):
+            writer.write_table(pa.concat_tables(held).combine_chunks(), row_group_size=ROW_GROUP)
+        held.clear()
+
+    def append(frame: pl.DataFrame) -> None:
+        held.append(frame.to_arrow().cast(schema))
+        if sum(part.nbytes for part in held) >= BUFFER or sum(part.num_rows for part in held) >= ROW_GROUP:
+            flush()
+
+    with writing(str(path)):
+        writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=ZSTD_LEVEL, store_decimal_as_integer=True)
+    try:
+        yield append
+        if held:
+            flush()
+    finally:
+        with writing(str(path)):
+            writer.close()
+
+
+def _latest(frame: pl.DataFrame) -> datetime | None:
+    latest = frame["known_at"].max() if "known_at" in frame.columns else None
+    return latest if isinstance(latest, datetime) else None
+
+
+def check(table: Table, files: Sequence[str], storage_options: Mapping[str, str]) -> None:
+    """Raise `LakeError` for the first of `files` that is missing, damaged, or has other columns than the table declares."""
+    with ThreadPoolExecutor(_READERS if storage_options else 1) as pool:
+        for file, found in zip(files, pool.map(lambda file: _schema(file, storage_options), files), strict=True):
+            if found != table.schema:
+                raise LakeError(
+                    f"reading {table.name}: {file} does not have the declared columns: {_difference(table.schema, found)}; materialize that partition again"
+                )
+
+
+def _schema(file: str, storage_options: Mapping[str, str]) -> pl.Schema:
+    try:
+        if storage_options:
+            return pl.scan_parquet(file, glob=False, hive_partitioning=False, storage_options=dict(storage_options)).collect_schema()
+        return pl.Schema(pl.read_parquet_schema(file))
+    except FileNotFoundError:
+        raise LakeError(f"reading {file}: there is no such file although a manifest names it; materialize that partition again") from None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise LakeError(f"reading {file}: it is no whole Parquet file ({error}); materialize that partition again") from error
+
+
+def _difference(declared: pl.Schema, found: pl.Schema) -> str:
+    for name, dtype in declared.items():
+        if name not in found:
+            return f"{name} is missing, declared {dtype}"
+        if found[name] != dtype:
+            return f"{name} is {found[name]}, declared {dtype}"
+    extra = [name for name in found if name not in declared]
+    return f"{extra[0]} is not declared" if extra else "they stand in another order"

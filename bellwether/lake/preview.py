@@ -1,0 +1,30 @@
+"""The first rows of a table as Markdown that is safe to show: untrusted text can neither format nor link."""
+
+from __future__ import annotations
+
+import polars as pl
+
+#: Characters of a text that are shown.
+WIDTH = 40
+#: Columns that are shown.
+COLUMNS = 12
+
+
+def markdown(frame: pl.DataFrame, rows: int = 5) -> str:
+    """The first `rows` of `frame` and its first columns as a Markdown table; every text is cut and set in code."""
+    shown = frame.select(frame.columns[:COLUMNS]).head(rows)
+    lines = [[_code(name) for name in shown.columns], ["---"] * shown.width]
+    lines += [[_cell(value) for value in row] for row in shown.iter_rows()]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    left = frame.width - shown.width
+    return f"{table}\n\n{left} more columns" if left else table
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else _code(str(value))
+
+
+def _code(text: str) -> str:
+    cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    plain = "".join(character if character.isprintable() else " " for character in cut)
+    return f"`{plain.replace('`', chr(39)).replace('|', '¦')}`" if plain.strip() else ""

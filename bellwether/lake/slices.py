@@ -1,0 +1,68 @@
+"""Some partitions of a table, as an asset receives them: the manifests seen at one moment and the files that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from bellwether.errors import LakeError
+from bellwether.lake import parquet
+from bellwether.lake.manifest import Manifest
+from bellwether.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The rows of some partitions, fixed when the slice was taken: later writes do not change it.
+
+    Parameters
+    ----------
+    table: declaration of the table.
+    manifests: one per partition, in order of the partition.
+    files: absolute names of the Parquet files, in the same order.
+    storage_options: what Polars needs to read the files; empty for local ones.
+    """
+
+    table: Table
+    manifests: tuple[Manifest, ...]
+    files: tuple[str, ...]
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows, without reading any."""
+        return sum(manifest.rows for manifest in self.manifests)
+
+    def check(self) -> None:
+        """Raise `LakeError` for a file that is missing, damaged at its end, or has other columns than declared."""
+        parquet.check(self.table, self.files, self.storage_options)
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows, read when they are needed, with the declared schema even when there is no file. Raises as `check` does."""
+        if not self.files:
+            return self.table.empty().lazy()
+        self.check()
+        return pl.scan_parquet(
+            list(self.files),
+            schema=self.table.schema,
+            glob=False,
+            hive_partitioning=False,
+            storage_options=dict(self.storage_options) or None,
+        )
+
+    def read(self) -> pl.DataFrame:
+        """The rows in memory, partition by partition in stored order. Raises `LakeError` for a damaged file."""
+        try:
+            return self.scan().collect()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise LakeError(f"reading {self.table.name}: {self._damage(error)}; materialize that partition again") from error
+
+    def _damage(self, error: Exception) -> str:
+        for file in self.files:
+            try:
+                pl.scan_parquet(file, glob=False, hive_partitioning=False, storage_options=dict(self.storage_options) or None).collect()
+            except (OSError, pl.exceptions.PolarsError) as own:
+                return f"{file} is damaged ({own})"
+        return str(error)

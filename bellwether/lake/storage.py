@@ -1,0 +1,254 @@
+"""Where the lake's files are: a folder or an object store, behind the few operations that keep a lake whole.
+
+Whatever is stored under a name is whole: written aside and renamed in a folder, one finished object in a store.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from polars.exceptions import PolarsError
+from upath import UPath
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.lake import s3
+
+#: Part of the name of every file that is still being written.
+TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored file: its name below the root, its size and when it was last written (UTC)."""
+
+    name: str
+    bytes: int
+    modified: datetime
+
+
+class Storage(Protocol):
+    """A tree of files; names are relative to the root and separated by `/`."""
+
+    root: UPath
+    reader_options: Mapping[str, str]
+
+    def location(self, name: str) -> str:
+        """Absolute name of a file for readers: a path or a URL."""
+
+    def read(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Contents of those of `names` that exist."""
+
+    def open(self, name: str) -> BinaryIO:
+        """The file, to be read in pieces; raises `FileNotFoundError`."""
+
+    def put(self, name: str, data: bytes) -> None:
+        """Store `data` under `name`, replacing at one instant what was there."""
+
+    def draft(self, name: str) -> AbstractContextManager[Path]:
+        """A local path at which to build the file `name`; nothing is left there afterwards."""
+
+    def publish(self, draft: Path, name: str) -> None:
+        """Store the finished draft under `name`; raises `FileExistsError` and changes nothing when the name is taken."""
+
+    def files(self, prefix: str) -> list[Entry]:
+        """Every file below the folder `prefix`; none when there is no such folder."""
+
+    def delete(self, name: str) -> None:
+        """Remove one file; nothing happens when it is already gone."""
+
+
+def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
+    """Storage at a folder or an object-store URL.
+
+    `options` of an `s3://` URL carry the names of `bellwether.lake.s3`; those of another scheme go to its fsspec
+    filesystem and to Polars as they are. Raises `ConfigError` for an option or a scheme that nothing understands.
+    """
+    if "://" not in uri or uri.startswith("file://"):
+        return Folder(Path(uri.removeprefix("file://")).expanduser().absolute())
+    return ObjectStore(uri, options or {})
+
+
+@contextmanager
+def writing(what: str) -> Iterator[None]:
+    """Turn a failed write into a `LakeError` about `what`; a name that is taken stays a `FileExistsError`."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except (OSError, PolarsError) as error:
+        raise LakeError(
+            f"writing {what}: {error}. Nothing was published, what was there before still is; make room or mend access and run again"
+        ) from error
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn a failed read into a `LakeError` about `what`; a file that is not there stays a `FileNotFoundError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, PolarsError) as error:
+        raise LakeError(f"reading {what}: {error}; mend access, or materialize that partition again if the file is damaged") from error
+
+
+class Folder:
+    """A tree of files in a local folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = UPath(root)
+        self.reader_options: Mapping[str, str] = {}
+        self._root = root
+
+    def location(self, name: str) -> str:
+        return str(self._root / name)
+
+    def read(self, names: Sequence[str]) -> dict[str, bytes]:
+        found = {}
+        for name in names:
+            with suppress(FileNotFoundError), reading(self.location(name)):
+                found[name] = (self._root / name).read_bytes()
+        return found
+
+    def open(self, name: str) -> BinaryIO:
+        return (self._root / name).open("rb")
+
+    def put(self, name: str, data: bytes) -> None:
+        target = self._root / name
+        with self.draft(name) as draft, writing(str(target)):
+            draft.write_bytes(data)
+            _sync(draft)
+            os.replace(draft, target)
+            _sync(target.parent)
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[Path]:
+        target = self._root / name
+        with writing(str(target)):
+            _make_folder(target.parent)
+        path = target.with_name(f"{target.name}{TEMPORARY}{secrets.token_hex(4)}")
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def publish(self, draft: Path, name: str) -> None:
+        target = self._root / name
+        with writing(str(target)):
+            _sync(draft)
+            # The name is claimed first, so that two writers can never replace each other's file.
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            os.replace(draft, target)
+            _sync(target.parent)
+
+    def files(self, prefix: str) -> list[Entry]:
+        return sorted(self._walk(self._root / prefix), key=lambda entry: entry.name)
+
+    def _walk(self, folder: Path) -> Iterator[Entry]:
+        try:
+            entries = list(os.scandir(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from self._walk(Path(entry.path))
+                continue
+            try:
+                stat = entry.stat()
+            except FileNotFoundError:
+                continue
+            yield Entry(Path(entry.path).relative_to(self._root).as_posix(), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+
+    def delete(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+
+class ObjectStore:
+    """A tree of objects in a bucket, through fsspec; an object appears when it is finished."""
+
+    def __init__(self, uri: str, options: Mapping[str, str]) -> None:
+        scheme = uri.split("://", 1)[0]
+        self.reader_options: Mapping[str, str] = s3.resolve(options) if scheme in s3.SCHEMES else dict(options)
+        ours = s3.for_fsspec(self.reader_options) if scheme in s3.SCHEMES else dict(options)
+        try:
+            self.root = UPath(uri.rstrip("/"), use_listings_cache=False, **ours)
+            self._fs = self.root.fs
+        except (ImportError, ValueError) as error:
+            raise ConfigError(
+                f"opening the lake at {uri}: {error}. Install the package that serves {scheme}:// (for s3: bellwether[s3])"
+            ) from error
+        self._uri = str(self.root).rstrip("/")
+        self._key = self.root.path.rstrip("/")
+
+    def location(self, name: str) -> str:
+        return f"{self._uri}/{name}"
+
+    def read(self, names: Sequence[str]) -> dict[str, bytes]:
+        if not names:
+            return {}
+        keys = {f"{self._key}/{name}": name for name in names}
+        found = {}
+        for path, content in self._fs.cat(list(keys), on_error="return").items():
+            with suppress(FileNotFoundError), reading(f"{self.root.protocol}://{path}"):
+                if isinstance(content, Exception):
+                    raise content
+                found[keys[path]] = content
+        return found
+
+    def open(self, name: str) -> BinaryIO:
+        return self._fs.open(f"{self._key}/{name}", "rb")
+
+    def put(self, name: str, data: bytes) -> None:
+        with writing(self.location(name)):
+            self._fs.pipe_file(f"{self._key}/{name}", data)
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[Path]:
+        folder = Path(tempfile.mkdtemp(prefix="bellwether-"))
+        try:
+            yield folder / Path(name).name
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def publish(self, draft: Path, name: str) -> None:
+        with writing(self.location(name)):
+            self._fs.put_file(str(draft), f"{self._key}/{name}", mode="create")
+
+    def files(self, prefix: str) -> list[Entry]:
+        found = self._fs.find(f"{self._key}/{prefix}", detail=True)
+        return [Entry(path.removeprefix(f"{self._key}/"), info["size"], self._modified(path, info)) for path, info in sorted(found.items())]
+
+    def _modified(self, path: str, info: Mapping[str, object]) -> datetime:
+        known = info.get("LastModified")
+        return known if isinstance(known, datetime) else self._fs.modified(path)
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(f"{self._key}/{name}")
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or the names in a folder, survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _make_folder(folder: Path) -> None:
+    """Create `folder` and its parents, each name made durable."""
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync(folder.parent)

@@ -1,0 +1,163 @@
+"""Stores what assets return as partitions of the lake, and hands them to other assets as slices.
+
+Not here: validation, files and manifests (bellwether/lake).
+Concept: https://docs.dagster.io/guides/build/io-managers
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import dagster as dg
+import polars as pl
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.lake import Lake, Manifest, Slice
+from bellwether.lake.partitions import Partition, split
+from bellwether.lake.preview import markdown
+from bellwether.tables import Table, table
+from resources.lake import LakeResource, table_schema
+
+if TYPE_CHECKING:
+    from dagster._core.execution.context.system import StepExecutionContext
+
+#: Key of an input's metadata that overrules what is done about upstream partitions that were never written: "skip" or "error".
+MISSING = "missing"
+
+
+class LakeIOManager(dg.ConfigurableIOManager):
+    """Asset key `group/name` is the table of that name, and the asset's partitions are the table's.
+
+    An asset returns a `polars.DataFrame`, an iterable of them (written in bounded memory), or, in a run over several
+    partitions, a mapping from partition key to either. There a single frame is split by the table's partition columns.
+    Downstream assets receive a `bellwether.lake.Slice`.
+    """
+
+    lake: LakeResource
+
+    def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        """Write one file per partition of the run.
+
+        Raises `SchemaError` for rows that do not fit the table or the run's partitions, `LakeError` when they cannot be stored.
+        """
+        declared = table("/".join(context.asset_key.path))
+        keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
+        partitions = {key: _partition(declared, key) for key in keys}
+        lake, started = self.lake.lake, time.perf_counter()
+        written = {
+            key: lake.write(declared, partition, rows, run_id=context.run_id)
+            for key, partition, rows in _by_partition(declared, partitions, obj)
+        }
+        seconds = time.perf_counter() - started
+        context.add_output_metadata(_metadata(lake, declared, list(written.values()), seconds))
+        step = _step(context)
+        if step is not None:
+            step.set_data_version(context.asset_key, _data_version(written.values()))
+            if len(written) > 1:
+                for key, manifest in written.items():
+                    step.add_asset_metadata(_of_partition(lake, manifest), context.asset_key, key)
+
+    def load_input(self, context: dg.InputContext) -> Slice:
+        """The upstream partitions that the step depends on.
+
+        One that was never written is a `LakeError`, except in a step that reads all partitions, or all of one dimension:
+        such a step takes those that exist. The input's metadata `missing` ("skip" or "error") overrules this.
+        """
+        declared = table("/".join(context.asset_key.path))
+        keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
+        partitions = [_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
+        return self.lake.lake.slice(declared, partitions, missing=_missing(context))
+
+
+def _partition(declared: Table, key: str) -> Partition:
+    """A Dagster partition key as the lake's; dimensions are taken by name, in the order of the table's partition columns."""
+    dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else dict.fromkeys(declared.partitioned_by[:1], str(key))
+    if set(dimensions) != set(declared.partitioned_by):
+        raise ConfigError(
+            f"asset {declared.name}: its partition {key!r} has the dimensions ({', '.join(dimensions)}), "
+            f"the table is partitioned by ({', '.join(declared.partitioned_by)}); name the dimensions after the columns"
+        )
+    return tuple(dimensions[name] for name in declared.partitioned_by)
+
+
+def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> list[tuple[str, Partition, Any]]:
+    """The rows of each partition of the run, as (key, partition, rows)."""
+    if isinstance(obj, Mapping):
+        if set(obj) != set(partitions):
+            odd = sorted(set(obj) ^ set(partitions))
+            raise SchemaError(
+                f"table {declared.name}: the asset must return rows for exactly the run's partitions; not so for {', '.join(odd[:5])}"
+            )
+        return [(key, partition, obj[key]) for key, partition in partitions.items()]
+    if not partitions:
+        return [("", (), obj)]
+    if len(partitions) == 1:
+        return [(key, partition, obj) for key, partition in partitions.items()]
+    if not isinstance(obj, pl.DataFrame):
+        raise SchemaError(
+            f"table {declared.name}: the run writes {len(partitions)} partitions and the asset returned {type(obj).__name__}; "
+            "return a polars.DataFrame, or a mapping from partition key to rows"
+        )
+    rows = split(declared, obj, partitions.values())
+    return [(key, partition, rows[partition]) for key, partition in partitions.items()]
+
+
+def _missing(context: dg.InputContext) -> Literal["error", "skip"]:
+    """What is done about upstream partitions that were never written."""
+    stated = context.definition_metadata.get(MISSING)
+    if stated not in (None, "error", "skip"):
+        raise ConfigError(f"input {context.name}: its metadata {MISSING!r} is {stated!r}; use 'error' or 'skip'")
+    return stated or ("skip" if _gathers(context) else "error")
+
+
+def _gathers(context: dg.InputContext) -> bool:
+    """True when the step reads all upstream partitions, or all of a dimension that it does not have itself."""
+    step = _step(context)
+    if step is None or step.assets_def is None or not context.has_asset_partitions:
+        return False
+    mapping = step.assets_def.get_partition_mapping_for_dep(context.asset_key)
+    if isinstance(mapping, dg.AllPartitionMapping):
+        return True
+    if mapping is not None and not isinstance(mapping, dg.MultiToSingleDimensionPartitionMapping):
+        return False
+    own = step.entity_partitions_def
+    across = isinstance(context.asset_partitions_def, dg.MultiPartitionsDefinition) and not isinstance(own, dg.MultiPartitionsDefinition)
+    return own is None or across
+
+
+def _step(context: dg.OutputContext | dg.InputContext) -> StepExecutionContext | None:
+    """The running step; None where the context was built by hand."""
+    try:
+        return context.step_context
+    except dg.DagsterInvariantViolationError:
+        return None
+
+
+def _metadata(lake: Lake, declared: Table, written: list[Manifest], seconds: float) -> dict[str, Any]:
+    rows = sum(manifest.rows for manifest in written)
+    shown = next((manifest for manifest in written if manifest.rows), written[0])
+    first = lake.slice_of(declared, {shown.partition: shown}).scan().head(5).collect()
+    several = len(written) > 1
+    return {
+        "dagster/column_schema": table_schema(declared),
+        "dagster/row_count": rows,
+        **({"dagster/partition_row_count": rows} if declared.partitioned_by and not several else {}),
+        "dagster/table_name": f"{declared.group}.{declared.short_name}",
+        "dagster/storage_kind": "parquet",
+        "dagster/uri": lake.storage.location(declared.name if several else written[0].file),
+        "bytes": sum(manifest.bytes for manifest in written),
+        "seconds": round(seconds, 3),
+        "preview": dg.MetadataValue.md(markdown(first)),
+    }
+
+
+def _of_partition(lake: Lake, manifest: Manifest) -> dict[str, Any]:
+    return {"dagster/partition_row_count": manifest.rows, "dagster/uri": lake.storage.location(manifest.file), "bytes": manifest.bytes}
+
+
+def _data_version(written: Any) -> dg.DataVersion:
+    hashes = [manifest.sha256 for manifest in written]
+    return dg.DataVersion(hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest())

@@ -1,0 +1,47 @@
+"""The lake as a resource, and what Dagster shows of a table's columns.
+
+Not here: how rows are stored (bellwether/lake) or how assets' outputs reach it (io_manager.py).
+Concept: https://docs.dagster.io/guides/build/external-resources
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+from pydantic import Field
+
+from bellwether.lake import Lake
+from bellwether.lake.duck import sql_type
+from bellwether.tables import Column, Table
+
+
+class LakeResource(dg.ConfigurableResource):
+    """Parquet files of all tables, below one folder or object-store URL."""
+
+    uri: str = Field(description="folder, or URL such as s3://bucket/prefix")
+    storage_options: dict[str, str] = Field(
+        default_factory=dict,
+        description="aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, aws_endpoint_url; what is left out comes from the environment",
+    )
+
+    @property
+    def lake(self) -> Lake:
+        """The lake itself, as code without Dagster uses it."""
+        return Lake(self.uri, self.storage_options)
+
+
+def table_schema(table: Table) -> dg.TableSchema:
+    """A declared table's columns as Dagster shows them: DuckDB types, meanings, units and which columns identify a row."""
+    return dg.TableSchema(
+        columns=[_column(table, column) for column in table.columns],
+        constraints=dg.TableConstraints(other=[f"unique: {', '.join(table.key)}"]),
+    )
+
+
+def _column(table: Table, column: Column) -> dg.TableColumn:
+    return dg.TableColumn(
+        name=column.name,
+        type=sql_type(column.dtype),
+        description=f"{column.description} [{column.unit}]" if column.unit else column.description,
+        constraints=dg.TableColumnConstraints(nullable=column.nullable, unique=table.key == (column.name,)),
+        tags={"unit": column.unit} if column.unit else {},
+    )
