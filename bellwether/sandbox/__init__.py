@@ -1,0 +1,9 @@
+"""A server on loopback that speaks the venues' protocols over a generated or a recorded world."""
+
+from bellwether.sandbox.app import create_app
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.limits import Limits
+from bellwether.sandbox.server import serve
+from bellwether.sandbox.world import GeneratedWorld
+
+__all__ = ["Clock", "GeneratedWorld", "Limits", "create_app", "serve"]

@@ -1,0 +1,57 @@
+"""The sandbox as one ASGI application: each venue or service is a module with routes, mounted at its own path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.kalshi import Kalshi
+from bellwether.sandbox.limits import Limits, RateLimited, TokenBucket
+from bellwether.sandbox.source import Source
+
+#: Where Kalshi's REST interface is mounted, as on the venue.
+KALSHI_PATH = "/trade-api/v2"
+
+
+class Dated:
+    """ASGI middleware: the Date header of every answer is the sandbox's clock."""
+
+    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"date", self._clock.date_header().encode())]
+            await send(message)
+
+        await self._app(scope, receive, send_dated)
+
+
+async def _unknown_path(request: Request, error: Exception) -> Response:
+    return Response(b'{"error":{"code":"not_found","message":"not found"}}', status_code=404, media_type="application/json")
+
+
+def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | None = None) -> Starlette:
+    """The application over a world.
+
+    Parameters
+    ----------
+    source: `GeneratedWorld` or `Recordings`.
+    clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
+    limits: rate limits to enforce; none when left out.
+    """
+    clock = clock or source.default_clock()
+    routes: Sequence[BaseRoute] = [Mount(KALSHI_PATH, routes=Kalshi(source, clock).routes())]
+    middleware = [Middleware(Dated, clock=clock)]
+    if limits is not None:
+        middleware.append(Middleware(RateLimited, bucket=TokenBucket(limits)))
+    return Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})

@@ -1,0 +1,83 @@
+"""Serving the sandbox on a loopback port from a thread, for as long as a `with` block lasts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from bellwether.errors import BellwetherError
+from bellwether.sandbox.app import KALSHI_PATH
+
+_START_SECONDS = 15.0
+_STOP_SECONDS = 10.0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise BellwetherError(
+            f"serve the sandbox: cannot listen on {host} port {port} ({error.strerror or error}); choose another port, or 0 for any free one"
+        ) from error
+    return listener
+
+
+class _Thread(threading.Thread):
+    """Runs the server and keeps what it died of."""
+
+    def __init__(self, server: uvicorn.Server, listener: socket.socket) -> None:
+        super().__init__(name="bellwether-sandbox", daemon=True)
+        self._server = server
+        self._listener = listener
+        self.cause: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._server.run(sockets=[self._listener])
+        except BaseException as error:
+            self.cause = error
+
+
+def _wait_until_started(server: uvicorn.Server, thread: _Thread) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > deadline:
+            reason = repr(thread.cause) if thread.cause else "it did not answer in time"
+            raise BellwetherError(f"serve the sandbox: the server did not start: {reason}; look at its log") from thread.cause
+        time.sleep(0.005)
+
+
+@contextmanager
+def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve `app` until the block ends; yields the base URL of its Kalshi interface, such as http://127.0.0.1:4711/trade-api/v2.
+
+    Port 0 takes any free port, so that any number of processes and threads can each serve their own. The server runs in a
+    daemon thread and answers when the block is entered. Raises `BellwetherError` when the port is taken.
+    """
+    listener = _listen(host, port)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", date_header=False, server_header=False, timeout_graceful_shutdown=2
+    )
+    server = uvicorn.Server(config)
+    thread = _Thread(server, listener)
+    name = f"[{host}]" if ":" in host else host
+    url = f"http://{name}:{listener.getsockname()[1]}{KALSHI_PATH}"
+    try:
+        thread.start()
+        _wait_until_started(server, thread)
+        yield url
+    finally:
+        server.should_exit = True
+        thread.join(_STOP_SECONDS)
+        server.force_exit = True
+        listener.close()

@@ -1,0 +1,101 @@
+"""Candles of a market's tape, for any period, in the shape of the live endpoints."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bellwether.sandbox.instants import MINUTE, SECOND
+from bellwether.sandbox.source import Candle
+from bellwether.sandbox.world.tape import DOLLAR, Ints, Tape
+
+#: Price in tenths of a cent -> its text.
+PRICES = [f"0.{mills:03d}0" for mills in range(DOLLAR)] + ["1.0000"]
+
+
+def contracts(hundredths: int) -> str:
+    """A size as the wire writes it."""
+    return f"{hundredths // 100}.{hundredths % 100:02d}"
+
+
+def dollars(ten_thousandths: int) -> str:
+    """An amount as the wire writes it."""
+    return f"{ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
+
+
+def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
+    """Open, high, low, close of a standing quote per candle: it opens with what stood when the candle began."""
+    ends = np.append(starts[1:], len(values)) - 1
+    opens = values[np.maximum(starts - 1, 0)]
+    highs = np.maximum(np.maximum.reduceat(values, starts), opens)
+    lows = np.minimum(np.minimum.reduceat(values, starts), opens)
+    return [
+        {"close_dollars": PRICES[close], "high_dollars": PRICES[high], "low_dollars": PRICES[low], "open_dollars": PRICES[opened]}
+        for opened, high, low, close in zip(opens.tolist(), highs.tolist(), lows.tolist(), values[ends].tolist(), strict=True)
+    ]
+
+
+def _trades(tape: Tape, starts: Ints) -> list[dict[str, str]]:
+    """First, highest, lowest, last and mean trade per candle, and the last one before it; a member is absent where there is none."""
+    traded = tape.price > 0
+    ends = np.append(starts[1:], len(tape.price)) - 1
+    highs = np.maximum.reduceat(tape.price, starts)
+    lows = np.minimum.reduceat(np.where(traded, tape.price, DOLLAR), starts)
+    first = np.minimum.reduceat(np.where(traded, np.arange(len(traded)), len(traded)), starts)
+    opens = np.append(tape.price, 0)[first]
+    sizes = np.add.reduceat(tape.size, starts)
+    worth = np.add.reduceat(tape.price.astype(np.int64) * tape.size, starts) * 10
+    means = (worth + sizes // 2) // np.maximum(sizes, 1)
+    previous = np.where(starts > 0, tape.last[starts - 1], 0)
+    columns = (opens, highs, lows, tape.last[ends], means, sizes, previous)
+    bars = []
+    for opened, high, low, close, mean, size, before in zip(*(column.tolist() for column in columns), strict=True):
+        bar = {}
+        if size:
+            bar = {
+                "close_dollars": PRICES[close],
+                "high_dollars": PRICES[high],
+                "low_dollars": PRICES[low],
+                "mean_dollars": dollars(mean),
+                "open_dollars": PRICES[opened],
+            }
+        if before:
+            bar["previous_dollars"] = PRICES[before]
+        bars.append(bar)
+    return bars
+
+
+def candles(tape: Tape, period: int, start: int, end: int) -> list[Candle]:
+    """Candles of `period` minutes that end within [start, end] (instants).
+
+    A candle covers (end - period, end] and is there when something was quoted anew or traded in it, and for the opening.
+    """
+    length = period * MINUTE
+    close = -(-tape.times // length) * length
+    starts = np.flatnonzero(np.diff(close, prepend=close[0] - 1))
+    before = np.maximum(np.arange(len(close)) - 1, 0)
+    news = (tape.price > 0) | (tape.bid != tape.bid[before]) | (tape.ask != tape.ask[before])
+    news[0] = True
+    kept = np.logical_or.reduceat(news, starts) & (close[starts] >= start) & (close[starts] <= end)
+    if not kept.any():
+        return []
+    first, last = np.flatnonzero(kept)[[0, -1]]
+    cut = slice(max(int(starts[first]) - 1, 0), int(starts[last + 1]) if last + 1 < len(starts) else len(close))
+    part = tape.part(cut)
+    local = starts[first : last + 1] - cut.start
+    kept = kept[first : last + 1]
+    bids, asks, trades = _bars(part.bid, local), _bars(part.ask, local), _trades(part, local)
+    ends = np.append(local[1:], len(part.price)) - 1
+    volumes = np.add.reduceat(part.size, local).tolist()
+    interest = part.open_interest[ends].tolist()
+    stamps = (close[starts[first : last + 1]] // SECOND).tolist()
+    return [
+        {
+            "end_period_ts": stamps[i],
+            "open_interest_fp": contracts(interest[i]),
+            "price": trades[i],
+            "volume_fp": contracts(volumes[i]),
+            "yes_ask": asks[i],
+            "yes_bid": bids[i],
+        }
+        for i in np.flatnonzero(kept).tolist()
+    ]

@@ -1,0 +1,149 @@
+"""The series of the generated world: families of questions read from `catalogue.toml`, one series per entity."""
+
+from __future__ import annotations
+
+import tomllib
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from bellwether.errors import ConfigError
+
+Kind = Literal["single", "ladder", "brackets", "contest", "members"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The quantity behind a ladder or brackets, in the unit of the question.
+
+    `half`: whole-numbered outcomes with strikes between them. `whole`: whole-numbered outcomes with ranges that include both ends.
+    """
+
+    centre: tuple[float, float]
+    spread: float
+    step: Decimal
+    prefix: str = ""
+    suffix: str = ""
+    decimals: int = 0
+    thousands: bool = False
+    half: bool = False
+    whole: bool = False
+
+    def text(self, value: Decimal) -> str:
+        """The value as the question writes it."""
+        digits = 1 if self.half else self.decimals
+        return f"{self.prefix}{value:{',' if self.thousands else ''}.{digits}f}{self.suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A template of questions; the meaning of each field is in `catalogue.toml`."""
+
+    prefix: str
+    category: str
+    kind: Kind
+    series: str
+    event: str
+    question: tuple[str, ...]
+    claim: str
+    source: tuple[str, str]
+    life: tuple[int, int]
+    hours: tuple[int, int]
+    share: float
+    frequency: str
+    tags: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    number: Number | None = None
+    early: Literal["", "result", "deadline"] = ""
+    pace: int = 1
+    pair: bool = False
+    tie: bool = False
+
+    @property
+    def late(self) -> bool:
+        """It closes after midnight UTC, in the American evening: its tickers and texts name the day before."""
+        return self.hours[0] < 6
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A family applied to one entity; `scale` multiplies its numbers."""
+
+    ticker: str
+    family: Family
+    name: str
+    scale: Decimal
+
+    @property
+    def title(self) -> str:
+        """Title of the series."""
+        return self.family.series.format(name=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All series with their shares of all events, which add up to 1."""
+
+    series: tuple[Series, ...]
+    shares: tuple[float, ...]
+    by_ticker: Mapping[str, Series]
+
+
+def _code(name: str) -> str:
+    """The letters and digits of a name, in capitals, without accents, cut to six."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return "".join(letter for letter in plain.upper() if letter.isalnum())[:6]
+
+
+def option_code(name: str) -> str:
+    """The ticker's suffix for a named option: its letters, or its code points where it has no Latin ones."""
+    return _code(name)[:4] or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[:8]
+
+
+def _number(entry: dict[str, Any]) -> Number:
+    low, high = entry.pop("centre")
+    return Number(centre=(float(low), float(high)), step=Decimal(str(entry.pop("step"))), **entry)
+
+
+def _family(entry: dict[str, Any], pools: dict[str, list[str]]) -> tuple[Family, list[str]]:
+    entry = dict(entry)
+    entities, options = entry.pop("entities"), entry.pop("options", [])
+    source, address = entry.pop("source").split("|")
+    number = entry.pop("number", None)
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    family = Family(
+        **plain,
+        source=(source, address),
+        options=tuple(pools[options] if isinstance(options, str) else options),
+        number=_number(number) if number else None,
+    )
+    return family, pools[entities] if isinstance(entities, str) else entities
+
+
+def _series(family: Family, entity: str) -> Series:
+    parts = entity.split("|")
+    name = parts[1] if len(parts) > 1 else parts[0]
+    code = parts[0] if len(parts) > 1 else _code(name)
+    return Series(f"KX{family.prefix}{code}", family, name, Decimal(parts[2]) if len(parts) > 2 else Decimal(1))
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> Catalogue:
+    """The built-in catalogue, read once."""
+    content = tomllib.loads(files("bellwether.sandbox.world").joinpath("catalogue.toml").read_text("utf-8"))
+    series: list[Series] = []
+    shares: list[float] = []
+    for entry in content["family"]:
+        family, entities = _family(entry, content["pools"])
+        series += [_series(family, entity) for entity in entities]
+        shares += [family.share / len(entities)] * len(entities)
+    by_ticker = {one.ticker: one for one in series}
+    if len(by_ticker) != len(series):
+        twice = next(one.ticker for one in series if by_ticker[one.ticker] is not one)
+        raise ConfigError(f"read the sandbox's catalogue.toml: two series have the ticker {twice}; give one of the entities its own code")
+    total = sum(shares)
+    return Catalogue(tuple(series), tuple(share / total for share in shares), by_ticker)

@@ -1,0 +1,71 @@
+"""Tickers that name their day without showing it: the day's number, scrambled by a key made from the seed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from bellwether.sandbox.world.catalogue import catalogue
+from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.model import FIRST_DAY
+
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_DATED = re.compile(r"(\d\d)([A-Z]{3})(\d\d)")
+_CODED = re.compile(rf"\d\d([{_ALPHABET}]{{4}})")
+_COMBO = re.compile(r"S\d{4}([0-9A-F]{10})")
+_EVENT_BITS, _COMBO_BITS, _COMBOS_PER_DAY = 20, 40, 64
+
+
+def dated(day: date) -> str:
+    """The part of a ticker that names a date, such as 25OCT14."""
+    return f"{day.year % 100:02d}{_MONTHS[day.month - 1]}{day.day:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """The key: an odd factor and an offset, modulo a power of two."""
+
+    factor: int
+    offset: int
+
+    @classmethod
+    def of(cls, seed: int) -> Codes:
+        """The key of a world."""
+        draw = Draw(seed, Purpose.CODE)
+        return cls(2 * draw.integer(1 << 34, (1 << 38) - 1) + 1, draw.integer(0, (1 << 40) - 1))
+
+    def _hide(self, number: int, bits: int) -> int:
+        return (number * self.factor + self.offset) % (1 << bits)
+
+    def _show(self, hidden: int, bits: int) -> int:
+        return (hidden - self.offset) * pow(self.factor, -1, 1 << bits) % (1 << bits)
+
+    def event(self, home: int, year: int) -> str:
+        """The part of an event's ticker that hides its day; `year` is the one that it announces."""
+        hidden = self._hide(home, _EVENT_BITS)
+        return f"{year % 100:02d}" + "".join(_ALPHABET[hidden >> shift & 31] for shift in (15, 10, 5, 0))
+
+    def combo(self, home: int, index: int, year: int) -> str:
+        """The part of a combo's event ticker that hides its day and its index in it."""
+        return f"S{year}{self._hide(home * _COMBOS_PER_DAY + index, _COMBO_BITS):010X}"
+
+    def home(self, event_ticker: str) -> int | None:
+        """The number of the day (0 is the first) to which an event's ticker points; None when it points to none."""
+        series_ticker, _, rest = event_ticker.partition("-")
+        if combo := _COMBO.fullmatch(rest):
+            return self._show(int(combo[1], 16), _COMBO_BITS) // _COMBOS_PER_DAY
+        if coded := _CODED.fullmatch(rest):
+            hidden = 0
+            for letter in coded[1]:
+                hidden = hidden << 5 | _ALPHABET.index(letter)
+            return self._show(hidden, _EVENT_BITS)
+        series = catalogue().by_ticker.get(series_ticker)
+        if series is None or not (match := _DATED.fullmatch(rest)) or match[2] not in _MONTHS:
+            return None
+        try:
+            named = date(2000 + int(match[1]), _MONTHS.index(match[2]) + 1, int(match[3]))
+        except ValueError:
+            return None
+        return (named + timedelta(days=series.family.late) - FIRST_DAY).days

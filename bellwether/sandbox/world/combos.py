@@ -1,0 +1,128 @@
+"""Multivariate markets: products of legs of other events, mostly never traded."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from bellwether.sandbox.instants import DAY, HOUR, SECOND, moment, wire_time
+from bellwether.sandbox.world.codes import Codes
+from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.latent import SLOT, Claim, Combo
+from bellwether.sandbox.world.model import Event, Life, Market, Verdict
+from bellwether.sandbox.world.tape import Trading, price_ranges
+
+_COLLECTIONS = ("KXMVECROSSCATEGORY", "KXMVESPORTSMULTIGAMEEXTENDED")
+_SOON = DAY
+
+
+def _verdict(legs: list[tuple[Market, bool]]) -> Verdict:
+    """The product of the legs' values, rounded down to 1/10000 dollar; void if a leg is."""
+    value = 10_000
+    for market, side in legs:
+        worth = market.verdict.value
+        if worth is None:
+            return Verdict("void", None, "")
+        value = value * (worth if side else 10_000 - worth) // 10_000
+    return Verdict("yes" if value == 10_000 else "no" if value == 0 else "scalar", value, "")
+
+
+def _life(legs: list[tuple[Market, bool]], draw: Draw) -> Life | None:
+    """Opens within the last day before its first leg closes, and ends with its last; None where the legs never trade together."""
+    lives = [market.life for market, _ in legs]
+    first_close = min(life.closes for life in lives)
+    earliest = max(*(life.opens for life in lives), first_close - _SOON)
+    if earliest + HOUR >= first_close:
+        return None
+    opens = draw.integer(earliest, first_close - HOUR) // SLOT * SLOT
+    closes = max(life.closes for life in lives)
+    determined = max(life.determined for life in lives)
+    settled = max(life.settled for life in lives) + 5 * SECOND
+    return Life(opens - draw.integer(0, 2 * SECOND), opens, closes, max(life.scheduled for life in lives), determined, None, settled)
+
+
+def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], life: Life, provisional: bool) -> dict[str, Any]:
+    sides = ["yes" if side else "no" for _, side in legs]
+    title = ",".join(f"{side} {market.terms['yes_sub_title']}" for side, (market, _) in zip(sides, legs, strict=True))
+    suffix = hashlib.sha256(event_ticker.encode()).hexdigest()[:11].upper()
+    terms: dict[str, Any] = {
+        "can_close_early": True,
+        "created_time": wire_time(life.created),
+        "custom_strike": {
+            "Associated Events": ",".join(market.event_ticker for market, _ in legs),
+            "Associated Market Sides": ",".join(sides),
+            "Associated Markets": ",".join(market.ticker for market, _ in legs),
+            "Multivariate Event Ticker": event_ticker,
+        },
+        "event_ticker": event_ticker,
+        "exchange_index": 0,
+        "expected_expiration_time": wire_time(life.scheduled),
+        "expiration_time": wire_time(life.scheduled),
+        "latest_expiration_time": wire_time(life.scheduled),
+        "market_type": "binary",
+        "mve_collection_ticker": f"{collection}-R",
+        "mve_selected_legs": [
+            {"event_ticker": market.event_ticker, "market_ticker": market.ticker, "side": side}
+            for side, (market, _) in zip(sides, legs, strict=True)
+        ],
+        "no_sub_title": title,
+        "notional_value_dollars": "1.0000",
+        "open_time": wire_time(life.opens),
+        "price_level_structure": "deci_cent",
+        "price_ranges": price_ranges("deci_cent"),
+        "rules_primary": "",
+        "rules_secondary": "",
+        "settlement_bounds_type": "default",
+        "settlement_timer_seconds": 5,
+        "strike_type": "custom",
+        "ticker": f"{event_ticker}-{suffix}",
+        "title": title,
+        "yes_sub_title": title,
+    }
+    return {**terms, "is_provisional": True} if provisional else terms
+
+
+def _latent(legs: list[tuple[Market, bool]], life: Life) -> Combo:
+    claims = [(market.latent, side) for market, side in legs]
+    return Combo(tuple((claim, side) for claim, side in claims if isinstance(claim, Claim)), life.opens, life.closes)
+
+
+def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any]:
+    return {
+        "category": "Sports" if "SPORTS" in collection else "Exotics",
+        "collateral_return_type": "",
+        "event_ticker": event_ticker,
+        "exchange_index": 0,
+        "last_updated_ts": wire_time(life.created),
+        "mutually_exclusive": False,
+        "series_ticker": collection,
+        "settlement_sources": None,
+        "strike_period": "",
+        "sub_title": "MVE",
+        "title": "Combo",
+    }
+
+
+def draw_combos(seed: int, codes: Codes, home: int, events: tuple[Event, ...], first: int) -> list[Event]:
+    """The combos over this day's events; the first has the index `first` among the day's events."""
+    draw = Draw(seed, Purpose.COMBO, home)
+    combos: list[Event] = []
+    for index in range(draw.integer(5, 12)):
+        chosen = draw.sample(events, draw.integer(2, 4))
+        legs = [(draw.choose(event.markets), draw.chance(0.6)) for event in chosen]
+        collection = draw.choose(_COLLECTIONS)
+        life = _life(legs, draw) if len(legs) > 1 else None
+        if life is None:
+            continue
+        ticker = f"{collection}-{codes.combo(home, index, moment(life.created).year)}"
+        provisional = draw.chance(0.8)
+        trading = Trading(
+            (seed, Purpose.TRADING, home, first + index, 0), "deci_cent", 0.03, 0.1, 0.9, 0.0 if provisional else 0.02, 4, False, 10
+        )
+        terms = _terms(ticker, collection, legs, life, provisional)
+        key = (-home, first + index)
+        market = Market(
+            (*key, 0), terms["ticker"], ticker, collection, _latent(legs, life), trading, life, _verdict(legs), terms, is_combo=True
+        )
+        combos.append(Event(key, ticker, collection, life.created, _event_body(ticker, collection, life), (market,), is_combo=True))
+    return combos

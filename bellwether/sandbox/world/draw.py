@@ -1,0 +1,70 @@
+"""Random draws for building the world: a Philox stream per purpose, so that no draw depends on another's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+NORMAL = NormalDist()
+
+
+class Purpose(IntEnum):
+    """What a stream is for; part of its seed."""
+
+    DAY = 1
+    EVENT = 2
+    PATH = 3
+    TRADING = 4
+    COMBO = 5
+    CODE = 6
+
+
+def stream(*entropy: int) -> np.random.Generator:
+    """An independent generator for these integers (at least 0), the same on every machine."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+
+
+class Draw:
+    """Scalar draws from one stream. All are made from its uniform numbers, in the order of the calls."""
+
+    _BLOCK = 256
+
+    def __init__(self, *entropy: int) -> None:
+        self._generator = stream(*entropy)
+        self._uniforms: list[float] = []
+
+    def unit(self) -> float:
+        """Uniform on [0, 1)."""
+        if not self._uniforms:
+            self._uniforms = self._generator.random(self._BLOCK).tolist()
+        return self._uniforms.pop()
+
+    def uniform(self, low: float, high: float) -> float:
+        """Uniform on [low, high)."""
+        return low + (high - low) * self.unit()
+
+    def integer(self, low: int, high: int) -> int:
+        """Uniform on low, …, high, both included."""
+        return low + int(self.unit() * (high - low + 1))
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.unit() < probability
+
+    def normal(self) -> float:
+        """Standard normal."""
+        return NORMAL.inv_cdf(min(max(self.unit(), 1e-12), 1 - 1e-12))
+
+    def choose(self, items: Sequence[T]) -> T:
+        """One of the items."""
+        return items[self.integer(0, len(items) - 1)]
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """So many different items, in random order."""
+        pool = list(items)
+        return [pool.pop(self.integer(0, len(pool) - 1)) for _ in range(min(count, len(pool)))]

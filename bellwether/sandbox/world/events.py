@@ -1,0 +1,222 @@
+"""One event of the generated world: its markets, their words, their liquidity and how they end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from bellwether.sandbox.instants import HOUR, wire_time
+from bellwether.sandbox.world.catalogue import Series
+from bellwether.sandbox.world.codes import Codes, dated
+from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.latent import Claim, Path
+from bellwether.sandbox.world.legs import Leg, Legs, legs_of
+from bellwether.sandbox.world.model import Event, Life, Market, Verdict
+from bellwether.sandbox.world.tape import Trading, price_ranges
+from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
+
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+_SECONDARY = (
+    "Revisions published after the market has been determined are not considered.",
+    "If the source is unavailable for 48 hours, a comparable public source may be used.",
+    "If the underlying is postponed beyond the latest expiration, the market may resolve to a fair price in accordance with the rules.",
+    "Times are Eastern unless the rules say otherwise.\n\nThis market was made up; any likeness to real people or companies is an accident.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Liquidity:
+    """Ranges from which a market's trading is drawn; see `Trading`."""
+
+    half_spread: tuple[float, float]
+    requote: float
+    one_sided: float
+    trades: float
+    size: int
+
+
+_DEEP = Liquidity((0.004, 0.010), 0.90, 0.0, 0.45, 40)
+_NORMAL = Liquidity((0.008, 0.020), 0.35, 0.01, 0.06, 15)
+_THIN = Liquidity((0.020, 0.050), 0.03, 0.15, 0.004, 6)
+_DEAD = Liquidity((0.030, 0.120), 0.004, 0.5, 0.0, 3)
+
+
+def _trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -> Trading:
+    luck = draw.unit()
+    liquidity = _DEEP if luck < 0.25 else _NORMAL if luck < 0.68 else _THIN if luck < 0.93 else _DEAD
+    return Trading(
+        entropy,
+        grid,
+        draw.uniform(*liquidity.half_spread),
+        liquidity.requote,
+        liquidity.one_sided,
+        liquidity.trades,
+        liquidity.size,
+        whole,
+        draw.integer(3, 8),
+    )
+
+
+def _grid(draw: Draw) -> str:
+    luck = draw.unit()
+    return "linear_cent" if luck < 0.82 else "deci_cent" if luck < 0.92 else "tapered_deci_cent"
+
+
+def day_text(day: date) -> str:
+    """A date as a question writes it."""
+    return f"{_MONTHS[day.month - 1][:3]} {day.day}, {day.year}"
+
+
+def _words(series: Series, table: Timetable) -> dict[str, str]:
+    day = table.local_date
+    return {
+        "name": series.name,
+        "date": day_text(day),
+        "deadline": day_text(table.deadline),
+        "month": f"{_MONTHS[day.month - 1]} {day.year}",
+        "quarter": f"Q{(day.month + 2) // 3} {day.year}",
+        "year": str(day.year),
+    }
+
+
+def _fair_price(claim: Claim, draw: Draw) -> int:
+    """A price at which a market may be settled when its question cannot be answered: that of a random moment, in whole cents."""
+    known = claim.probabilities()
+    cents = int(np.rint(100 * known[draw.integer(0, len(known) - 1)]))
+    return 100 * min(max(cents, 1), 99)
+
+
+class _Fate:
+    """How an event's markets end: nearly always by their claims, rarely void or at a fractional value."""
+
+    def __init__(self, series: Series, answer: str, draw: Draw) -> None:
+        luck = draw.unit()
+        self._void = luck < 0.006
+        self._tie = series.family.tie and 0.006 <= luck < 0.026
+        self._fair = not self._tie and 0.006 <= luck < 0.016
+        self._answer = answer
+        self._moment = draw.integer(0, 1 << 30)
+
+    def verdict(self, claim: Claim) -> Verdict:
+        """How the market of this claim ends."""
+        if self._void:
+            return Verdict("void", None, "")
+        if self._tie:
+            return Verdict("scalar", 5_000, "Tie")
+        if self._fair:
+            return Verdict("scalar", _fair_price(claim, Draw(self._moment, Purpose.EVENT)), "")
+        return Verdict("yes" if claim.pays else "no", 10_000 if claim.pays else 0, self._answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the markets of one event share."""
+
+    series: Series
+    ticker: str
+    table: Timetable
+    words: dict[str, str]
+    question: str
+    secondary: str
+    grid: str
+    whole: bool
+
+
+def _market_terms(plan: _Plan, leg: Leg, life: Life) -> dict[str, Any]:
+    family, table = plan.series.family, plan.table
+    words = {**plan.words, **leg.words}
+    terms: dict[str, Any] = {
+        "can_close_early": bool(family.early),
+        "created_time": wire_time(life.created),
+        "event_ticker": plan.ticker,
+        "exchange_index": 0,
+        "expected_expiration_time": wire_time(table.expected),
+        "expiration_time": wire_time(table.latest),
+        "latest_expiration_time": wire_time(table.latest),
+        "market_type": "binary",
+        "no_sub_title": leg.label,
+        "notional_value_dollars": "1.0000",
+        "open_time": wire_time(life.opens),
+        "price_level_structure": plan.grid,
+        "price_ranges": price_ranges(plan.grid),
+        "rules_primary": f"If {family.claim.format(**words)} according to {family.source[0]}, then the market resolves to Yes.",
+        "rules_secondary": plan.secondary,
+        "settlement_bounds_type": "default",
+        "settlement_timer_seconds": table.timer,
+        "ticker": f"{plan.ticker}-{leg.suffix}" if leg.suffix else plan.ticker,
+        "title": plan.question.format(**words),
+        "yes_sub_title": leg.label,
+        **leg.strike,
+    }
+    if family.early:
+        event = "a result is declared" if family.early == "result" else "the event occurs"
+        terms["early_close_condition"] = f"This market will close and expire early if {event}."
+    if family.early == "result":
+        terms["occurrence_datetime"] = wire_time(table.expected // HOUR * HOUR)
+    return terms
+
+
+def _event_body(plan: _Plan, exclusive: bool, draw: Draw) -> dict[str, Any]:
+    series, family, words = plan.series, plan.series.family, plan.words
+    body: dict[str, Any] = {
+        "category": "" if draw.chance(0.01) else family.category,
+        "collateral_return_type": "MECNET" if exclusive else "DIRECNET" if family.kind == "ladder" and draw.chance(0.3) else "",
+        "event_ticker": plan.ticker,
+        "exchange_index": 0,
+        "last_updated_ts": wire_time(plan.table.created),
+        "mutually_exclusive": exclusive,
+        "series_ticker": series.ticker,
+        "settlement_sources": [{"name": family.source[0], "url": family.source[1]}],
+        "sub_title": f"Before {words['deadline']}" if family.early == "deadline" else f"On {words['date']}",
+        "title": family.event.format(**words),
+    }
+    if family.category == "Sports":
+        body["product_metadata"] = {"competition": series.name, "competition_scope": family.tags[0]}
+    strike = {"strike_period": ""} if family.early else {"strike_date": wire_time(plan.table.closes)}
+    return {**body, **strike}
+
+
+def _markets(seed: int, key: tuple[int, int], plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ...]:
+    """The markets of event number `key[1]` on day number `key[0]`."""
+    family, table = plan.series.family, plan.table
+    residual = draw.choose((0.0, 0.02, 0.1, 0.25))
+    ends = {path: draw.normal() for path in sorted({leg.path for leg in legs.legs})}
+    fate = _Fate(plan.series, legs.answer(ends[0]), draw)
+    markets = []
+    for position, leg in enumerate(legs.legs):
+        closes = leg_close(table, draw) if family.kind == "members" and family.early else table.closes
+        path = Path((seed, Purpose.PATH, *key, leg.path), ends[leg.path], family.pace, residual, table.opens, closes)
+        claim = Claim(path, leg.lower, leg.upper)
+        life = table.life(closes, draw)
+        terms = _market_terms(plan, leg, life)
+        trading = _trading((seed, Purpose.TRADING, *key, position), plan.grid, plan.whole, draw)
+        place = (-key[0], key[1], position)
+        series = plan.series.ticker
+        markets.append(Market(place, terms["ticker"], plan.ticker, series, claim, trading, life, fate.verdict(claim), terms))
+    return tuple(markets)
+
+
+def draw_event(seed: int, codes: Codes, home: int, index: int, series: Series) -> Event:
+    """The event number `index` of day number `home`, of this series, with everything that will ever happen in it."""
+    draw = Draw(seed, Purpose.EVENT, home, index)
+    family = series.family
+    table = timetable(home, family, draw)
+    legs = legs_of(series, draw)
+    code = codes.event(home, table.deadline.year) if family.early == "deadline" else dated(table.local_date)
+    plan = _Plan(
+        series=series,
+        ticker=f"{series.ticker}-{code}",
+        table=table,
+        words={**_words(series, table), **legs.words},
+        question=draw.choose(family.question),
+        secondary=draw.choose(_SECONDARY),
+        grid=_grid(draw),
+        whole=draw.chance(0.6),
+    )
+    body = _event_body(plan, legs.exclusive, draw)
+    markets = _markets(seed, (home, index), plan, legs, draw)
+    created = min(market.life.created for market in markets)
+    return Event((-home, index), plan.ticker, series.ticker, created, body, markets)

@@ -1,0 +1,138 @@
+"""The truth of the generated world: Brownian paths, and probabilities that are martingales with the outcome as limit.
+
+Each event has a latent Brownian motion W on [0, 1]; a market asks whether lower < W(1) <= upper. Given the path up to s,
+W(1) is normal with mean W(s) and variance 1 - s, so the probability of yes is Phi((upper - W(s)) / sqrt(1 - s)) -
+Phi((lower - W(s)) / sqrt(1 - s)): an exact martingale whatever the deterministic pace at which s runs through the market's life.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bellwether.sandbox.instants import MINUTE
+from bellwether.sandbox.world.draw import stream
+
+#: Latent probabilities, quotes and trades change only at multiples of this since the opening (microseconds).
+SLOT = 10 * MINUTE
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A Brownian motion from opening to closing.
+
+    Parameters
+    ----------
+    entropy: seed of the path between its ends.
+    end: W(1), which decides the outcome.
+    pace: s is proportional to this power of the elapsed time; 1 is even, more is late.
+    residual: 1 - s at the close, what is still unknown when trading ends.
+    opens, closes: instants.
+    """
+
+    entropy: tuple[int, ...]
+    end: float
+    pace: int
+    residual: float
+    opens: int
+    closes: int
+
+    @property
+    def slots(self) -> int:
+        """How many slots begin before the close."""
+        return -((self.opens - self.closes) // SLOT)
+
+    def elapsed(self) -> Floats:
+        """s at the beginning of each slot."""
+        share = np.arange(self.slots, dtype=np.float64) / self.slots
+        power = share.copy()
+        for _ in range(self.pace - 1):
+            power *= share
+        return (1.0 - self.residual) * power
+
+
+@lru_cache(maxsize=64)
+def walk(path: Path) -> tuple[Floats, Floats]:
+    """s and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
+    s = path.elapsed()
+    gaps = np.diff(s, append=1.0)
+    free = np.cumsum(np.sqrt(gaps) * stream(*path.entropy).standard_normal(len(s)))
+    bridge = np.concatenate(([0.0], free[:-1])) + s * (path.end - free[-1])
+    for array in (s, bridge):
+        array.flags.writeable = False
+    return s, bridge
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Pays one dollar if lower < W(1) <= upper."""
+
+    path: Path
+    lower: float = -math.inf
+    upper: float = math.inf
+
+    @property
+    def opens(self) -> int:
+        """Instant of the opening."""
+        return self.path.opens
+
+    @property
+    def closes(self) -> int:
+        """Instant of the close."""
+        return self.path.closes
+
+    @property
+    def pays(self) -> bool:
+        """Whether the latent outcome is yes."""
+        return self.lower < self.path.end <= self.upper
+
+    def probabilities(self) -> Floats:
+        """The probability of yes at the beginning of each slot."""
+        from scipy.special import ndtr
+
+        s, w = walk(self.path)
+        deviation = np.sqrt(1.0 - s)
+        above = ndtr((self.upper - w) / deviation) if self.upper < math.inf else 1.0
+        below = ndtr((self.lower - w) / deviation) if self.lower > -math.inf else 0.0
+        return np.asarray(np.broadcast_to(above - below, s.shape), dtype=np.float64)
+
+    def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
+        """The probability at these instants; before the opening that of the opening, from the close on the outcome."""
+        known = self.probabilities()
+        slot = np.clip((times - self.opens) // SLOT, 0, len(known) - 1)
+        return np.where(times < self.closes, known[slot], float(self.pays))
+
+
+@dataclass(frozen=True, slots=True)
+class Combo:
+    """Pays one dollar if every leg goes its way; legs are independent of each other. A leg is a claim and whether it must be yes."""
+
+    legs: tuple[tuple[Claim, bool], ...]
+    opens: int
+    closes: int
+
+    @property
+    def pays(self) -> bool:
+        """Whether every latent outcome is as it must be."""
+        return all(claim.pays == side for claim, side in self.legs)
+
+    def probabilities(self) -> Floats:
+        """The probability of yes at the beginning of each slot."""
+        return self.probabilities_at(self.opens + SLOT * np.arange(-((self.opens - self.closes) // SLOT), dtype=np.int64))
+
+    def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
+        """The probability at these instants; before the opening that of the opening."""
+        product = np.ones(len(times))
+        for claim, side in self.legs:
+            known = claim.probabilities_at(np.maximum(times, self.opens))
+            product *= known if side else 1.0 - known
+        return product
+
+
+Latent = Claim | Combo

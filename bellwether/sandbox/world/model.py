@@ -1,0 +1,105 @@
+"""What the generated world is made of: markets and events with everything that will ever happen to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from bellwether.sandbox.source import Key
+from bellwether.sandbox.world.latent import Latent
+from bellwether.sandbox.world.tape import Tape, Trading, record
+
+#: The first UTC day on which events of the world close.
+FIRST_DAY = date(2025, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The instants of a market's life. `scheduled` is the close that it announces until it closes; `disputed` is None for most."""
+
+    created: int
+    opens: int
+    closes: int
+    scheduled: int
+    determined: int
+    disputed: int | None
+    settled: int
+
+    def status(self, at: int) -> str:
+        """The venue's word for the market's state."""
+        if at < self.opens:
+            return "initialized"
+        if at < self.closes:
+            return "active"
+        if at < self.determined:
+            return "closed"
+        if at >= self.settled:
+            return "finalized"
+        return "disputed" if self.disputed is not None and at >= self.disputed else "determined"
+
+    def announced_close(self, at: int) -> int:
+        """The close time that the market shows: rewritten to the real one once it has closed."""
+        return self.closes if at >= self.closes else self.scheduled
+
+    def updated(self, at: int) -> int:
+        """The last change of state up to this instant."""
+        changes = (self.settled, self.disputed, self.determined, self.closes, self.created)
+        return next(change for change in changes if change is not None and (change <= at or change == self.created))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a market ends: the venue's result word, the value of YES in 1/10000 dollars (None for a void), and the free text beside it."""
+
+    result: str
+    value: int | None
+    expiration_value: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Market:
+    """A market; `terms` are the fields of its wire object that never change."""
+
+    key: Key
+    ticker: str
+    event_ticker: str
+    series_ticker: str
+    latent: Latent
+    trading: Trading
+    life: Life
+    verdict: Verdict
+    terms: dict[str, Any]
+    is_combo: bool = False
+
+    def tape(self) -> Tape:
+        """Its quotes and trades."""
+        return record(self.latent, self.trading)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Event:
+    """An event; `body` is its wire object without markets."""
+
+    key: Key
+    ticker: str
+    series_ticker: str
+    created: int
+    body: dict[str, Any]
+    markets: tuple[Market, ...]
+    is_combo: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Day:
+    """All events whose last market closes on one UTC day."""
+
+    events: tuple[Event, ...]
+    by_event: dict[str, Event]
+    by_market: dict[str, Market]
+
+    @classmethod
+    def of(cls, events: tuple[Event, ...]) -> Day:
+        """Index the events and their markets."""
+        markets = {market.ticker: market for event in events for market in event.markets}
+        return cls(events, {event.ticker: event for event in events}, markets)

@@ -1,0 +1,155 @@
+"""Quotes and trades of one market: prices on its grid around the latent probability, as liquid as the market is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bellwether.sandbox.world.draw import stream
+from bellwether.sandbox.world.latent import SLOT, Floats, Latent
+
+#: Prices are integers of a tenth of a cent, sizes integers of a hundredth of a contract.
+DOLLAR = 1000
+NO_BID, NO_ASK = 0, DOLLAR
+
+Ints = NDArray[np.integer[Any]]
+Noise = NDArray[np.float32]
+
+#: Price grids: name -> (start, end, step) of each range.
+GRIDS: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "linear_cent": ((0, 1000, 10),),
+    "deci_cent": ((0, 1000, 1),),
+    "tapered_deci_cent": ((0, 100, 1), (100, 900, 10), (900, 1000, 1)),
+}
+
+
+def price_ranges(grid: str) -> list[dict[str, str]]:
+    """The grid as the wire states it."""
+    return [
+        {"end": f"{end / DOLLAR:.4f}", "start": f"{start / DOLLAR:.4f}", "step": f"{step / DOLLAR:.4f}"} for start, end, step in GRIDS[grid]
+    ]
+
+
+def floor_to_grid(grid: str, dollars: Floats) -> Ints:
+    """The highest grid price at or below each price."""
+    mills = np.floor(dollars * DOLLAR).astype(np.int64).clip(0, DOLLAR)
+    below = np.zeros_like(mills)
+    for start, _, step in GRIDS[grid]:
+        below = np.where(mills >= start, mills // step * step, below)
+    return below
+
+
+def ceil_to_grid(grid: str, dollars: Floats) -> Ints:
+    """The lowest grid price at or above each price."""
+    return DOLLAR - floor_to_grid(grid, 1.0 - dollars)
+
+
+@dataclass(frozen=True, slots=True)
+class Trading:
+    """How a market trades.
+
+    Parameters
+    ----------
+    entropy: seed of its quotes and trades.
+    grid: name of its price grid.
+    half_spread: mean distance of a quote from the latent probability, in dollars.
+    requote: probability per slot that quotes are renewed; between they stand, however stale.
+    one_sided: probability that a renewed quote lacks one of its sides.
+    trades: probability per slot of a trade.
+    size: scale of the contracts per trade and per quote.
+    whole: contracts trade in whole numbers only.
+    kept: tenths of the traded contracts that stay open.
+    """
+
+    entropy: tuple[int, ...]
+    grid: str
+    half_spread: float
+    requote: float
+    one_sided: float
+    trades: float
+    size: int
+    whole: bool
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """State at the beginning of each slot since `opens`, and the trade at that instant (price 0: none)."""
+
+    opens: int
+    bid: Ints
+    ask: Ints
+    bid_size: Ints
+    ask_size: Ints
+    price: Ints
+    last: Ints
+    size: Ints
+    volume: Ints
+    open_interest: Ints
+
+    @property
+    def times(self) -> Ints:
+        """Instant at which each slot begins."""
+        return self.opens + SLOT * np.arange(len(self.price), dtype=np.int64)
+
+    def at(self, instant: int) -> int:
+        """Index of the slot that stands at this instant, the last one after the close; -1 before the opening."""
+        return min(max((instant - self.opens) // SLOT, -1), len(self.price) - 1)
+
+    def volume_at(self, instant: int) -> int:
+        """Contracts (hundredths) traded up to this instant."""
+        slot = self.at(instant)
+        return int(self.volume[slot]) if slot >= 0 else 0
+
+    def part(self, cut: slice) -> Tape:
+        """The slots of a slice with a start."""
+        columns: dict[str, Any] = {name: getattr(self, name)[cut] for name in Tape.__slots__ if name != "opens"}
+        return Tape(self.opens + SLOT * cut.start, **columns)
+
+
+def _quotes(fair: Floats, trading: Trading, noise: Noise) -> dict[str, Ints]:
+    """Standing quotes and their sizes: renewed at random slots, between them as they were."""
+    renewed = noise[0] < trading.requote
+    renewed[0] = True
+    at = np.flatnonzero(renewed)
+    half = trading.half_spread * (0.6 + 0.8 * noise[1][at].astype(np.float64))
+    lacks = noise[2][at] < trading.one_sided
+    no_bid = lacks & (noise[2][at] < trading.one_sided / 2)
+    bid = np.where(no_bid, NO_BID, floor_to_grid(trading.grid, fair[at] - half))
+    ask = np.where(lacks & ~no_bid, NO_ASK, ceil_to_grid(trading.grid, fair[at] + half))
+    unit = 100 if trading.whole else 1
+    scale = 100 * trading.size // unit
+    bid_size = (scale * (1 + 9 * noise[3][at])).astype(np.int64) * unit
+    ask_size = (scale * (10 - 9 * noise[3][at])).astype(np.int64) * unit
+    standing = np.cumsum(renewed) - 1
+    quotes = {"bid": bid, "ask": ask, "bid_size": np.where(bid == NO_BID, 0, bid_size), "ask_size": np.where(ask == NO_ASK, 0, ask_size)}
+    return {name: values.astype(np.int32)[standing] for name, values in quotes.items()}
+
+
+def _last(price: Ints) -> Ints:
+    """The last trade up to each slot; 0 before the first."""
+    traded = np.maximum.accumulate(np.where(price > 0, np.arange(len(price)), 0))
+    return price[traded]
+
+
+@lru_cache(maxsize=128)
+def record(latent: Latent, trading: Trading) -> Tape:
+    """Everything that happens in a market from its opening to its close."""
+    fair = latent.probabilities()
+    noise = stream(*trading.entropy).random((6, len(fair)), dtype=np.float32)
+    quotes = _quotes(fair, trading, noise)
+    buys = (noise[4] < trading.trades / 2) & (quotes["ask"] < NO_ASK)
+    sells = (noise[4] >= trading.trades / 2) & (noise[4] < trading.trades) & (quotes["bid"] > NO_BID)
+    price = np.where(buys, quotes["ask"], np.where(sells, quotes["bid"], 0)).astype(np.int32)
+    # A ratio of a constant and a uniform has the heavy tail of real trade sizes, without a function whose last digit differs by machine.
+    size = np.where(price > 0, (20 * trading.size / (noise[5] + np.float32(0.004))).astype(np.int64) + 1, 0)
+    if trading.whole:
+        size = -(-size // 100) * 100
+    volume = np.cumsum(size)
+    unit = 100 if trading.whole else 1
+    open_interest = volume * trading.kept // (10 * unit) * unit
+    return Tape(latent.opens, price=price, last=_last(price), size=size, volume=volume, open_interest=open_interest, **quotes)

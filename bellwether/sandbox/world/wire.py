@@ -1,0 +1,92 @@
+"""The generated world's objects as JSON at one instant, in the venue's current format, without anything that comes later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from bellwether.sandbox.instants import DAY, midnight, wire_time
+from bellwether.sandbox.world.candles import PRICES, contracts, dollars
+from bellwether.sandbox.world.catalogue import Series
+from bellwether.sandbox.world.model import FIRST_DAY, Market
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, Tape
+
+_WIPED = (NO_BID, NO_ASK, 0, 0)
+
+
+def _quote(tape: Tape, slot: int, closed: bool) -> tuple[int, int, int, int]:
+    """Bid, ask and their sizes; none once the market has closed, and none before it has opened."""
+    if closed or slot < 0:
+        return _WIPED
+    return int(tape.bid[slot]), int(tape.ask[slot]), int(tape.bid_size[slot]), int(tape.ask_size[slot])
+
+
+def _trading_fields(market: Market, at: int) -> dict[str, Any]:
+    life, tape = market.life, market.tape()
+    slot, before = tape.at(at), tape.at(at - DAY)
+    bid, ask, bid_size, ask_size = _quote(tape, slot, at >= life.closes)
+    old_bid, old_ask, _, _ = _quote(tape, before, at - DAY >= life.closes)
+    volume = tape.volume_at(at)
+    return {
+        "last_price_dollars": PRICES[tape.last[slot] if slot >= 0 else 0],
+        "no_ask_dollars": PRICES[DOLLAR - bid],
+        "no_bid_dollars": PRICES[DOLLAR - ask],
+        "open_interest_fp": contracts(int(tape.open_interest[slot]) if slot >= 0 else 0),
+        "previous_price_dollars": PRICES[tape.last[before] if before >= 0 else 0],
+        "previous_yes_ask_dollars": PRICES[old_ask],
+        "previous_yes_bid_dollars": PRICES[old_bid],
+        "volume_24h_fp": contracts(volume - tape.volume_at(at - DAY)),
+        "volume_fp": contracts(volume),
+        "yes_ask_dollars": PRICES[ask],
+        "yes_ask_size_fp": contracts(ask_size),
+        "yes_bid_dollars": PRICES[bid],
+        "yes_bid_size_fp": contracts(bid_size),
+    }
+
+
+def market_body(market: Market, at: int) -> bytes:
+    """The market's object as it stands at this instant."""
+    life, verdict = market.life, market.verdict
+    body = {
+        **market.terms,
+        **_trading_fields(market, at),
+        "close_time": wire_time(life.announced_close(at)),
+        "expiration_value": verdict.expiration_value if at >= life.determined else "",
+        "result": verdict.result if at >= life.determined else "",
+        "status": life.status(at),
+        "updated_time": wire_time(life.updated(at)),
+    }
+    if at >= life.determined and verdict.value is not None:
+        body["settlement_value_dollars"] = dollars(verdict.value)
+    if at >= life.settled:
+        body["settlement_ts"] = wire_time(life.settled)
+    return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+
+
+def final_from(market: Market) -> int:
+    """The instant from which the market's object never changes again."""
+    return max(market.life.settled, market.life.closes + DAY)
+
+
+def series_body(series: Series) -> dict[str, Any]:
+    """The series' object."""
+    family = series.family
+    document = f"{series.ticker.removeprefix('KX')}.pdf"
+    return {
+        "additional_prohibitions": None,
+        "category": family.category,
+        "categories": [family.category],
+        "contract_terms_url": f"https://contracts.example/terms/{document}",
+        "contract_url": f"https://contracts.example/certifications/{document}",
+        "exchange_index": 0,
+        "fee_multiplier": 0.5 if family.category == "Financials" else 1,
+        "fee_type": "quadratic_with_maker_fees" if family.category in ("Sports", "Elections") else "quadratic",
+        "frequency": family.frequency,
+        "last_updated_ts": wire_time(midnight(FIRST_DAY)),
+        "product_metadata": {"scope": family.tags[0]} if family.category == "Sports" else None,
+        "settlement_sources": [{"name": family.source[0], "url": family.source[1]}],
+        "tags": list(family.tags),
+        "ticker": series.ticker,
+        "title": series.title,
+    }

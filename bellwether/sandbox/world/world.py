@@ -1,0 +1,221 @@
+"""`GeneratedWorld`: an endless world, made day by day from its seed when someone looks."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Iterator
+from datetime import date, datetime
+from functools import lru_cache, partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.instants import DAY, instant, midnight
+from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
+from bellwether.sandbox.world.candles import candles
+from bellwether.sandbox.world.catalogue import catalogue
+from bellwether.sandbox.world.codes import Codes
+from bellwether.sandbox.world.combos import draw_combos
+from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.events import draw_event
+from bellwether.sandbox.world.model import FIRST_DAY, Day, Event, Market
+from bellwether.sandbox.world.timetable import EARLIEST_LEG, LATEST_SETTLEMENT, LONGEST_LIFE
+from bellwether.sandbox.world.wire import final_from, market_body, series_body
+
+#: How long settled markets stay in the live endpoints (days).
+LIVE_DAYS = 90
+
+_BEGIN = midnight(FIRST_DAY)
+
+
+def _number(at: int) -> int:
+    """The number of the UTC day of an instant; 0 is the world's first."""
+    return (at - _BEGIN) // DAY
+
+
+class GeneratedWorld:
+    """Events and markets of every UTC day from 2025-01-01 on, the same for the same seed on every machine.
+
+    A day is drawn from (seed, day) when it is first asked for and kept in a bounded cache. At any instant the world
+    lists what has been created by then: everything that has closed, and the open markets, which close within the next
+    58 days. Settled markets leave the live endpoints at the first UTC midnight 90 days after their settlement.
+
+    Raises `ConfigError` for a negative seed.
+    """
+
+    def __init__(self, seed: int) -> None:
+        if seed < 0:
+            raise ConfigError(f"generate the sandbox's world: the seed is {seed}; take an integer of at least 0")
+        self.seed = seed
+        self._codes = Codes.of(seed)
+        self._shares = list(accumulate(catalogue().shares))
+        self._day = lru_cache(maxsize=512)(self._draw_day)
+        self._final_body = lru_cache(maxsize=8192)(lambda market: market_body(market, final_from(market)))
+
+    # --- making it ---------------------------------------------------------------------------------------------
+
+    def _draw_day(self, home: int) -> Day:
+        draw = Draw(self.seed, Purpose.DAY, home)
+        chosen: list[int] = []
+        for _ in range(draw.integer(5, 7)):
+            index = min(bisect(self._shares, draw.unit()), len(self._shares) - 1)
+            if index not in chosen:
+                chosen.append(index)
+        series = catalogue().series
+        events = tuple(draw_event(self.seed, self._codes, home, number, series[index]) for number, index in enumerate(chosen))
+        return Day.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
+
+    def _event(self, ticker: str) -> Event | None:
+        home = self._codes.home(ticker)
+        return self._day(home).by_event.get(ticker) if home is not None and 0 <= home < 1 << 16 else None
+
+    def _market(self, ticker: str) -> Market | None:
+        for event_ticker in (ticker, ticker.rpartition("-")[0]):
+            home = self._codes.home(event_ticker)
+            if home is not None and 0 <= home < 1 << 16 and (market := self._day(home).by_market.get(ticker)):
+                return market
+        return None
+
+    # --- the truth ---------------------------------------------------------------------------------------------
+
+    def truth(self, ticker: str, at: datetime) -> float:
+        """The latent probability of yes at this instant: a martingale in `at`; from the close on 1 or 0.
+
+        For a market that ends void or scalar it is the probability of the outcome that was then not used.
+        """
+        latent = self._known(ticker).latent
+        return float(latent.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
+
+    def outcome(self, ticker: str) -> str:
+        """How the market ends, known from the beginning: yes, no, scalar or void."""
+        return self._known(ticker).verdict.result
+
+    def closing(self, day: date) -> list[str]:
+        """Tickers of the markets, without combos, whose real close lies on this UTC day."""
+        first = (day - FIRST_DAY).days
+        return [
+            market.ticker
+            for home in range(max(first, 0), first + EARLIEST_LEG + 1)
+            for event in self._day(home).events
+            if not event.is_combo
+            for market in event.markets
+            if _number(market.life.closes) == first
+        ]
+
+    def _known(self, ticker: str) -> Market:
+        market = self._market(ticker)
+        if market is None:
+            raise BellwetherError(
+                f"look up the truth of {ticker}: the world of seed {self.seed} has no such market; take a ticker that it listed"
+            )
+        return market
+
+    # --- what the routes see -----------------------------------------------------------------------------------
+
+    def default_clock(self) -> Clock:
+        """The real clock."""
+        return Clock()
+
+    def cutoff(self, now: int) -> int:
+        """The last UTC midnight, 90 days back."""
+        return now // DAY * DAY - LIVE_DAYS * DAY
+
+    def series(self, now: int) -> Iterator[SeriesRow]:
+        """All series; they exist from the first day on."""
+        for one in catalogue().series:
+            family = one.family
+            yield SeriesRow(
+                one.ticker, (family.category,), family.tags, _BEGIN, partial(series_body, one), partial(self._volume, one.ticker, now)
+            )
+
+    def _volume(self, series_ticker: str, now: int) -> int:
+        """Contracts (hundredths) traded in a series up to now."""
+        events = self._events(Wanted(series_ticker=series_ticker), now)
+        return sum(market.tape().volume_at(now) for event in events for market in event.markets)
+
+    def _homes(self, wanted: Wanted, now: int) -> Iterator[int]:
+        """Numbers of the days that may hold what is wanted, the latest first."""
+        last, first = _number(now) + LONGEST_LIFE + 1, 0
+        earliest, latest = wanted.closes
+        if wanted.settled_before is not None:
+            last = min(last, _number(wanted.settled_before) + EARLIEST_LEG)
+        if wanted.settled_after is not None:
+            first = max(first, _number(wanted.settled_after) - LATEST_SETTLEMENT)
+        if earliest is not None:
+            # Open markets announce a later close than they will have, so every day from today on may hold one.
+            first = max(first, min(_number(earliest), _number(now)))
+        if latest is not None and latest < now:
+            last = min(last, _number(latest) + EARLIEST_LEG)
+        if wanted.after is not None:
+            last = min(last, -wanted.after[0])
+        return iter(range(last, first - 1, -1))
+
+    def _events(self, wanted: Wanted, now: int) -> Iterator[Event]:
+        if wanted.event_ticker is not None:
+            found = self._event(wanted.event_ticker)
+            candidates: Iterator[Event] = iter((found,) if found else ())
+        else:
+            candidates = (event for home in self._homes(wanted, now) for event in self._day(home).events)
+        for event in candidates:
+            if event.created <= now and (wanted.series_ticker is None or event.series_ticker == wanted.series_ticker):
+                yield event
+
+    def _event_row(self, event: Event, now: int) -> EventRow:
+        def body() -> dict[str, Any]:
+            return dict(sorted(event.body.items()))
+
+        def markets() -> list[MarketRow]:
+            return [self._market_row(market, now) for market in event.markets if market.life.created <= now]
+
+        return EventRow(event.key, event.ticker, event.series_ticker, event.is_combo, event.created, body, markets)
+
+    def _market_row(self, market: Market, now: int) -> MarketRow:
+        life = market.life
+        return MarketRow(
+            key=market.key,
+            ticker=market.ticker,
+            event_ticker=market.event_ticker,
+            series_ticker=market.series_ticker,
+            status=life.status(now),
+            is_combo=market.is_combo,
+            created=life.created,
+            updated=life.updated(now),
+            closes=life.announced_close(now),
+            settled=life.settled if life.settled <= now else None,
+            body=partial(self._body, market, now),
+        )
+
+    def _body(self, market: Market, now: int) -> bytes:
+        return self._final_body(market) if now >= final_from(market) else market_body(market, now)
+
+    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+        """Events created by now, those that close last first."""
+        if wanted.tickers is not None:
+            found = {event.key: event for ticker in wanted.tickers if (event := self._event(ticker)) and event.created <= now}
+            events: Iterator[Event] = iter([found[key] for key in sorted(found)])
+        else:
+            events = self._events(wanted, now)
+        for event in events:
+            if wanted.after is None or event.key > wanted.after:
+                yield self._event_row(event, now)
+
+    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+        """Markets created by now, those of the event that closes last first."""
+        if wanted.tickers is not None:
+            found = {market.key: market for ticker in wanted.tickers if (market := self._market(ticker))}
+            markets: Iterator[Market] = iter([found[key] for key in sorted(found)])
+        else:
+            markets = (market for event in self._events(wanted, now) for market in event.markets)
+        for market in markets:
+            if market.life.created <= now and (wanted.after is None or market.key > wanted.after):
+                yield self._market_row(market, now)
+
+    def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
+        """Candles of `period` minutes that end within [start, end] and by now; None when there is no such market yet."""
+        market = self._market(ticker)
+        if market is None or market.life.created > now:
+            return None
+        return candles(market.tape(), period, start, min(end, now))
