@@ -21,6 +21,9 @@ from bellwether.errors import ScoringError
 #: Floats held at a time by one block of replicates, about 16 MB; blocks that fit the cache are the fastest.
 _BLOCK = 2_000_000
 
+#: Multiplications in a matrix product up to which OpenBLAS uses one thread.
+_ONE_THREAD = 250_000
+
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
@@ -75,19 +78,16 @@ def replicate(samples: Sequence[Clustered], n_clusters: int, plan: Bootstrap) ->
     result = np.full((len(samples), len(ESTIMATED), plan.replicates), np.nan)
     if not n_clusters or not samples:
         return result
-    sums = _exactly_summable(
-        np.concatenate([per_cluster(sample.forecasts, sample.cluster, n_clusters).matrix for sample in samples], axis=1)
-    )
+    sums = [_exactly_summable(per_cluster(sample.forecasts, sample.cluster, n_clusters).matrix) for sample in samples]
     ordered = [Ordered.of(sample.forecasts) for sample in samples]
     sorted_cluster = [sample.cluster[order.order] for sample, order in zip(samples, ordered, strict=True)]
     largest = max(len(sample.cluster) for sample in samples)
-    block = max(1, _BLOCK // (n_clusters + WIDTH * len(samples) + 5 * largest))
+    block = max(1, _BLOCK // (n_clusters + WIDTH + 5 * largest))
     start = 0
     for weights in plan.weights(n_clusters, block):
         rows = slice(start, start + len(weights))
-        totals = (weights @ sums).reshape(len(weights), len(samples), WIDTH)
-        for index, (order, cluster) in enumerate(zip(ordered, sorted_cluster, strict=True)):
-            values = strict.from_sums(Sums(totals[:, index]), order.weighted_ace(weights[:, cluster]))
+        for index, (matrix, order, cluster) in enumerate(zip(sums, ordered, sorted_cluster, strict=True)):
+            values = strict.from_sums(Sums(_product(weights, matrix)), order.weighted_ace(weights.take(cluster, axis=1)))
             result[index, :, rows] = [values[name] for name in ESTIMATED]
         start += len(weights)
     return result
@@ -103,11 +103,20 @@ def percentile_interval(replicates: Floats, plan: Bootstrap) -> tuple[float, flo
     return float(lower), float(upper)
 
 
+def _product(weights: Floats, sums: Floats) -> Floats:
+    """`weights @ sums`, in slices so small that BLAS works on them alone: threads cost such products more than they save."""
+    totals = np.empty((len(weights), sums.shape[1]))
+    rows = max(1, _ONE_THREAD // sums.size)
+    for start in range(0, len(weights), rows):
+        np.matmul(weights[start : start + rows], sums, out=totals[start : start + rows])
+    return totals
+
+
 def _exactly_summable(sums: Floats) -> Floats:
     """Round each column of per-cluster sums (C, K) to a power of two so small that any replicate's total is exact in float64.
 
     A replicate draws C clusters, so no partial sum exceeds C times the largest. Exact sums make the result independent of the order in
-    which a matrix product adds, and so of the machine, its threads and who else is scored. A total changes by at most 2^-53 C times that bound.
+    which a matrix product adds, and so of its blocks, its threads and who else is scored. A total changes by at most 2^-53 C times that bound.
     """
     bound = len(sums) * np.abs(sums).max(axis=0)
     exponent = np.maximum(np.frexp(bound)[1], -500)  # below that the power itself would vanish

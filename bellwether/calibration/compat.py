@@ -94,7 +94,7 @@ def recompute(predictions: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Publis
     missing = [name for name in _REQUIRED if name not in frame.columns]
     if missing:
         raise ScoringError(f"reproducing published scores: the predictions lack {', '.join(missing)}; there are {', '.join(frame.columns)}")
-    valid = _valid(frame)
+    valid = _valid(frame.with_columns(pl.col("predicted_answer", "ground_truth").cast(pl.String)))
     if not len(valid.p):
         raise ScoringError("reproducing published scores: no prediction has an answer of yes or no; nothing to score")
     scalars = {
@@ -111,7 +111,7 @@ def recompute(predictions: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Publis
 def _valid(frame: pl.DataFrame) -> _Valid:
     labels = dict(zip(frame["question_id"], frame["ground_truth"], strict=True))
     categories = dict(zip(frame["question_id"], frame["category"], strict=True))
-    rows = frame.filter(pl.col("predicted_answer").cast(pl.String).is_in(["yes", "no"]))
+    rows = frame.filter(pl.col("predicted_answer").is_in(["yes", "no"]))
     outcomes = [labels[question] for question in rows["question_id"]]
     for question, outcome in zip(rows["question_id"], outcomes, strict=True):
         if outcome not in {"yes", "no"}:
@@ -127,7 +127,7 @@ def _valid(frame: pl.DataFrame) -> _Valid:
         y=np.array([outcome == "yes" for outcome in outcomes], dtype=np.float64),
         answer=(rows["predicted_answer"] == "yes").to_numpy(),
         category=[categories[question] for question in rows["question_id"]],
-        ace_bin=rows["ace_bin"].to_numpy() if "ace_bin" in rows.columns else None,
+        ace_bin=None if (ace_bin := _optional(rows, "ace_bin")) is None else ace_bin.to_numpy(),
     )
 
 
@@ -211,14 +211,24 @@ def _categories(valid: _Valid) -> dict[str, CategoryRow]:
 
 def _totals(frame: pl.DataFrame) -> dict[str, Number]:
     numbers: dict[str, Number] = {}
-    if "latency_ms" in frame.columns:
-        numbers["avg_latency_ms"] = float(np.mean(frame["latency_ms"].to_numpy()))
-    if all(name in frame.columns for name in _TOKENS):
-        used = {name: int(frame[name].sum()) for name in _TOKENS}
-        numbers |= {f"total_{name}": count for name, count in used.items()} | {"total_tokens": sum(used.values())}
-    if "cost_usd" in frame.columns:
-        numbers["total_cost_usd"] = round(sum(frame["cost_usd"].to_list()), 4)
+    if (latency := _optional(frame, "latency_ms")) is not None:
+        numbers["avg_latency_ms"] = float(np.mean(latency.to_numpy()))
+    used = {f"total_{name}": int(column.sum()) for name in _TOKENS if (column := _optional(frame, name)) is not None}
+    if len(used) == len(_TOKENS):
+        numbers |= used | {"total_tokens": sum(used.values())}
+    if (cost := _optional(frame, "cost_usd")) is not None:
+        numbers["total_cost_usd"] = round(sum(cost.to_list()), 4)
     return numbers
+
+
+def _optional(frame: pl.DataFrame, name: str) -> pl.Series | None:
+    """The column `name` where there is one; it is whole or an error, because a total over a part of the entries would look like one over all."""
+    if name not in frame.columns:
+        return None
+    if frame[name].null_count():
+        question = frame.filter(pl.col(name).is_null())["question_id"][0]
+        raise ScoringError(f"reproducing published scores: {name} of {question!r} is null; give it for every entry or leave the column out")
+    return frame[name]
 
 
 def _or_zero(numerator: float, denominator: float) -> float:

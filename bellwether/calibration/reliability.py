@@ -60,4 +60,4 @@ def wilson(successes: Floats, trials: Floats, level: float = 0.95) -> tuple[Floa
     rate = successes / n
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
-    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
+    return np.clip(centre - half, 0, rate), np.clip(centre + half, rate, 1)

@@ -62,7 +62,7 @@ def test_clusters_are_drawn_whole() -> None:
 def test_the_same_plan_gives_the_same_bytes_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = [clustered(80, 30, seed) for seed in (1, 2)]
     whole = replicate(samples, 30, Bootstrap(replicates=301))
-    monkeypatch.setattr(bootstrap, "_BLOCK", 7 * (30 + 2 * 51 + 5 * 80))
+    monkeypatch.setattr(bootstrap, "_BLOCK", 4_000)
     assert replicate(samples, 30, Bootstrap(replicates=301)).tobytes() == whole.tobytes()
 
 

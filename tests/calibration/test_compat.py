@@ -70,6 +70,8 @@ def test_totals_are_over_all_entries_and_costs_are_rounded() -> None:
         ([{"question_id": "a"}], "lack predicted_answer, p_yes"),
         ([entry("a", None, 0.5)], "no prediction has an answer"),
         ([entry("a", "no", None)], "p_yes of 'a' is None"),
+        ([entry("a", "no", 0.5, ace_bin=None)], "ace_bin of 'a' is null"),
+        ([entry("a", "no", 0.5, cost_usd=0.1), entry("b", "no", 0.5)], "cost_usd of 'b' is null"),
         ([entry("a", "no", 1.5)], "p_yes of 'a' is 1.5"),
         ([entry("a", "no", 0.5, "void")], "ground_truth .* of 'a' is 'void'"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.calibration.equal_mass import Ordered
@@ -22,12 +22,14 @@ def by_copies(p: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([abs(copies_p[b].mean() - copies_y[b].mean()) for b in bins]))
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bool, int]]) -> None:
     p, y = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
     assert Ordered.of(Forecasts.of(p, y)).ace() == pytest.approx(by_copies(p, y), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))

@@ -19,6 +19,14 @@ def test_wilson_intervals_agree_with_scipy() -> None:
         assert (lower[index], upper[index]) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
+def test_a_wilson_interval_never_leaves_out_the_rate_itself() -> None:
+    trials = np.arange(1.0, 2000.0)
+    for rate in (0.0, 1.0):
+        lower, upper = wilson(trials * rate, trials)
+        assert (lower <= rate).all()
+        assert (upper >= rate).all()
+
+
 def test_empty_bins_are_present_with_nulls() -> None:
     bins = reliability_bins([0.05, 0.95], [0, 1])
     assert bins["bin"].to_list() == list(range(10))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
@@ -47,6 +47,7 @@ def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
         assert close(ours["brier_skill"], sk.d2_brier_score(one.y, one.p))
 
 
+@settings(deadline=None)
 @given(forecasts_of(STATED))
 def test_classification_agrees_with_scikit_learn(one: Forecasts) -> None:
     ours = point(one)
@@ -56,6 +57,7 @@ def test_classification_agrees_with_scikit_learn(one: Forecasts) -> None:
             assert close(ours[f"{metric}_{name}"], score(one.y, one.decision, pos_label=label, zero_division=np.nan))
 
 
+@settings(deadline=None)
 @given(forecasts_of(STATED))
 def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None:
     gaps, sizes = [], []
@@ -69,6 +71,7 @@ def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None
     assert close(ours["mce"], float(max(gaps)))
 
 
+@settings(deadline=None)
 @given(forecasts_of(STATED, least=2), st.randoms(use_true_random=False))
 def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: object) -> None:
     order = list(range(len(one)))
@@ -77,12 +80,14 @@ def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: obje
     assert all(close(before[name], after[name], 1e-9) for name in ESTIMATED)
 
 
+@settings(deadline=None)
 @given(forecasts_of(STATED), st.integers(2, 4))
 def test_copies_of_the_data_score_as_the_data(one: Forecasts, copies: int) -> None:
     before, after = point(one), point(one.take(np.tile(np.arange(len(one)), copies)))
     assert all(close(before[name], after[name], 1e-9) for name in ESTIMATED)
 
 
+@settings(deadline=None)
 @given(forecasts_of(DYADIC))
 def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Forecasts) -> None:
     opposite = Forecasts(1 - one.p, ~one.y, ~one.decision, 1 - one.market)

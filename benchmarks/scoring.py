@@ -1,0 +1,54 @@
+"""Scoring a million forecasts, all point metrics and the reliability table, against three of scikit-learn's metrics on the same arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, log_loss
+
+from bellwether.calibration import evaluate, reliability_bins
+
+FORECASTS = 1_000_000
+ROUNDS = 5
+TARGET = 3.0
+
+
+def run() -> list[dict[str, Any]]:
+    """Best of a few alternating rounds of each side: [{name, ratio, target, detail}], our time over theirs, to be at most the target."""
+    generator = np.random.default_rng(1)
+    p = generator.random(FORECASTS)
+    y = (generator.random(FORECASTS) < p).astype(np.int64)
+
+    def ours() -> None:
+        evaluate(p, y)
+        reliability_bins(p, y)
+
+    def theirs() -> None:
+        brier_score_loss(y, p)
+        log_loss(y, p)
+        calibration_curve(y, p, n_bins=10)
+
+    times = [(_seconds(ours), _seconds(theirs)) for _ in range(ROUNDS)]
+    our_best, their_best = (min(side) for side in zip(*times, strict=True))
+    detail = f"{FORECASTS:,} forecasts: {our_best:.3f} s, scikit-learn's Brier, log loss and one calibration curve {their_best:.3f} s"
+    return [{"name": "scoring", "ratio": our_best / their_best, "target": TARGET, "detail": detail}]
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print what was measured."""
+    for line in run():
+        print(f"{line['name']}: {line['ratio']:.2f}x, target at most {line['target']:g}x; {line['detail']}")
+
+
+if __name__ == "__main__":
+    main()
