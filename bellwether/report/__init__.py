@@ -1,0 +1,1 @@
+"""Reports: the figures that go with the numbers."""
