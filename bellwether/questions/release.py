@@ -98,7 +98,7 @@ def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | 
     named = entry.fields.get("models", ())
     if not isinstance(named, list):
         return None
-    unknown = [name for name in named if name not in knowledge]
+    unknown = [name for name in named if not isinstance(name, str) or name not in knowledge]
     if unknown:
         raise entry.error("models", f"no forecaster is called {unknown[0]!r}", f"there are {', '.join(knowledge)}")
     return max((cutoff for name in named if (cutoff := knowledge[name]) is not None), default=None)

@@ -64,6 +64,7 @@ def test_the_cutoff_defaults_to_the_latest_knowledge_of_the_models_named(tmp_pat
         (f"[mine]\n{VALID}min_description = 6000\n", ["min_description 6000", "description_limit 5000"]),
         (f"[mine]\n{VALID}until = 2025-01-01T00:00:00Z\n", ["until 2025-01-01", "not after the cutoff"]),
         (f'[mine]\n{VALID}models = ["gpt-9"]\n', ["models = ['gpt-9']", "'gpt-9'", "always-no"]),
+        (f"[mine]\n{VALID}models = [{{a = 1}}]\n", ["models", "{'a': 1}", "always-no"]),
         (f'[mine]\n{VALID}models = "always-no"\n', ["models = 'always-no'"]),
         (f'[mine]\n{VALID}models = ["known"]\n', ["cutoff", "2026-02-02", "[mine]"]),
         ('[mine]\ndescription = "x"\ncutoff = 2026-01-01T00:00:00Z\n', ["seed", "is missing"]),
