@@ -1,0 +1,54 @@
+"""Clean tables: one shape for all venues, built by SQL over the lake, one partition per UTC close day."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import dagster as dg
+import polars as pl
+
+from assets.declare import key, of
+from bellwether.lake import Slice
+from bellwether.lake.sql import run_sql
+from bellwether.tables import table
+from orchestration.automation import FOLLOW, follow_except
+from orchestration.partitions import DAY, DAYS_PER_RUN
+from resources import LakeResource
+
+
+def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
+    keys = sorted(context.partition_keys)
+    return {"first_day": date.fromisoformat(keys[0]), "last_day": date.fromisoformat(keys[-1])}
+
+
+@dg.asset(
+    **of("clean/markets", "duckdb", "sql"),
+    ins={
+        "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
+        "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),
+        "kalshi_series": dg.AssetIn(key("raw/kalshi_series")),
+    },
+    deps=[key("raw/kalshi_archive")],
+    partitions_def=DAY,
+    backfill_policy=DAYS_PER_RUN,
+    automation_condition=follow_except("raw/kalshi_series", "raw/kalshi_archive"),
+)
+def markets(
+    context: dg.AssetExecutionContext, lake: LakeResource, kalshi_markets: Slice, kalshi_events: Slice, kalshi_series: Slice
+) -> pl.DataFrame:
+    """One market that closed on this UTC day, on any venue, with its outcome or why it has none."""
+    archive = lake.lake.slice(table("raw/kalshi_archive"), missing="skip")
+    inputs = {"kalshi_markets": kalshi_markets, "kalshi_archive": archive, "kalshi_events": kalshi_events, "kalshi_series": kalshi_series}
+    return run_sql(table("clean/markets"), inputs, _days(context))
+
+
+@dg.asset(
+    **of("clean/prices", "duckdb", "sql"),
+    ins={"kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")), "markets": dg.AssetIn(key("clean/markets"))},
+    partitions_def=DAY,
+    backfill_policy=DAYS_PER_RUN,
+    automation_condition=FOLLOW,
+)
+def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, markets: Slice) -> pl.DataFrame:
+    """One point-in-time price of a market that closed on this UTC day."""
+    return run_sql(table("clean/prices"), {"kalshi_candles": kalshi_candles, "markets": markets}, _days(context))

@@ -1,0 +1,67 @@
+"""Asset checks: one multi-check per checked table, its rules from bellwether/checks.
+
+Not here: the rules and how they are evaluated (bellwether/checks).
+Concept: https://docs.dagster.io/guides/test/asset-checks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from assets.declare import key
+from bellwether.checks.rules import RULES, Rule
+from bellwether.lake import Slice
+from bellwether.tables import table
+from orchestration.partitions import DAY, RELEASE, RELEASE_FORECASTER
+
+PARTITIONS: dict[tuple[str, ...], dg.PartitionsDefinition] = {
+    ("day",): DAY,
+    ("release",): RELEASE,
+    ("release", "forecaster"): RELEASE_FORECASTER,
+}
+
+
+def suite(name: str, rules: Sequence[Rule]) -> dg.AssetChecksDefinition:
+    """All rules of the table `name` as one check step: Great Expectations is imported once, in that step."""
+    declared = table(name)
+    partitions = PARTITIONS.get(declared.partitioned_by)
+    asset = key(name)
+
+    @dg.multi_asset_check(
+        name=f"check_{declared.group}_{declared.short_name}",
+        specs=[
+            dg.AssetCheckSpec(rule.name, asset=asset, description=rule.description, blocking=rule.blocking, partitions_def=partitions)
+            for rule in rules
+        ],
+        ins={"rows": dg.AssetIn(asset)},
+        compute_kind="great_expectations",
+    )
+    def check(rows: Slice) -> Iterator[dg.AssetCheckResult]:
+        from bellwether.checks.expectations import validate
+
+        outcomes = validate(declared, rows.read(), rules)
+        crashed = [outcome for outcome in outcomes if outcome.crashed]
+        if crashed:
+            raise dg.Failure(f"the check {crashed[0].name} of {name} could not run (this says nothing about the data): {crashed[0].crashed}")
+        for outcome in outcomes:
+            yield dg.AssetCheckResult(
+                asset_key=asset,
+                check_name=outcome.name,
+                passed=outcome.passed,
+                severity=dg.AssetCheckSeverity.ERROR if outcome.blocking else dg.AssetCheckSeverity.WARN,
+                metadata={
+                    "rows": outcome.rows,
+                    "failing rows": outcome.failing_rows,
+                    "failing share": outcome.failing_share,
+                    **({"sample": dg.MetadataValue.md(outcome.sample)} if outcome.sample else {}),
+                },
+            )
+
+    return check
+
+
+def all_checks() -> list[dg.AssetChecksDefinition]:
+    """One check definition per table that has rules."""
+    return [suite(name, rules) for name, rules in RULES.items()]

@@ -1,0 +1,65 @@
+"""The code location: assets, checks, jobs, clocks and resources, wired from the settings.
+
+Not here: any logic. Nothing heavy is imported on the way: every step of a run pays for what this module loads.
+Concept: https://docs.dagster.io/guides/build/projects-and-components
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+
+warnings.filterwarnings("ignore", category=dg.BetaWarning)
+warnings.filterwarnings("ignore", category=dg.PreviewWarning)
+
+from assets import benchmark, clean, raw, summary  # noqa: E402
+from bellwether.settings import Settings, settings  # noqa: E402
+from orchestration.checks import all_checks  # noqa: E402
+from orchestration.jobs import JOBS  # noqa: E402
+from orchestration.schedules import SCHEDULES  # noqa: E402
+from orchestration.sensors import SENSORS  # noqa: E402
+from resources import LakeIOManager, LakeResource, WarehouseResource  # noqa: E402
+from resources.kalshi import KalshiVenue  # noqa: E402
+
+#: A spawned step imports everything anew (seconds); a forked one finds it loaded.
+EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
+
+
+def resources(config: Settings) -> dict[str, Any]:
+    """The resources of a world."""
+    lake = LakeResource(uri=config.lake_uri)
+    return {
+        "lake": lake,
+        "io_manager": LakeIOManager(lake=lake),
+        "warehouse": WarehouseResource(path=str(config.warehouse_path)),
+        "kalshi": KalshiVenue(
+            world=config.world.value,
+            url=config.kalshi_url,
+            tokens_per_second=config.kalshi_tokens_per_second,
+            sandbox_seed=config.sandbox_seed,
+            sandbox_now=config.sandbox_now.isoformat(),
+            playback=str(config.playback) if config.playback else None,
+            playback_now=config.playback_now.isoformat() if config.playback_now else None,
+            candle_days=config.candle_days,
+            candle_markets=config.candle_markets,
+        ),
+    }
+
+
+def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
+    """The definitions of the platform; production, the command line and tests differ in resources only."""
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([raw, clean, benchmark, summary]),
+        asset_checks=all_checks(),
+        jobs=JOBS,
+        schedules=SCHEDULES,
+        sensors=SENSORS,
+        executor=EXECUTOR,
+        resources={**resources(config or settings()), **(resource_overrides or {})},
+    )
+
+
+defs = build_defs()
