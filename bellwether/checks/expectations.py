@@ -15,14 +15,17 @@ from bellwether.tables.schema import Table
 SAMPLE_ROWS = 5
 CELL_WIDTH = 60
 
+#: Characters that would be markup in a cell; the text comes from a venue or a model.
+MARKUP = frozenset("\\`*[]<>|~&")
+
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
     """What one rule found.
 
     passed is None exactly when the check itself broke; `crashed` then says how, and nothing is known about the data.
-    rows, failing: rows looked at, and those that break the rule; share: failing / rows, 0 without rows.
-    sample: the first failing rows as a text table, or what was observed; empty when the rule holds.
+    rows, failing_rows: rows looked at, and those that break the rule; failing_share: their ratio, 0 without rows.
+    sample: the first failing rows as a Markdown table, or what was observed; empty when the rule holds.
     """
 
     name: str
@@ -30,13 +33,13 @@ class CheckOutcome:
     blocking: bool
     passed: bool | None
     rows: int
-    failing: int = 0
+    failing_rows: int = 0
     sample: str = ""
     crashed: str | None = None
 
     @property
-    def share(self) -> float:
-        return self.failing / self.rows if self.rows else 0.0
+    def failing_share(self) -> float:
+        return self.failing_rows / self.rows if self.rows else 0.0
 
 
 def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
@@ -113,8 +116,8 @@ def _read(rule: Rule, result: Any, table: Table, frame: pl.DataFrame) -> CheckOu
         sample = f"{found['observed_value']} rows; expected {_range(rule.kwargs)}"
     elif not result.success:
         shown = list(dict.fromkeys([*table.key, *rule.columns]))
-        sample = _text_table(frame.select(shown)[found["partial_unexpected_index_list"][:SAMPLE_ROWS]])
-    return _outcome(rule, passed=bool(result.success), rows=frame.height, failing=int(found.get("unexpected_count", 0)), sample=sample)
+        sample = _markdown(frame.select(shown)[found["partial_unexpected_index_list"][:SAMPLE_ROWS]])
+    return _outcome(rule, passed=bool(result.success), rows=frame.height, failing_rows=int(found.get("unexpected_count", 0)), sample=sample)
 
 
 def _exceptions(info: Mapping[str, Any]) -> Iterator[str]:
@@ -138,11 +141,10 @@ def _range(kwargs: Mapping[str, Any]) -> str:
     )
 
 
-def _text_table(rows: pl.DataFrame) -> str:
-    """Rows as aligned text, one line each, values as a person would write them."""
-    lines = [rows.columns, *([_cell(value) for value in row] for row in rows.rows())]
-    widths = [max(len(line[column]) for line in lines) for column in range(rows.width)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+def _markdown(rows: pl.DataFrame) -> str:
+    """Rows as a Markdown table, values as a person would write them."""
+    lines = [rows.columns, ["---"] * rows.width, *([_cell(value) for value in row] for row in rows.rows())]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _cell(value: object) -> str:
@@ -153,4 +155,5 @@ def _cell(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in str(value))
-    return text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 1]}…"
+    text = text if len(text) <= CELL_WIDTH else f"{text[: CELL_WIDTH - 1]}…"
+    return "".join(f"\\{character}" if character in MARKUP else character for character in text)

@@ -8,7 +8,7 @@ the condition is null is not concerned.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -202,7 +202,7 @@ _CLEAN_PRICE = (
 )
 
 _QUESTION = (
-    _unique("id"),
+    _unique("release", "id"),
     _row_count("not_empty", "the release has questions", 1, None),
     _holds(
         "id_names_the_market",
@@ -213,7 +213,9 @@ _QUESTION = (
     _words("ground_truth_is_binary", "the outcome is yes or no", "ground_truth", "yes", "no", blocking=True),
     _holds("question_has_text", "the question is not blank", pl.col("question").str.strip_chars() != "", blocking=True),
     _holds(
-        "question_names_the_market", "no other question of the event has the same text", ~pl.struct("event_id", "question").is_duplicated()
+        "question_names_the_market",
+        "no other question of the event has the same text",
+        ~pl.struct("release", "event_id", "question").is_duplicated(),
     ),
     _holds("closed_after_cutoff", "the market closed after the cutoff", pl.col("close_time") > pl.col("cutoff"), blocking=True),
     _holds("settled_after_cutoff", "the market was paid out after the cutoff", pl.col("settled_at") > pl.col("cutoff"), blocking=True),
@@ -258,7 +260,21 @@ _FORECAST = (
     _present("coverage", "nine questions of ten have a forecast", "p_yes", mostly=0.9),
 )
 
+
+def _few_rejects(objects: int) -> Rule:
+    allowed = max(TOLERATED_REJECTS, int(objects * TOLERATED_SHARE))
+    return replace(
+        _holds(
+            "few_rejects",
+            f"a day has at most {TOLERATED_REJECTS} objects, or {TOLERATED_SHARE:.0%} of all, that do not fit",
+            pl.len().over("day") <= allowed,
+        ),
+        columns=("table", "record_id", "field", "value", "reason"),
+    )
+
+
 RULES: dict[str, tuple[Rule, ...]] = {
+    "raw/rejects": (_few_rejects(0),),
     "raw/kalshi_series": _RAW_SERIES,
     "raw/kalshi_events": _RAW_EVENT,
     "raw/kalshi_markets": (_unique("day", "ticker"), *_RAW_MARKET),
@@ -274,11 +290,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
 def rules_for(table: str, *, objects: int = 0) -> tuple[Rule, ...]:
     """The rules of `table`; () where none are declared. Names do not depend on `objects`.
 
-    objects: how many objects the pull behind raw/rejects read, of which a share may be rejects.
+    objects: how many objects a day's pull behind raw/rejects read, of which a share may be rejects.
     """
-    if table == "raw/rejects":
-        allowed = max(TOLERATED_REJECTS, int(objects * TOLERATED_SHARE))
-        return (
-            _row_count("few_rejects", f"at most {TOLERATED_REJECTS} objects, or {TOLERATED_SHARE:.0%} of all, do not fit", None, allowed),
-        )
-    return RULES.get(table, ())
+    return (_few_rejects(objects),) if table == "raw/rejects" else RULES.get(table, ())

@@ -19,6 +19,12 @@ MARKETS, PRICES = table("clean/markets"), table("clean/prices")
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def cells(sample: str) -> list[list[str]]:
+    """Header and rows of a Markdown table."""
+    lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in sample.splitlines()]
+    return [line for line in lines if set(line) != {"---"}]
+
+
 def rule(table_name: str, name: str) -> Rule:
     return next(made for made in rules_for(table_name) if made.name == name)
 
@@ -26,27 +32,32 @@ def rule(table_name: str, name: str) -> Rule:
 def test_an_outcome_counts_the_failing_rows_and_shows_them_with_their_key() -> None:
     frame = prices(price(3), price(2, bid=Decimal("0.9")), price(1, bid=None), price(0, bid=Decimal("0.8")))
     (outcome,) = validate(PRICES, frame, [rule("clean/prices", "bid_at_or_below_ask")])
-    assert (outcome.passed, outcome.rows, outcome.failing, outcome.share) == (False, 4, 2, 0.5)
-    lines = outcome.sample.splitlines()
-    assert lines[0].split() == ["day", "venue", "market_id", "at", "bid", "ask"]
-    assert lines[1].split() == ["2026-03-10", "kalshi", "KXRAIN-26MAR10-T1", "2026-03-10", "18:00:00Z", "0.900000", "0.440000"]
-    assert len(lines) == 3
+    assert (outcome.passed, outcome.rows, outcome.failing_rows, outcome.failing_share) == (False, 4, 2, 0.5)
+    assert cells(outcome.sample)[0] == ["day", "venue", "market_id", "at", "bid", "ask"]
+    assert cells(outcome.sample)[1] == ["2026-03-10", "kalshi", "KXRAIN-26MAR10-T1", "2026-03-10 18:00:00Z", "0.900000", "0.440000"]
+    assert len(cells(outcome.sample)) == 3
 
 
 def test_a_sample_is_readable_text_without_control_characters_and_of_bounded_size() -> None:
     rows = markets(*[market(f"M{n}", outcome="x\x1b[31m\n" + "y" * 500) for n in range(50)])
     (outcome,) = validate(MARKETS, rows, [rule("clean/markets", "known_outcome")])
     lines = outcome.sample.splitlines()
-    assert outcome.failing == 50
-    assert len(lines) == 6
+    assert outcome.failing_rows == 50
+    assert len(lines) == 7
     assert max(len(line) for line in lines) < 200
-    assert r"x\x1b[31m\n" in lines[1]
+    assert r"x\\x1b\[31m\\n" in lines[2]
+    assert "\x1b" not in outcome.sample
     assert "np." not in outcome.sample
+
+
+def test_markup_of_a_venue_stays_text_in_a_sample() -> None:
+    (outcome,) = validate(MARKETS, markets(market(outcome="<b>|[x](y)`")), [rule("clean/markets", "known_outcome")])
+    assert r"| \<b\>\|\[x\](y)\` |" in outcome.sample
 
 
 def test_a_sample_shows_nulls_as_null() -> None:
     (outcome,) = validate(MARKETS, markets(market(question=None)), [rule("clean/markets", "outcome_has_question")])
-    header, row = (line.split() for line in outcome.sample.splitlines())
+    header, row = cells(outcome.sample)
     assert dict(zip(header, row, strict=True))["question"] == "null"
 
 
@@ -87,7 +98,7 @@ def test_outcomes_come_in_the_order_of_the_rules_whatever_became_of_them() -> No
 )
 def test_a_check_that_breaks_is_neither_passed_nor_failed_and_says_how(broken: Rule, cause: str) -> None:
     (outcome,) = validate(MARKETS, markets(market()), [broken])
-    assert (outcome.passed, outcome.failing, outcome.sample) == (None, 0, "")
+    assert (outcome.passed, outcome.failing_rows, outcome.sample) == (None, 0, "")
     assert outcome.crashed is not None
     assert cause in outcome.crashed
 
@@ -95,7 +106,7 @@ def test_a_check_that_breaks_is_neither_passed_nor_failed_and_says_how(broken: R
 def test_rows_that_a_condition_does_not_concern_are_not_counted_as_failing() -> None:
     rows = markets(market("A", settlement_value=None), market("B", outcome=None, outcome_reason="void", settlement_value=Decimal("0.3")))
     (outcome,) = validate(MARKETS, rows, [rule("clean/markets", "outcome_agrees_with_payout")])
-    assert (outcome.passed, outcome.failing) == (True, 0)
+    assert (outcome.passed, outcome.failing_rows) == (True, 0)
 
 
 def test_money_and_times_are_compared_exactly() -> None:
@@ -105,7 +116,7 @@ def test_money_and_times_are_compared_exactly() -> None:
         price(2, bid=Decimal("0.44") + tick, ask=Decimal("0.44"), known_at=CLOSE - timedelta(hours=2)),
     )
     crossed, known = validate(PRICES, frame, [rule("clean/prices", "bid_at_or_below_ask"), rule("clean/prices", "known_after_it_stood")])
-    assert (crossed.failing, known.failing) == (1, 0)
+    assert (crossed.failing_rows, known.failing_rows) == (1, 0)
 
 
 def test_not_a_number_is_not_taken_for_a_missing_value() -> None:
@@ -113,7 +124,7 @@ def test_not_a_number_is_not_taken_for_a_missing_value() -> None:
     frame = pl.DataFrame({"p_yes": [0.5, float("nan"), None]}).with_columns(pl.lit("x").alias(name) for name in forecasts.key)
     between = Rule("r", "r", "ExpectColumnValuesToBeBetween", ("p_yes",), {"column": "p_yes", "min_value": 0, "max_value": 1})
     (outcome,) = validate(forecasts, frame, [between])
-    assert (outcome.passed, outcome.failing) == (False, 1)
+    assert (outcome.passed, outcome.failing_rows) == (False, 1)
 
 
 def test_the_frame_is_not_changed() -> None:
