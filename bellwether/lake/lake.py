@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
@@ -76,8 +75,7 @@ class Lake:
         """Store the draft under the first free name: a file that some manifest may name is never replaced."""
         for suffix in chain([""], (f"-{attempt}" for attempt in count(1))):
             name = f"{stem}{suffix}.parquet"
-            with suppress(FileExistsError):
-                self.storage.publish(draft, name)
+            if self.storage.publish(draft, name):
                 return name
         raise AssertionError("names never run out")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -72,50 +71,67 @@ def _write_frame(table: Table, partition: Partition, frame: pl.DataFrame, path: 
 def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFrame], path: Path) -> Written:
     keys = Keys(table)
     rows, known_at = 0, None
-    with _row_groups(table, path) as append:
+    with _RowGroups(table, path) as groups:
         for chunk in chunks:
             if not isinstance(chunk, pl.DataFrame):
                 raise SchemaError(f"table {table.name}: the stream holds {type(chunk).__name__}; give polars.DataFrame only")
             frame = table.validate(chunk, unique=False)
             partitions.require(table, partition, frame)
             keys.add(frame)
-            append(frame)
+            groups.append(frame)
             rows += frame.height
             known_at = max(filter(None, (known_at, _latest(frame))), default=None)
-    keys.require_unique(pl.scan_parquet(path, glob=False))
+    keys.require_unique(scan([str(path)], {}))
     return Written(rows, known_at)
 
 
-@contextmanager
-def _row_groups(table: Table, path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """A function that appends frames to a new file at `path`, gathered into row groups of useful size."""
-    schema = arrow_schema(table)
-    held: list[pa.Table] = []
+class _RowGroups:
+    """A new file that grows by frames, which are gathered into row groups of useful size."""
 
-    def flush() -> None:
-        with writing(str(path)):
-            writer.write_table(pa.concat_tables(held).combine_chunks(), row_group_size=ROW_GROUP)
-        held.clear()
+    def __init__(self, table: Table, path: Path) -> None:
+        self._schema = arrow_schema(table)
+        self._path = str(path)
+        self._held: list[pa.Table] = []
+        self._rows = self._bytes = 0
 
-    def append(frame: pl.DataFrame) -> None:
-        held.append(frame.to_arrow().cast(schema))
-        if sum(part.nbytes for part in held) >= BUFFER or sum(part.num_rows for part in held) >= ROW_GROUP:
-            flush()
+    def __enter__(self) -> _RowGroups:
+        with writing(self._path):
+            self._writer = pq.ParquetWriter(
+                self._path, self._schema, compression="zstd", compression_level=ZSTD_LEVEL, store_decimal_as_integer=True
+            )
+        return self
 
-    with writing(str(path)):
-        writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=ZSTD_LEVEL, store_decimal_as_integer=True)
-    try:
-        yield append
-        if held:
-            flush()
-    finally:
-        with writing(str(path)):
-            writer.close()
+    def append(self, frame: pl.DataFrame) -> None:
+        rows = frame.to_arrow().cast(self._schema)
+        self._held.append(rows)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        if self._rows >= ROW_GROUP or self._bytes >= BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        with writing(self._path):
+            self._writer.write_table(pa.concat_tables(self._held).combine_chunks(), row_group_size=ROW_GROUP)
+        self._held.clear()
+        self._rows = self._bytes = 0
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self._held and failure is None:
+                self._flush()
+        finally:
+            with writing(self._path):
+                self._writer.close()
 
 
 def _latest(frame: pl.DataFrame) -> datetime | None:
     latest = frame["known_at"].max() if "known_at" in frame.columns else None
     return latest if isinstance(latest, datetime) else None
+
+
+def scan(files: Sequence[str], storage_options: Mapping[str, str], schema: pl.Schema | None = None) -> pl.LazyFrame:
+    """Rows of exactly these files: no pattern and no folder name is ever interpreted."""
+    return pl.scan_parquet(list(files), schema=schema, glob=False, hive_partitioning=False, storage_options=dict(storage_options) or None)
 
 
 def check(table: Table, files: Sequence[str], storage_options: Mapping[str, str]) -> None:
@@ -130,9 +146,7 @@ def check(table: Table, files: Sequence[str], storage_options: Mapping[str, str]
 
 def _schema(file: str, storage_options: Mapping[str, str]) -> pl.Schema:
     try:
-        if storage_options:
-            return pl.scan_parquet(file, glob=False, hive_partitioning=False, storage_options=dict(storage_options)).collect_schema()
-        return pl.Schema(pl.read_parquet_schema(file))
+        return scan([file], storage_options).collect_schema()
     except FileNotFoundError:
         raise LakeError(f"reading {file}: there is no such file although a manifest names it; materialize that partition again") from None
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -44,13 +44,7 @@ class Slice:
         if not self.files:
             return self.table.empty().lazy()
         self.check()
-        return pl.scan_parquet(
-            list(self.files),
-            schema=self.table.schema,
-            glob=False,
-            hive_partitioning=False,
-            storage_options=dict(self.storage_options) or None,
-        )
+        return parquet.scan(self.files, self.storage_options, self.table.schema)
 
     def read(self) -> pl.DataFrame:
         """The rows in memory, partition by partition in stored order. Raises `LakeError` for a damaged file."""
@@ -62,7 +56,7 @@ class Slice:
     def _damage(self, error: Exception) -> str:
         for file in self.files:
             try:
-                pl.scan_parquet(file, glob=False, hive_partitioning=False, storage_options=dict(self.storage_options) or None).collect()
+                parquet.scan([file], self.storage_options).collect()
             except (OSError, pl.exceptions.PolarsError) as own:
                 return f"{file} is damaged ({own})"
         return str(error)

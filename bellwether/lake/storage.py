@@ -56,8 +56,8 @@ class Storage(Protocol):
     def draft(self, name: str) -> AbstractContextManager[Path]:
         """A local path at which to build the file `name`; nothing is left there afterwards."""
 
-    def publish(self, draft: Path, name: str) -> None:
-        """Store the finished draft under `name`; raises `FileExistsError` and changes nothing when the name is taken."""
+    def publish(self, draft: Path, name: str) -> bool:
+        """Store the finished draft under `name`; False, and nothing changes, when the name is taken."""
 
     def files(self, prefix: str) -> list[Entry]:
         """Every file below the folder `prefix`; none when there is no such folder."""
@@ -79,11 +79,9 @@ def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
 
 @contextmanager
 def writing(what: str) -> Iterator[None]:
-    """Turn a failed write into a `LakeError` about `what`; a name that is taken stays a `FileExistsError`."""
+    """Turn a failed write into a `LakeError` about `what`."""
     try:
         yield
-    except FileExistsError:
-        raise
     except (OSError, PolarsError) as error:
         raise LakeError(
             f"writing {what}: {error}. Nothing was published, what was there before still is; make room or mend access and run again"
@@ -141,14 +139,15 @@ class Folder:
         finally:
             path.unlink(missing_ok=True)
 
-    def publish(self, draft: Path, name: str) -> None:
+    def publish(self, draft: Path, name: str) -> bool:
         target = self._root / name
         with writing(str(target)):
             _sync(draft)
-            # The name is claimed first, so that two writers can never replace each other's file.
-            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            if not _claim(target):
+                return False
             os.replace(draft, target)
             _sync(target.parent)
+        return True
 
     def files(self, prefix: str) -> list[Entry]:
         return sorted(self._walk(self._root / prefix), key=lambda entry: entry.name)
@@ -219,9 +218,13 @@ class ObjectStore:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def publish(self, draft: Path, name: str) -> None:
+    def publish(self, draft: Path, name: str) -> bool:
         with writing(self.location(name)):
-            self._fs.put_file(str(draft), f"{self._key}/{name}", mode="create")
+            try:
+                self._fs.put_file(str(draft), f"{self._key}/{name}", mode="create")
+            except FileExistsError:
+                return False
+        return True
 
     def files(self, prefix: str) -> list[Entry]:
         found = self._fs.find(f"{self._key}/{prefix}", detail=True)
@@ -234,6 +237,15 @@ class ObjectStore:
     def delete(self, name: str) -> None:
         with suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._key}/{name}")
+
+
+def _claim(target: Path) -> bool:
+    """Take a free name with an empty file, so that of two writers only one gets it; False when it is taken."""
+    try:
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        return False
+    return True
 
 
 def _sync(path: Path) -> None:

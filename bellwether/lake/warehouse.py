@@ -142,6 +142,7 @@ def _build(lake: Lake, seen: list[meta.Seen], draft: Path) -> None:
         with duck.connect(draft) as connection:
             if any(duck.is_s3(file) for one in seen for file in one.slice.files):
                 duck.allow_s3(connection, lake.storage.reader_options)
+            connection.execute("BEGIN")
             for schema in sorted({one.table.group for one in seen} | {"meta"}):
                 connection.execute(f"CREATE SCHEMA {identifier(schema)}")
             for one in seen:
@@ -150,6 +151,7 @@ def _build(lake: Lake, seen: list[meta.Seen], draft: Path) -> None:
                 connection.register("rows", table.validate(rows).to_arrow())
                 _create(connection, table, "SELECT * FROM rows", mart=True)
                 connection.unregister("rows")
+            connection.execute("COMMIT")
             connection.execute("CHECKPOINT")
     except duckdb.Error as error:
         raise LakeError(

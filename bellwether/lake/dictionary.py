@@ -1,0 +1,60 @@
+"""Writes the data dictionary: every table and column as declared, as one Markdown page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from bellwether.lake import meta
+from bellwether.lake.duck import sql_type
+from bellwether.tables import TABLES, Column, Table
+
+PAGE = Path("docs/data-dictionary.md")
+_OPENING = """# Data dictionary
+
+Made from the declarations in `bellwether/tables` by `python -m bellwether.lake.dictionary`; do not edit.
+
+A table's name is the same everywhere: the asset `clean/markets` is the folder `clean/markets/` of the lake and
+`clean.markets` in the warehouse, where `COMMENT`s carry the same texts. Times are UTC; types are DuckDB's.
+"""
+
+
+def dictionary(tables: Iterable[Table] = (*TABLES.values(), meta.PARTITIONS, meta.TABLES, meta.COLUMNS)) -> str:
+    """The page: one section per group, one part per table, one line per column."""
+    parts, group = [_OPENING], ""
+    for table in tables:
+        if table.group != group:
+            group = table.group
+            parts.append(f"## {group}\n")
+        parts.append(_table(table))
+    return "\n".join(parts)
+
+
+def _table(table: Table) -> str:
+    facts = [f"Key: {_names(table.key)}."]
+    if table.partitioned_by:
+        facts.append(f"Partition: {_names(table.partitioned_by)}.")
+    if table.sort:
+        facts.append(f"Order: {_names(table.sort)}.")
+    if table.group != "meta":
+        facts.append(f"In the warehouse: {'a table' if table.mart else 'a view'}. Version {table.version}.")
+    lines = [
+        f"### {table.name}\n",
+        f"{table.row} {' '.join(facts)}\n",
+        "| column | type | unit | null | meaning |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    return "\n".join([*lines, *map(_column, table.columns), ""])
+
+
+def _column(column: Column) -> str:
+    cells = (f"`{column.name}`", sql_type(column.dtype), column.unit or "", "yes" if column.nullable else "", column.description)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _names(columns: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in columns)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(dictionary(), encoding="utf-8")

@@ -1,0 +1,15 @@
+-- One row per bin of the reliability diagram of $forecaster on the release $release: what it said and how often it was right.
+-- `calibrated` is true when the mean forecast lies inside the 95 % interval of the observed rate; null in an empty bin.
+SELECT
+    bin,
+    lower_edge,
+    upper_edge,
+    n,
+    mean_forecast,
+    yes_rate,
+    yes_rate_lower,
+    yes_rate_upper,
+    mean_forecast BETWEEN yes_rate_lower AND yes_rate_upper AS calibrated
+FROM benchmark.reliability
+WHERE release = $release AND forecaster = $forecaster
+ORDER BY bin

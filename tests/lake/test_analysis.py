@@ -1,0 +1,124 @@
+"""The queries in sql/analysis: each opens with a comment, runs on a published warehouse and answers what it says."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.lake import Lake
+from bellwether.lake.sql import sql_text
+from bellwether.lake.warehouse import publish, query
+from bellwether.tables import table
+
+ROOT = Path(__file__).resolve().parents[2]
+CLOSE = datetime(2025, 9, 1, 18, tzinfo=UTC)
+RELEASE = {"release": "q", "known_at": CLOSE, "rules": "1"}
+
+
+def _market(number: int, category: str, outcome: str | None) -> dict[str, Any]:
+    return {
+        "day": date(2025, 9, 1),
+        "venue": "kalshi",
+        "market_id": f"M{number}",
+        "category": category,
+        "is_combo": number == 99,
+        "close_time": CLOSE,
+        "status": "settled",
+        "outcome": outcome,
+        "outcome_reason": None if outcome else "void",
+        "source": "live",
+        "known_at": CLOSE,
+    }
+
+
+def _price(hours: int, bid: str | None, ask: str) -> dict[str, Any]:
+    quote = {"bid": Decimal(bid) if bid else None, "ask": Decimal(ask), "period_minutes": 60}
+    return {"day": date(2025, 9, 1), "venue": "kalshi", "market_id": "M0", "at": CLOSE - timedelta(hours=hours), **quote, "known_at": CLOSE}
+
+
+def _question(number: int, truth: str) -> dict[str, Any]:
+    text = dict.fromkeys(("question", "description", "category", "series_ticker", "source", "market_id", "event_id"), "x")
+    return {**RELEASE, **text, "id": f"kalshi:M{number}", "ground_truth": truth, "close_time": CLOSE, "cutoff": CLOSE, "ordinal": number}
+
+
+def _forecast(forecaster: str, number: int, p_yes: float | None, sample: int = 0) -> dict[str, Any]:
+    return {**RELEASE, "forecaster": forecaster, "question_id": f"kalshi:M{number}", "sample": sample, "p_yes": p_yes}
+
+
+def _line(forecaster: str, rank: int | None, brier: float) -> dict[str, Any]:
+    counts = {"n": 2, "n_questions": 2, "coverage": 1.0, "n_clusters": 2}
+    return {**RELEASE, "forecaster": forecaster, "rank": rank, "kind": "constant", "brier": brier, **counts}
+
+
+def _bin(ordinal: int, n: int) -> dict[str, Any]:
+    edges = {"bin": ordinal, "lower_edge": ordinal / 2, "upper_edge": (ordinal + 1) / 2, "n": n}
+    rates = {"mean_forecast": 0.2, "yes_rate": 0.5, "yes_rate_lower": 0.1, "yes_rate_upper": 0.9} if n else {}
+    return {**RELEASE, "forecaster": "a", **edges, **rates}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("warehouse")
+    lake = Lake(str(folder / "lake"))
+    outcomes = [("Weather", "yes"), ("Weather", "yes"), ("Weather", "no"), ("Weather", None), ("Sports", None)]
+    markets = [_market(number, *one) for number, one in enumerate(outcomes)] + [_market(99, "Weather", "no")]
+    for name, partition, rows in (
+        ("clean/markets", ("2025-09-01",), markets),
+        ("clean/prices", ("2025-09-01",), [_price(1, "0.6", "0.7"), _price(24, None, "0.9")]),
+        ("benchmark/questions", ("q",), [_question(0, "yes"), _question(1, "no")]),
+        ("benchmark/forecasts", ("q", "a"), [_forecast("a", 0, 0.9), _forecast("a", 1, 0.8, 0), _forecast("a", 1, 0.6, 1)]),
+        ("benchmark/forecasts", ("q", "b"), [_forecast("b", 0, None), _forecast("b", 1, 0.5)]),
+        ("benchmark/leaderboard", ("q",), [_line("b", 2, 0.25), _line("c", None, 0.1), _line("a", 1, 0.2)]),
+        ("benchmark/reliability", ("q", "a"), [_bin(0, 3), _bin(1, 0)]),
+    ):
+        lake.write(table(name), partition, table(name).frame(rows), run_id="r1")
+    publish(lake, folder / "warehouse.duckdb")
+    return folder / "warehouse.duckdb"
+
+
+def ask(path: Path, name: str, **params: str) -> pl.DataFrame:
+    return query(path, sql_text(f"analysis/{name}"), params)
+
+
+def test_the_leaderboard_is_ranked_and_the_unranked_come_last(path: Path) -> None:
+    assert ask(path, "leaderboard", release="q").select("rank", "forecaster", "brier").rows() == [
+        (1, "a", 0.2),
+        (2, "b", 0.25),
+        (None, "c", 0.1),
+    ]
+
+
+def test_reliability_says_where_the_forecaster_is_calibrated(path: Path) -> None:
+    assert ask(path, "reliability", release="q", forecaster="a").select("bin", "n", "calibrated").rows() == [(0, 3, True), (1, 0, None)]
+
+
+def test_the_hardest_questions_come_first_and_samples_are_averaged(path: Path) -> None:
+    rows = ask(path, "hardest_questions", release="q")
+    assert rows["id"].to_list() == ["kalshi:M1", "kalshi:M0"]
+    assert rows["forecasters"].to_list() == [2, 1]
+    assert rows["mean_brier"].to_list() == pytest.approx([(0.7**2 + 0.5**2) / 2, 0.1**2])
+
+
+def test_outcome_rates_have_wilson_intervals_and_leave_combos_out(path: Path) -> None:
+    weather, sports = ask(path, "outcome_rate_by_category").rows(named=True)
+    assert (weather["category"], weather["markets"], weather["resolved"]) == ("Weather", 4, 3)
+    # Wilson's interval of 2 of 3 at z = 1.96, from the closed formula by hand.
+    assert (weather["yes_rate"], weather["yes_rate_lower"], weather["yes_rate_upper"]) == pytest.approx((2 / 3, 0.2077, 0.9385), abs=1e-4)
+    assert (sports["markets"], sports["resolved"], sports["yes_rate"], sports["yes_rate_lower"]) == (1, 0, None, None)
+
+
+def test_a_price_path_runs_towards_the_close(path: Path) -> None:
+    rows = ask(path, "price_path", venue="kalshi", market_id="M0")
+    assert rows["hours_to_close"].to_list() == [24.0, 1.0]
+    assert [None if mid is None else float(mid) for mid in rows["mid"]] == [None, 0.65]
+    assert rows["outcome"].to_list() == ["yes", "yes"]
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("sql/**/*.sql")), ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_every_sql_file_opens_by_saying_what_one_row_is(file: Path) -> None:
+    assert file.read_text(encoding="utf-8").startswith("-- One row ")

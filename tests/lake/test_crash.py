@@ -1,0 +1,216 @@
+"""What is on disk at every line of a write and after a kill: the old partition or the new one, whole; never half of either."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bellwether.errors import LakeError
+from bellwether.lake import Lake, warehouse
+from tests.lake.frames import PRICES, prices
+
+ROOT = Path(__file__).resolve().parents[2]
+LAKE_CODE = str(ROOT / "bellwether" / "lake")
+DAY = ("2025-09-01",)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "lake"))
+
+
+@contextmanager
+def at_every_line(check: Callable[[], None]) -> Iterator[list[int]]:
+    """Call `check` before each line of the lake's code that runs; yields a list that holds the number of calls."""
+    calls, checking = [0], [False]
+
+    def trace(frame, event, arg):  # type: ignore[no-untyped-def]
+        if not frame.f_code.co_filename.startswith(LAKE_CODE):
+            return None
+        if event == "line" and not checking[0]:
+            checking[0] = True
+            try:
+                check()
+            finally:
+                checking[0] = False
+            calls[0] += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield calls
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("kind", ["frame", "stream"])
+def test_at_every_line_of_a_write_the_partition_is_whole(lake: Lake, kind: str) -> None:
+    old, new = prices(), prices(seed=1)
+    lake.write(PRICES, DAY, old, run_id="r1")
+    seen = []
+
+    def check() -> None:
+        manifest = lake.manifest(PRICES, DAY)
+        assert manifest is not None
+        lake.verify(manifest)
+        if not seen or seen[-1] != manifest.run_id:
+            assert lake.slice(PRICES).read().equals({"r1": old, "r2": new}[manifest.run_id])
+            seen.append(manifest.run_id)
+
+    with at_every_line(check) as lines:
+        lake.write(PRICES, DAY, new if kind == "frame" else iter([new.head(3), new.slice(3)]), run_id="r2")
+    assert lines[0] > 100
+    assert seen == ["r1", "r2"]
+
+
+def test_at_every_line_of_a_first_write_there_is_no_partition_or_a_whole_one(lake: Lake) -> None:
+    seen = []
+
+    def check() -> None:
+        manifest = lake.manifest(PRICES, DAY)
+        if manifest is not None:
+            lake.verify(manifest)
+        seen.append(manifest is not None)
+
+    with at_every_line(check):
+        lake.write(PRICES, DAY, prices(), run_id="r1")
+    assert seen == sorted(seen)
+    assert set(seen) == {False, True}
+
+
+def test_at_every_line_of_a_publication_the_warehouse_is_whole(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    warehouse.publish(lake, path, tables=[PRICES])
+    lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    seen: list[str] = []
+
+    def check() -> None:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if not seen or seen[-1] != digest:
+            assert warehouse.query(path, "FROM clean.prices").equals(prices(seed=len(seen)))
+            seen.append(digest)
+
+    with at_every_line(check) as lines:
+        warehouse.publish(lake, path, tables=[PRICES])
+    assert lines[0] > 100
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "open"])
+@pytest.mark.parametrize("nth", range(3))
+def test_a_disk_that_is_full_at_any_step_leaves_the_partition(lake: Lake, monkeypatch: pytest.MonkeyPatch, call: str, nth: int) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    genuine, calls = getattr(os, call), [0]
+
+    def full(*args, **kwargs):  # type: ignore[no-untyped-def]
+        calls[0] += 1
+        if calls[0] == nth + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return genuine(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, full)
+        try:
+            lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+            failed = False
+        except LakeError as error:
+            failed = True
+            assert "No space left on device. Nothing was published" in str(error)
+    assert failed == (calls[0] > nth)
+    assert lake.slice(PRICES).read().equals(prices(seed=0 if failed else 1))
+    assert [entry.name for entry in lake.storage.files("") if ".tmp-" in entry.name] == []
+    assert lake.write(PRICES, DAY, prices(seed=1), run_id="r2").rows == 6
+    assert lake.slice(PRICES).read().equals(prices(seed=1))
+
+
+LIMITED = """
+import resource, signal, sys
+from bellwether.errors import LakeError
+from bellwether.lake import Lake, warehouse
+from tests.lake.frames import PRICES, prices
+lake, what = Lake(sys.argv[1]), sys.argv[2]
+frame = prices(rows=30_000, seed=1)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+try:
+    if what == "publish":
+        warehouse.publish(lake, sys.argv[1] + "/../warehouse.duckdb", tables=[PRICES])
+    else:
+        data = frame if what == "frame" else (frame.slice(start, 1000) for start in range(0, 30_000, 1000))
+        lake.write(PRICES, ("2025-09-01",), data, run_id="r2")
+except LakeError as error:
+    print("LakeError", error)
+"""
+
+
+@pytest.mark.parametrize("what", ["frame", "stream", "publish"])
+def test_a_file_that_can_not_grow_any_more_is_one_clear_error(lake: Lake, tmp_path: Path, what: str) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    warehouse.publish(lake, tmp_path / "warehouse.duckdb", tables=[PRICES])
+    found = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "lake"), what], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.startswith("LakeError"), found.stdout + found.stderr
+    assert lake.slice(PRICES).read().equals(prices())
+    assert warehouse.query(tmp_path / "warehouse.duckdb", "FROM clean.prices").equals(prices())
+    assert list(tmp_path.rglob("*.tmp-*")) == []
+
+
+WRITER = """
+import itertools, sys
+from bellwether.lake import Lake, warehouse
+from tests.lake.frames import PRICES, prices
+lake = Lake(sys.argv[1])
+print("ready", flush=True)
+for turn in itertools.count():
+    day = f"2025-09-{turn % 5 + 1:02d}"
+    frame = prices(day, rows=3000, seed=turn % 3)
+    lake.write(PRICES, (day,), frame if turn % 2 else iter([frame.head(1500), frame.slice(1500)]), run_id=f"run-{turn % 7}")
+    if turn % 5 == 4:
+        warehouse.publish(lake, sys.argv[2], tables=[PRICES])
+"""
+
+
+@pytest.mark.slow
+def test_a_writer_killed_at_any_moment_leaves_only_whole_partitions(lake: Lake, tmp_path: Path) -> None:
+    path = tmp_path / "warehouse.duckdb"
+    days = [f"2025-09-{day:02d}" for day in range(1, 6)]
+    for day in days:
+        lake.write(PRICES, (day,), prices(day, rows=3000), run_id="first")
+    warehouse.publish(lake, path, tables=[PRICES])
+    expected = {day: [prices(day, rows=3000, seed=seed) for seed in range(3)] for day in days}
+    rng = random.Random(20250901)
+    for _ in range(12):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "lake"), str(path)], cwd=ROOT, stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"ready\n"
+        time.sleep(rng.uniform(0.0, 0.6))
+        writer.send_signal(signal.SIGKILL)
+        writer.wait()
+        writer.stdout.close()
+        manifests = lake.manifests(PRICES)
+        assert list(manifests) == [(day,) for day in days]
+        for (day,), manifest in manifests.items():
+            lake.verify(manifest)
+            assert any(lake.slice(PRICES, [(day,)]).read().equals(frame) for frame in expected[day])
+        rows = warehouse.query(path, 'FROM clean.prices ORDER BY day, market_id, "at"')
+        assert all(any(part.equals(frame) for frame in expected[day]) for part, day in zip(rows.partition_by("day"), days, strict=True))
+    undisturbed = Lake(str(tmp_path / "undisturbed"))
+    for day in days:
+        again = lake.write(PRICES, (day,), prices(day, rows=3000), run_id="again")
+        assert again.sha256 == undisturbed.write(PRICES, (day,), prices(day, rows=3000), run_id="once").sha256
+    assert warehouse.publish(lake, path, tables=[PRICES]).rows == 15_000
+    assert list(tmp_path.glob("*.tmp-*")) == []

@@ -1,0 +1,41 @@
+"""Previews: short, and safe to show whatever the text says."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from bellwether.lake.preview import COLUMNS, WIDTH, markdown
+
+
+def cell(text: str) -> str:
+    return markdown(pl.DataFrame({"a": [text]})).splitlines()[2].removeprefix("| ").removesuffix(" |")
+
+
+def test_the_first_rows_are_a_table() -> None:
+    frame = pl.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
+    assert markdown(frame, rows=2) == "| `a` | `b` |\n| --- | --- |\n| `1` | `x` |\n| `2` |  |"
+
+
+@pytest.mark.parametrize(
+    "text", ["a|b", "`code`", "line\nbreak", "<script>alert(1)</script>", "[link](http://x)", "\x00\x1b[31m", "a\\|b", "``|``"]
+)
+def test_text_stays_in_its_cell(text: str) -> None:
+    shown = cell(text)
+    assert shown.startswith("`")
+    assert shown.endswith("`")
+    assert not set(shown[1:-1]) & set("`|\n\x00\x1b")
+
+
+def test_long_text_is_cut() -> None:
+    assert cell("x" * 100_000) == f"`{'x' * (WIDTH - 1)}…`"
+
+
+def test_blank_text_is_an_empty_cell() -> None:
+    assert cell(" \n ") == ""
+
+
+def test_wide_tables_say_how_much_is_left_out() -> None:
+    shown = markdown(pl.DataFrame({f"c{number}": [number] for number in range(COLUMNS + 3)}))
+    assert shown.splitlines()[0].count("`c") == COLUMNS
+    assert shown.endswith("\n\n3 more columns")

@@ -1,0 +1,176 @@
+"""Reading slices: which partitions, and what is said of files that are missing, damaged or of another declaration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.errors import LakeError
+from bellwether.lake import Lake
+from bellwether.tables import Column, Table
+from tests.lake.frames import FORECASTS, PRICES, forecasts, prices
+
+DAYS = [("2025-09-01",), ("2025-09-02",), ("2025-09-03",)]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(str(tmp_path / "lake"))
+    for (day,) in DAYS:
+        lake.write(PRICES, (day,), prices(day), run_id="r1")
+    return lake
+
+
+def file_of(lake: Lake, day: str) -> Path:
+    manifest = lake.manifest(PRICES, (day,))
+    assert manifest is not None
+    return Path(lake.storage.location(manifest.file))
+
+
+def test_a_slice_without_partitions_named_has_all_in_order(lake: Lake) -> None:
+    found = lake.slice(PRICES)
+    assert [manifest.partition for manifest in found.manifests] == DAYS
+    assert found.rows == 18
+    assert found.read().equals(pl.concat([prices(day) for (day,) in DAYS]))
+
+
+def test_a_slice_has_the_named_partitions_once_in_order(lake: Lake) -> None:
+    found = lake.slice(PRICES, [DAYS[2], DAYS[0], DAYS[2]])
+    assert found.read().equals(pl.concat([prices("2025-09-01"), prices("2025-09-03")]))
+
+
+def test_a_scan_reads_only_what_is_asked(lake: Lake) -> None:
+    rows = lake.slice(PRICES).scan().filter(pl.col("day") == pl.date(2025, 9, 2)).select("market_id", "at")
+    assert rows.collect().equals(prices("2025-09-02").select("market_id", "at"))
+
+
+def test_a_missing_partition_is_an_error_that_names_it(lake: Lake) -> None:
+    with pytest.raises(
+        LakeError, match=r"reading clean/prices: partition 2025-10-01 \(and 1 more\) was never written; materialize it first"
+    ):
+        lake.slice(PRICES, [*DAYS, ("2025-10-01",), ("2025-10-02",)])
+
+
+def test_a_table_that_was_never_written_is_an_error_that_names_it(lake: Lake) -> None:
+    from tests.lake.frames import SERIES
+
+    with pytest.raises(LakeError, match="reading raw/kalshi_series: the table was never written"):
+        lake.slice(SERIES, [()])
+
+
+def test_missing_partitions_are_skipped_where_that_is_asked(lake: Lake) -> None:
+    found = lake.slice(PRICES, [("2025-08-31",), *DAYS[:1]], missing="skip")
+    assert [manifest.partition for manifest in found.manifests] == DAYS[:1]
+
+
+def test_a_slice_without_files_has_the_declared_columns(lake: Lake) -> None:
+    nothing = lake.slice(FORECASTS)
+    assert nothing.files == ()
+    assert nothing.scan().collect_schema() == FORECASTS.schema
+    assert nothing.read().equals(FORECASTS.empty())
+
+
+def test_parts_of_a_partition_are_read_apart(lake: Lake) -> None:
+    for release in ("2025q3", "2025q4"):
+        for name in ("a", "b"):
+            lake.write(FORECASTS, (release, name), forecasts(release, name), run_id="r1")
+    assert lake.slice(FORECASTS, [("2025q4", "a")]).read().equals(forecasts("2025q4", "a"))
+    assert list(lake.manifests(FORECASTS)) == [("2025q3", "a"), ("2025q3", "b"), ("2025q4", "a"), ("2025q4", "b")]
+
+
+def test_a_file_that_is_gone_is_named(lake: Lake) -> None:
+    file = file_of(lake, "2025-09-02")
+    file.unlink()
+    with pytest.raises(LakeError, match=f"reading {file}: there is no such file although a manifest names it"):
+        lake.slice(PRICES).scan()
+
+
+def test_a_file_that_is_cut_is_named(lake: Lake) -> None:
+    file = file_of(lake, "2025-09-02")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(LakeError, match=f"reading {file}: it is no whole Parquet file"):
+        lake.slice(PRICES).read()
+
+
+def test_a_file_that_is_damaged_inside_is_named(lake: Lake) -> None:
+    file = file_of(lake, "2025-09-02")
+    content = bytearray(file.read_bytes())
+    content[4:600] = bytes(596)
+    file.write_bytes(content)
+    with pytest.raises(LakeError, match=f"{file} is damaged"):
+        lake.slice(PRICES).read()
+
+
+def test_verifying_finds_one_changed_byte(lake: Lake) -> None:
+    manifest = lake.manifest(PRICES, DAYS[0])
+    assert manifest is not None
+    lake.verify(manifest)
+    file = file_of(lake, "2025-09-01")
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(LakeError, match=f"{file} has sha256"):
+        lake.verify(manifest)
+    file.unlink()
+    with pytest.raises(LakeError, match=f"{file} is missing"):
+        lake.verify(manifest)
+
+
+def redeclared(**changes: object) -> Table:
+    return replace(PRICES, **changes)
+
+
+DECLARATIONS = {
+    "a new column": (redeclared(columns=(*PRICES.columns, Column("note", pl.String(), "a note"))), "note is missing, declared String"),
+    "a column less": (redeclared(columns=tuple(c for c in PRICES.columns if c.name != "volume")), "volume is not declared"),
+    "another dtype": (
+        redeclared(columns=tuple(replace(c, dtype=pl.Int64()) if c.name == "period_minutes" else c for c in PRICES.columns)),
+        "period_minutes is Int32, declared Int64",
+    ),
+    "another order": (redeclared(columns=(*PRICES.columns[:-2], PRICES.columns[-1], PRICES.columns[-2])), "they stand in another order"),
+}
+
+
+@pytest.mark.parametrize("change", DECLARATIONS)
+def test_a_file_of_another_declaration_is_named_with_the_difference(lake: Lake, change: str) -> None:
+    declared, difference = DECLARATIONS[change]
+    with pytest.raises(LakeError, match=rf"2025-09-01/r1.parquet does not have the declared columns: {difference}; materialize"):
+        lake.slice(declared).scan()
+
+
+def test_rows_of_other_rules_are_an_error_that_says_what_to_do(lake: Lake) -> None:
+    with pytest.raises(
+        LakeError,
+        match=r"partition 2025-09-01 \(and 2 more\) was written by version 1 of the table's rules, this code has version 2; materialize",
+    ):
+        lake.slice(redeclared(version="2"))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"table": "clean/prices"}', "null"])
+def test_a_damaged_manifest_is_named(lake: Lake, text: str) -> None:
+    manifest = file_of(lake, "2025-09-01").parent / "manifest.json"
+    manifest.write_text(text)
+    with pytest.raises(LakeError, match=f"reading the manifest {manifest}: it is damaged"):
+        lake.manifests(PRICES)
+
+
+def test_a_copied_partition_is_not_taken_for_another(lake: Lake) -> None:
+    folder = file_of(lake, "2025-09-01").parent
+    copy = folder.with_name("2025-09-09")
+    copy.mkdir()
+    (copy / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+    with pytest.raises(LakeError, match=r"it is of clean/prices .*not of this place"):
+        lake.manifests(PRICES)
+
+
+def test_a_lake_at_a_file_url_is_the_folder(lake: Lake) -> None:
+    assert Lake(f"file://{lake.root}").slice(PRICES).rows == 18
+
+
+def test_a_lake_in_a_folder_with_odd_characters_is_read(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "o'dd [lake]* ?{x}"))
+    lake.write(PRICES, DAYS[0], prices(), run_id="r1")
+    assert lake.slice(PRICES).read().equals(prices())

@@ -1,0 +1,117 @@
+"""Vacuuming: what is deleted, and above all what is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bellwether.errors import LakeError
+from bellwether.lake import Lake, warehouse
+from tests.lake.frames import PRICES, SERIES, prices, series
+
+DAY = ("2025-09-01",)
+HOUR = timedelta(hours=1)
+
+
+class Clock:
+    """A clock that a test moves; files on disk carry the real time, so it starts there."""
+
+    def __init__(self) -> None:
+        self.now = datetime.now(UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lake(tmp_path: Path, clock: Clock) -> Lake:
+    return Lake(str(tmp_path / "lake"), clock=clock)
+
+
+def names(lake: Lake) -> list[str]:
+    return [entry.name.rpartition("/")[2] for entry in lake.storage.files("clean") if not entry.name.endswith(".json")]
+
+
+def test_superseded_files_go_after_the_grace_period(lake: Lake, clock: Callable[[], datetime]) -> None:
+    for run_id in ("r1", "r2", "r3"):
+        lake.write(PRICES, DAY, prices(seed=int(run_id[1])), run_id=run_id)
+    clock.now += 2 * HOUR  # type: ignore[attr-defined]
+    vacuumed = lake.vacuum(HOUR)
+    assert [name.rpartition("/")[2] for name in vacuumed.files] == ["r1.parquet", "r2.parquet"]
+    assert vacuumed.bytes > 0
+    assert names(lake) == ["r3.parquet"]
+    assert lake.slice(PRICES).read().equals(prices(seed=3))
+
+
+def test_an_old_file_that_was_just_superseded_stays(lake: Lake, clock: Clock) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    clock.now += 24 * HOUR
+    lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    assert lake.vacuum(HOUR).files == ()
+    clock.now += 2 * HOUR
+    assert len(lake.vacuum(HOUR).files) == 1
+
+
+def test_what_a_manifest_names_stays_whatever_its_age(lake: Lake, clock: Clock) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    lake.write(SERIES, (), series(), run_id="r1")
+    clock.now += 10_000 * HOUR
+    assert lake.vacuum(HOUR).files == ()
+    assert lake.slice(SERIES).read().equals(series())
+
+
+def test_drafts_of_writers_that_died_go(lake: Lake, clock: Clock) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    folder = Path(lake.storage.location("clean/prices/2025-09-01"))
+    for name in ("r2.parquet.tmp-0badcafe", "manifest.json.tmp-0badcafe", "r2.parquet"):
+        (folder / name).write_bytes(b"PAR1")
+    assert lake.vacuum(HOUR).files == ()
+    clock.now += 2 * HOUR
+    assert len(lake.vacuum(HOUR).files) == 3
+    assert names(lake) == ["r1.parquet"]
+
+
+def test_a_partition_that_was_never_finished_is_emptied(lake: Lake, clock: Clock) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    os.remove(lake.storage.location("clean/prices/2025-09-01/manifest.json"))
+    clock.now += 2 * HOUR
+    assert len(lake.vacuum(HOUR).files) == 1
+
+
+def test_files_that_are_not_the_lakes_own_stay(lake: Lake, clock: Clock) -> None:
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    for name in ("raw/kalshi_pages/page-1.parquet", "clean/prices/2025-09-01/notes.txt"):
+        lake.storage.put(name, b"x")
+    clock.now += 2 * HOUR
+    assert lake.vacuum(HOUR).files == ()
+
+
+def test_files_that_the_published_warehouse_shows_stay(lake: Lake, clock: Clock, tmp_path: Path) -> None:
+    published = tmp_path / "warehouse.duckdb"
+    assert warehouse.named_files(published) == frozenset()
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    warehouse.publish(lake, published, tables=[PRICES])
+    lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    clock.now += 2 * HOUR
+    assert lake.vacuum(HOUR, keep=warehouse.named_files(published)).files == ()
+    assert warehouse.query(published, "FROM clean.prices").equals(prices())
+    warehouse.publish(lake, published, tables=[PRICES])
+    assert len(lake.vacuum(HOUR, keep=warehouse.named_files(published)).files) == 1
+
+
+def test_a_grace_period_that_could_hit_a_writer_is_refused(lake: Lake) -> None:
+    with pytest.raises(LakeError, match="at least 0:10:00, asked for 0:01:00"):
+        lake.vacuum(timedelta(minutes=1))
+
+
+def test_vacuuming_an_empty_lake_deletes_nothing(lake: Lake) -> None:
+    assert lake.vacuum(HOUR).files == ()

@@ -1,0 +1,231 @@
+"""The published warehouse: what is in it, what its comments say, and how it is replaced under its readers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.lake import Lake, meta, warehouse
+from bellwether.lake.warehouse import publish, query
+from bellwether.tables import TABLES, table
+from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
+
+DAY = ("2025-09-01",)
+SCORES = table("benchmark/scores")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(str(tmp_path / "la'ke"))
+    for day in ("2025-09-01", "2025-09-02"):
+        lake.write(PRICES, (day,), prices(day), run_id="r1")
+    lake.write(SERIES, (), series(), run_id="r1")
+    lake.write(FORECASTS, ("2025q3", "a/b"), forecasts(forecaster="a/b"), run_id="r1")
+    return lake
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ware'house" / "warehouse[1].duckdb"
+
+
+@pytest.fixture
+def published(lake: Lake, path: Path) -> Path:
+    publish(lake, path)
+    return path
+
+
+def test_it_says_what_was_published(lake: Lake, path: Path) -> None:
+    done = publish(lake, path)
+    assert (done.path, done.tables, done.partitions, done.rows, done.outdated) == (path, len(TABLES), 4, 6 + 6 + 3 + 4, ())
+    assert done.bytes == path.stat().st_size
+    assert done.known_at == FORECASTS.frame([{"known_at": forecasts()["known_at"][0]}])["known_at"][0]
+
+
+@pytest.mark.parametrize("name", [*TABLES, "meta/partitions", "meta/tables", "meta/columns"])
+def test_every_table_is_there_with_its_columns_even_without_rows(published: Path, name: str) -> None:
+    declared = {**TABLES, **{one.name: one for one in (meta.PARTITIONS, meta.TABLES, meta.COLUMNS)}}[name]
+    assert query(published, f"FROM {declared.group}.{declared.short_name}").schema == declared.schema
+
+
+def test_views_show_the_rows_of_the_lake(published: Path) -> None:
+    assert query(published, "FROM clean.prices").equals(pl.concat([prices("2025-09-01"), prices("2025-09-02")]))
+    assert query(published, "FROM raw.kalshi_series").equals(series())
+    assert query(published, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
+
+
+def test_marts_hold_their_rows_and_the_rest_are_views(published: Path) -> None:
+    kinds = dict(query(published, "SELECT table_schema || '/' || table_name, table_type FROM information_schema.tables").rows())
+    assert {name: kind for name, kind in kinds.items() if name in TABLES} == {
+        name: "BASE TABLE" if declared.mart else "VIEW" for name, declared in TABLES.items()
+    }
+
+
+def test_a_mart_needs_no_file_of_the_lake(lake: Lake, path: Path) -> None:
+    score = {"release": "2025q3", "forecaster": "a", "scope": "all", "metric": "brier", "value": 0.25, "rules": "1"}
+    counts = dict.fromkeys(("n", "n_questions", "n_clusters", "replicates", "seed"), 1)
+    rows = SCORES.frame([{**score, **counts, "known_at": forecasts()["known_at"][0]}])
+    manifest = lake.write(SCORES, ("2025q3", "a"), rows, run_id="r1")
+    publish(lake, path)
+    Path(lake.storage.location(manifest.file)).unlink()
+    assert query(path, "FROM benchmark.scores").equals(rows)
+
+
+def test_comments_say_what_a_row_and_a_column_is(published: Path) -> None:
+    rows = query(published, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
+    assert dict(rows.rows())["prices"] == PRICES.row
+    rows = query(published, "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'clean' AND table_name = 'prices'")
+    assert dict(rows.rows())["bid"] == "best YES bid; null when none [dollars per contract]"
+    assert dict(rows.rows())["venue"] == "kalshi or polymarket"
+    rows = query(published, "SELECT comment FROM duckdb_tables() WHERE schema_name = 'benchmark' AND table_name = 'scores'")
+    assert rows.rows() == [(SCORES.row,)]
+
+
+def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -> None:
+    found = query(published, "FROM meta.partitions")
+    assert found.select("table", "partition", "rows").rows() == [
+        ("raw/kalshi_series", "", 3),
+        ("clean/prices", "2025-09-01", 6),
+        ("clean/prices", "2025-09-02", 6),
+        ("benchmark/forecasts", "2025q3/a/b", 4),
+    ]
+    assert set(found["file"]) == warehouse.named_files(published)
+    manifest = lake.manifest(PRICES, DAY)
+    assert manifest is not None
+    assert found.row(1, named=True) == {
+        **{name: getattr(manifest, name) for name in ("table", "rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")},
+        "partition": "2025-09-01",
+        "file": lake.storage.location(manifest.file),
+        "published": True,
+    }
+
+
+def test_meta_describes_tables_and_columns(published: Path) -> None:
+    row = query(published, "FROM meta.tables WHERE \"table\" = 'clean/prices'").row(0, named=True)
+    assert (row["stored_as"], row["partitions"], row["rows"], row["partitioned_by"]) == ("view", 2, 12, ["day"])
+    row = query(published, "FROM meta.columns WHERE \"table\" = 'clean/prices' AND \"column\" = 'bid'").row(0, named=True)
+    assert (row["type"], row["unit"], row["nullable"], row["ordinal"]) == (
+        "DECIMAL(10,6)",
+        "dollars per contract",
+        True,
+        PRICES.names.index("bid"),
+    )
+
+
+def test_rows_of_other_rules_are_left_out_and_named(lake: Lake, path: Path) -> None:
+    lake.write(replace(PRICES, version="0"), ("2025-09-03",), prices("2025-09-03"), run_id="r0")
+    done = publish(lake, path)
+    assert done.outdated == ("clean/prices 2025-09-03",)
+    assert query(path, "SELECT DISTINCT day::VARCHAR FROM clean.prices ORDER BY 1").to_series().to_list() == ["2025-09-01", "2025-09-02"]
+    assert query(path, "SELECT partition, version FROM meta.partitions WHERE NOT published").rows() == [("2025-09-03", "0")]
+
+
+def test_a_damaged_file_stops_the_publication_and_the_old_one_stays(lake: Lake, published: Path) -> None:
+    manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
+    with pytest.raises(LakeError, match=r"r2.parquet: it is no whole Parquet file"):
+        publish(lake, published)
+    assert query(published, "FROM clean.prices LIMIT 6").equals(prices())
+
+
+def test_nothing_is_left_beside_it(published: Path) -> None:
+    assert sorted(file.name for file in published.parent.iterdir()) == ["warehouse[1].duckdb", "warehouse[1].duckdb.lock"]
+
+
+def test_what_dead_publishers_and_other_tools_left_is_removed(lake: Lake, published: Path) -> None:
+    for name in ("warehouse[1].duckdb.tmp-dead", "warehouse[1].duckdb.tmp-dead.wal", "warehouse[1].duckdb.wal"):
+        (published.parent / name).write_bytes(b"left over")
+    publish(lake, published)
+    assert sorted(file.name for file in published.parent.iterdir()) == ["warehouse[1].duckdb", "warehouse[1].duckdb.lock"]
+    assert query(published, "SELECT count(*) AS n FROM clean.prices")["n"].to_list() == [12]
+
+
+def test_a_reader_keeps_what_it_opened_and_the_next_one_sees_the_new_rows(lake: Lake, published: Path) -> None:
+    count = "SELECT count(*) FROM clean.prices"
+    with warehouse.connect(published) as reader:
+        assert reader.execute(count).fetchall() == [(12,)]
+        lake.write(PRICES, DAY, prices(rows=30, seed=1), run_id="r2")
+        publish(lake, published)
+        assert reader.execute(count).fetchall() == [(12,)]
+        assert query(published, count).item() == 36
+
+
+def test_any_duckdb_reader_can_keep_it_open_while_it_is_published(lake: Lake, published: Path) -> None:
+    with duckdb.connect(str(published), read_only=True) as reader:
+        lake.write(PRICES, DAY, prices(rows=30), run_id="r2")
+        publish(lake, published)
+        assert reader.execute("SELECT count(*) FROM clean.prices").fetchall() == [(12,)]
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE clean.mine AS SELECT 1", "DROP VIEW clean.prices", "DELETE FROM benchmark.scores"])
+def test_it_is_read_only(published: Path, statement: str) -> None:
+    before = published.read_bytes()
+    with pytest.raises(ConfigError, match=r"querying the warehouse .*read-only"):
+        query(published, statement)
+    assert published.read_bytes() == before
+
+
+def test_parameters_are_bound(published: Path) -> None:
+    text = "'; DROP TABLE benchmark.scores; --"
+    assert query(published, "SELECT $text AS text", {"text": text}).item() == text
+
+
+def test_a_query_that_is_wrong_says_what_was_probably_meant(published: Path) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)Table with name price does not exist.*prices"):
+        query(published, "FROM clean.price")
+
+
+def test_a_missing_warehouse_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match=r"there is no file .*nowhere.duckdb; publish it first, for instance with `make demo`"):
+        query(tmp_path / "nowhere.duckdb", "SELECT 1")
+
+
+def test_a_file_that_is_no_warehouse_says_so(tmp_path: Path) -> None:
+    (tmp_path / "text.duckdb").write_text("hello")
+    with pytest.raises(LakeError, match=r"opening the warehouse .*text.duckdb: .*publish it again"):
+        query(tmp_path / "text.duckdb", "SELECT 1")
+
+
+def test_a_folder_that_can_not_be_made_is_one_clear_error(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LakeError, match=r"writing .*file/warehouse.duckdb"):
+        publish(lake, tmp_path / "file" / "warehouse.duckdb")
+
+
+def _hold(path: Path, ready, done) -> None:  # type: ignore[no-untyped-def]
+    with warehouse._only_publisher(path, 5.0):
+        ready.set()
+        done.wait(20)
+
+
+def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, published: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(published, ready, done))
+    holder.start()
+    assert ready.wait(20)
+    started = time.monotonic()
+    with pytest.raises(LakeError, match=r"others have been publishing for 0.2 s"):
+        publish(lake, published, lock_timeout=0.2)
+    assert 0.2 <= time.monotonic() - started < 3.0
+    done.set()
+    assert publish(lake, published, lock_timeout=20.0).rows == 19
+    holder.join()
+
+
+def test_the_lock_of_a_publisher_that_was_killed_is_free(lake: Lake, published: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    holder = context.Process(target=_hold, args=(published, ready, done))
+    holder.start()
+    assert ready.wait(20)
+    holder.kill()
+    holder.join()
+    assert publish(lake, published, lock_timeout=0.2).rows == 19
