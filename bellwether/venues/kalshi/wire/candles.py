@@ -1,0 +1,77 @@
+"""Candlesticks of every wire format -> rows of raw/kalshi_candles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_CANDLES
+from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
+from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.kalshi.wire.shapes import CONTRACTS, QUOTE, TRADE, Shape
+
+CANDLE = Shape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})
+#: Nested object of a candle -> its members.
+PARTS = {
+    "yes_bid": Shape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
+    "yes_ask": Shape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close"), QUOTE)),
+    "price": Shape(tickers=(), decimals=dict.fromkeys(("open", "high", "low", "close", "mean", "previous"), TRADE)),
+}
+
+
+def candle_groups(answer: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
+    """(ticker, candle objects) of an answer: one group of a single market's endpoint, many of the batch endpoint."""
+    groups = answer.get("markets") if "markets" in answer else [answer]
+    return [
+        (group.get("market_ticker", group.get("ticker")), group["candlesticks"])
+        for group in groups or []
+        if type(group) is dict and type(group.get("candlesticks")) is list
+    ]
+
+
+def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> Parsed:
+    """Rows of raw/kalshi_candles for one answer, unique per market and end.
+
+    `source` is live or historical: the live endpoint names members `open_dollars`, the historical one `open`, bodies before March 2026 have
+    integer cents under `open`; all are read alike. Bids and asks at 0 and 1 are null (nobody offered), trades are null where there were none.
+    A second candle of the same market and end is dropped when it says the same and a reject when it does not.
+    """
+    objects = [
+        {**candle, "ticker": ticker} if type(candle) is dict else candle for ticker, candles in candle_groups(answer) for candle in candles
+    ]
+    problems = Problems()
+    columns = Columns(records_of(objects, "ticker", problems), problems)
+    parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
+    frame = pl.DataFrame(
+        {
+            **columns.typed(CANDLE),
+            **{f"{part}_{name}": series for part, members in parts.items() for name, series in members.items()},
+            "day": constant(day, pl.Date(), len(objects)),
+            "period_minutes": constant(period_minutes, pl.Int32(), len(objects)),
+            "end_at": columns.epoch("end_period_ts"),
+            "source": constant(source, pl.String(), len(objects)),
+        }
+    )
+    repeats = _repeats(frame, objects, problems)
+    return Quarantine(KALSHI_CANDLES, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
+
+
+def _repeats(frame: pl.DataFrame, objects: list[Any], problems: Problems) -> frozenset[int]:
+    """Positions of candles that say again what one before them said; those that say something else are noted as problems."""
+    keys = frame.select("ticker", "end_at")
+    repeats: set[int] = set()
+    first: dict[tuple[Any, ...], int] = {}
+    for index in keys.is_duplicated().arg_true():
+        if index in problems:
+            continue
+        earlier = first.setdefault(keys.row(index), index)
+        if earlier != index and objects[earlier] == objects[index]:
+            repeats.add(index)
+        elif earlier != index:
+            problems.note(
+                index, "end_period_ts", objects[index]["end_period_ts"], "another candle of the same market and end says otherwise"
+            )
+    return frozenset(repeats)

@@ -1,0 +1,101 @@
+"""Bytes of an answer -> JSON, giving up single records instead of a whole page where that is possible."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+#: Names under which an answer lists its records.
+RECORD_LISTS = frozenset({"markets", "events", "series", "candlesticks"})
+
+
+class MalformedBody(ValueError):
+    """The body is no JSON object: cut off, a web page, or not text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A record that a lenient parser could read but that no table can hold.
+
+    record: the record as parsed. field, value: the first offending place, its path joined by dots. body: the record as ASCII JSON text.
+    """
+
+    record: dict[str, Any]
+    field: str
+    value: str
+    reason: str
+    body: str
+
+
+def decode(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`.
+
+    Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, half a surrogate pair,
+    a byte that is not UTF-8, a bare control character), those records are replaced by `Unusable` and the others are kept; bare control
+    characters are data. Raises `MalformedBody` when the body is not a JSON object at all.
+    """
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as strict:
+        answer = _decode_leniently(body, strict)
+    if not isinstance(answer, dict):
+        raise MalformedBody(f"a JSON {type(answer).__name__} where an object was expected")
+    return answer
+
+
+def _decode_leniently(body: bytes, strict: ValueError) -> Any:
+    start = body[:512].lstrip().lower()
+    if start.startswith(b"<"):
+        raise MalformedBody("a web page (HTML) instead of JSON")
+    try:
+        return _set_aside(json.loads(body.decode("utf-8", "surrogateescape"), strict=False))
+    except (ValueError, RecursionError):
+        raise MalformedBody(f"not JSON, or cut off after {len(body)} bytes ({strict})" if body.strip() else "an empty body") from None
+
+
+def _set_aside(value: Any) -> Any:
+    """`value` with every record that holds something unusable replaced by `Unusable`, innermost records first."""
+    if not isinstance(value, dict):
+        return value
+    for name in RECORD_LISTS & value.keys():
+        if isinstance(value[name], list):
+            value[name] = [_record(item) for item in value[name]]
+    return value
+
+
+def _record(item: Any) -> Any:
+    if not isinstance(item, dict):
+        return item
+    found = _find_unusable({name: value for name, value in item.items() if name not in RECORD_LISTS})
+    _set_aside(item)
+    if found is None:
+        return item
+    field, text, reason = found
+    return Unusable(item, field, text, reason, json.dumps(item, ensure_ascii=True, default=lambda nested: nested.record))
+
+
+def _find_unusable(value: Any, path: str = "") -> tuple[str, str, str] | None:
+    """Path, text and reason of the first thing in `value` that is no finite 64-bit number and no Unicode text."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            where = f"{path}.{name}" if path else name
+            if found := _find_unusable(name, path) or _find_unusable(inner, where):
+                return found
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if found := _find_unusable(inner, f"{path}.{index}"):
+                return found
+    elif isinstance(value, float) and not math.isfinite(value):
+        return path, repr(value), "not a finite number"
+    elif isinstance(value, int) and value.bit_length() > 64:
+        return path, str(value), "a number too large for 64 bits"
+    elif isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return path, ascii(value), "text that is not Unicode"
+    return None

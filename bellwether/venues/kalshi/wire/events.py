@@ -1,0 +1,38 @@
+"""Event objects -> rows of raw/kalshi_events, and the market objects nested in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_EVENTS
+from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
+from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.kalshi.wire.shapes import RATIO, Shape
+
+EVENT = Shape(
+    tickers=("event_ticker",),
+    texts=("series_ticker", "title", "sub_title", "category", "collateral_return_type", "strike_period", "fee_type_override"),
+    times={"strike_date": "strike_date", "last_updated_at": "last_updated_ts"},
+    decimals={"fee_multiplier_override": RATIO},
+    flags=("mutually_exclusive",),
+)
+
+
+def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+    """Rows of raw/kalshi_events of partition `day` for the event objects of one page; their bodies leave out the nested markets."""
+    problems = Problems()
+    records = records_of(objects, "event_ticker", problems)
+    columns = Columns(records, problems)
+    bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
+    frame = pl.DataFrame({**columns.typed(EVENT), "day": constant(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
+    return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems)
+
+
+def nested_markets(objects: Sequence[Any]) -> list[Any]:
+    """The market objects inside the event objects of one page, in order; an event whose markets are null or absent has none."""
+    lists = (item.get("markets") for item in objects if type(item) is dict)
+    return [market for markets in lists if type(markets) is list for market in markets]

@@ -1,0 +1,114 @@
+"""Market objects of every wire format since 2024 -> rows of raw/kalshi_markets or raw/kalshi_archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_MARKETS
+from bellwether.tables.schema import Table
+from bellwether.venues.kalshi.wire.columns import Columns, Problems, Record, Typed, records_of
+from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.kalshi.wire.shapes import CONTRACTS, DOLLARS, PRICE_OF_CONTRACT, QUOTE, TRADE, Shape
+
+#: Words that /markets takes as a filter and that bodies of 2024 carry -> the response word of today.
+STATUS_SYNONYMS = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
+STATUSES: frozenset[str] = frozenset({"initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized"})
+
+MARKET = Shape(
+    tickers=("ticker", "event_ticker"),
+    times={
+        "created_at": "created_time",
+        "updated_at": "updated_time",
+        "open_time": "open_time",
+        "close_time": "close_time",
+        "expected_expiration_time": "expected_expiration_time",
+        "expiration_time": "expiration_time",
+        "latest_expiration_time": "latest_expiration_time",
+        "settled_at": "settlement_ts",
+    },
+    decimals={
+        "settlement_value": PRICE_OF_CONTRACT,
+        "last_price": TRADE,
+        "previous_price": TRADE,
+        "yes_bid": QUOTE,
+        "yes_ask": QUOTE,
+        "no_bid": QUOTE,
+        "no_ask": QUOTE,
+        "notional_value": DOLLARS,
+        "volume": CONTRACTS,
+        "volume_24h": CONTRACTS,
+        "open_interest": CONTRACTS,
+    },
+    texts=(
+        "market_type",
+        "title",
+        "subtitle",
+        "yes_sub_title",
+        "no_sub_title",
+        "status",
+        "result",
+        "expiration_value",
+        "early_close_condition",
+        "rules_primary",
+        "rules_secondary",
+        "strike_type",
+        "price_level_structure",
+    ),
+    flags=("can_close_early", "is_provisional"),
+    numbers=("floor_strike", "cap_strike"),
+    objects=("custom_strike",),
+)
+
+
+def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> Parsed:
+    """Rows of `table` for the market objects of one page.
+
+    `source` is live or historical. `day` files the rejects; a row's own day is the UTC day of its close time, which may be another one.
+    Prefers `X_dollars` and `X_fp` over the integer cents and counts `X` of older formats, never both. Objects without a ticker, an event,
+    a known status or a close time, and finalized ones without a result, are rejects, as is everything with a value that cannot be right.
+    """
+    problems = Problems()
+    columns = Columns(records_of(objects, "ticker", problems), problems)
+    typed = columns.typed(MARKET)
+    columns.note_where(typed["close_time"].is_null(), "close_time", "missing")
+    frame = pl.DataFrame(
+        {
+            **typed,
+            **_outcome(columns, typed["result"]),
+            "day": typed["close_time"].cast(pl.Date()),
+            "is_combo": _is_combo(columns, typed["ticker"]),
+            "wire_format": pl.Series([_wire_format(record) for record in columns.records], dtype=pl.String()),
+            "body": columns.bodies(objects),
+            "source": constant(source, pl.String(), len(objects)),
+        }
+    )
+    return Quarantine(table, "ticker", day, origin).sift(frame, objects, problems)
+
+
+def _outcome(columns: Columns, result: pl.Series) -> Typed:
+    """Status and result of today's words; notes what is no status, and a settled market without a result."""
+    words = [STATUS_SYNONYMS.get(word, word) if type(word) is str else None for word in columns.values("status")]
+    status = pl.Series(words, dtype=pl.String())
+    if not STATUSES.issuperset(words):
+        columns.note_where(~status.is_in(STATUSES).fill_null(False), "status", "not a status of the venue")
+    if result.null_count():
+        result = result.fill_null("")
+    undecided = (status == "finalized") & (result == "")
+    if undecided.any():
+        columns.note_where(undecided, "result", "a settled market without a result")
+    return {"status": status, "result": result}
+
+
+def _is_combo(columns: Columns, ticker: pl.Series) -> pl.Series:
+    legs = [bool(record.get("mve_collection_ticker") or record.get("mve_selected_legs")) for record in columns.records]
+    return pl.Series(legs, dtype=pl.Boolean()) | ticker.str.starts_with("KXMVE")
+
+
+def _wire_format(record: Record) -> str:
+    if "yes_bid" not in record and "last_price" not in record:
+        return "current"
+    return "transitional" if "yes_bid_dollars" in record or "last_price_dollars" in record else "legacy"

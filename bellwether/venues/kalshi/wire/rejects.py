@@ -1,0 +1,139 @@
+"""Quarantine: objects that do not fit a table, as rows of raw/rejects with the field, the value and the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import orjson
+import polars as pl
+
+from bellwether.tables.raw import REJECTS
+from bellwether.tables.schema import TIME, Table
+from bellwether.venues.kalshi.wire.decode import Unusable
+
+#: Longest offending value that a reject repeats; its body holds the whole object.
+VALUE_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The page that brought an object.
+
+    request: method, path and query. page: ordinal within its pull. fetched_at: when the venue answered, aware, UTC.
+    """
+
+    request: str
+    page: int
+    fetched_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why an object does not fit; `field` is None when the object as a whole does not."""
+
+    field: str | None
+    value: Any
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a page holds: `rows` of the declared table, the `ordinals` of their objects within the page, and `rejects`."""
+
+    rows: pl.DataFrame
+    ordinals: Sequence[int]
+    rejects: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Where the objects of a page that do not fit are filed.
+
+    table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of raw/rejects.
+    """
+
+    table: Table
+    identity: str
+    day: date
+    origin: Origin
+
+    def rows(self, objects: Sequence[Any], problems: Mapping[int, Problem]) -> pl.DataFrame:
+        """Rows of raw/rejects, one for every object that has a problem, in the order of the page."""
+        return REJECTS.frame([self._row(index, objects[index], problems[index]) for index in sorted(problems)])
+
+    def _row(self, ordinal: int, item: Any, problem: Problem) -> dict[str, Any]:
+        return {
+            "day": self.day,
+            "venue": "kalshi",
+            "table": self.table.name,
+            "record_id": _ticker(item, self.identity),
+            "field": problem.field,
+            "value": value_text(problem.value),
+            "reason": problem.reason,
+            "body": body_text(item),
+            "ordinal": ordinal,
+            **fetched(self.origin),
+        }
+
+    def sift(
+        self, frame: pl.DataFrame, objects: Sequence[Any], problems: Mapping[int, Problem], *, unwanted: frozenset[int] = frozenset()
+    ) -> Parsed:
+        """The rows of `frame` whose objects have no problem and are not `unwanted`, with the page's columns, and the rejects.
+
+        `frame` has one row per object and every column of the table but those that tell where it came from.
+        """
+        dropped = problems.keys() | unwanted
+        ordinals = [index for index in range(frame.height) if index not in dropped] if dropped else range(frame.height)
+        rows = (frame[ordinals] if dropped else frame).hstack(_fetched_columns(self.origin, len(ordinals)))
+        return Parsed(rows[self.table.names], ordinals, self.rows(objects, problems))
+
+
+def constant(value: Any, dtype: pl.DataType, height: int) -> pl.Series:
+    """A column that holds `value` in every row."""
+    return pl.Series([value], dtype=dtype).new_from_index(0, height)
+
+
+def _fetched_columns(origin: Origin, height: int) -> list[pl.Series]:
+    at = constant(origin.fetched_at, TIME, height)
+    page = constant(origin.page, pl.Int32(), height)
+    return [
+        constant(origin.request, pl.String(), height).alias("request"),
+        page.alias("page"),
+        at.alias("fetched_at"),
+        at.alias("known_at"),
+    ]
+
+
+def fetched(origin: Origin) -> dict[str, Any]:
+    """The columns that tell which call brought a row; it is known as of when the venue answered."""
+    return {"request": origin.request, "page": origin.page, "fetched_at": origin.fetched_at, "known_at": origin.fetched_at}
+
+
+def body_text(item: Any) -> str:
+    """`item` as JSON text; a note where it is nested too deeply to be written."""
+    if isinstance(item, Unusable):
+        return item.body
+    try:
+        return orjson.dumps(item).decode()
+    except orjson.JSONEncodeError:
+        return json.dumps("nested too deeply to be repeated here; the stored page has it")
+
+
+def value_text(value: Any) -> str | None:
+    """`value` as text of at most `VALUE_LIMIT` characters: strings as they are, everything else as JSON."""
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else body_text(value)
+    return text[:VALUE_LIMIT]
+
+
+def _ticker(item: Any, identity: str) -> str | None:
+    record = item.record if isinstance(item, Unusable) else item
+    if not isinstance(record, dict):
+        return None
+    ticker = record.get(identity, record.get(f"_{identity}"))
+    return value_text(ascii(ticker) if isinstance(item, Unusable) and ticker is not None else ticker)

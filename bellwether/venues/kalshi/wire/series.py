@@ -1,0 +1,30 @@
+"""Series objects -> rows of raw/kalshi_series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_SERIES
+from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
+from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine
+from bellwether.venues.kalshi.wire.shapes import RATIO, Shape
+
+SERIES = Shape(
+    tickers=("ticker",),
+    texts=("title", "frequency", "category", "fee_type", "contract_url", "contract_terms_url"),
+    text_lists=("categories", "tags"),
+    times={"last_updated_at": "last_updated_ts"},
+    decimals={"fee_multiplier": RATIO},
+)
+
+
+def parse_series(objects: Sequence[Any], origin: Origin) -> Parsed:
+    """Rows of raw/kalshi_series for the series objects of one page; null arrays are empty, rejects are filed under the day of the answer."""
+    problems = Problems()
+    columns = Columns(records_of(objects, "ticker", problems), problems)
+    typed = columns.typed(SERIES)
+    frame = pl.DataFrame({**typed, "series_ticker": typed["ticker"], "body": columns.bodies(objects)})
+    return Quarantine(KALSHI_SERIES, "ticker", origin.fetched_at.date(), origin).sift(frame, objects, problems)

@@ -1,0 +1,78 @@
+"""How values stand on the wire: which fields an object has, of which kind, and what a value of that kind may look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.schema import PRICE, SIZE
+
+
+def dollars_of_cents(cents: int) -> str:
+    """Integer cents as a dollar string: 7 -> "0.07"."""
+    sign = "-" if cents < 0 else ""
+    return f"{sign}{abs(cents) // 100}.{abs(cents) % 100:02d}"
+
+
+def number_text(number: float) -> str:
+    """A JSON number as plain decimal text: 0.5 -> "0.5", 1e-05 -> "0.00001"."""
+    return format(Decimal(repr(number)), "f")
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalRule:
+    """How a decimal stands on the wire.
+
+    suffix: the field `X` + suffix holds it as a string; where that is null, `X` does, as a string (in /historical) or as a JSON number of
+    one of the types `numbers`, which `text` turns into the string. pattern: the strings that fit `dtype` exactly. highest: the largest value
+    that can be right; the smallest is 0. absent: values by which the venue says that there is none.
+    """
+
+    suffix: str
+    text: Callable[[Any], str]
+    pattern: str
+    dtype: pl.DataType
+    unfit: str
+    highest: int
+    numbers: tuple[type, ...] = (int,)
+    absent: tuple[int, ...] = ()
+
+
+DOLLARS = DecimalRule(
+    "_dollars", dollars_of_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
+)
+PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
+#: No order rests at 0 or 1, so a quote there says that there is none; a trade at 0 says that nothing traded.
+QUOTE = replace(PRICE_OF_CONTRACT, absent=(0, 1))
+TRADE = replace(PRICE_OF_CONTRACT, absent=(0,))
+CONTRACTS = DecimalRule("_fp", str, r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)
+RATIO = replace(DOLLARS, suffix="", text=number_text, numbers=(int, float))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The fields of one kind of object that are typed, by kind.
+
+    tickers: text that every object must have and that can stand in a list of tickers. texts: text as sent. text_lists: lists of texts, null
+    for an empty one. times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: truth values.
+    numbers: JSON numbers, kept as Float64. objects: anything, kept as JSON text.
+    """
+
+    tickers: tuple[str, ...]
+    texts: tuple[str, ...] = ()
+    text_lists: tuple[str, ...] = ()
+    times: Mapping[str, str] = field(default_factory=dict)
+    decimals: Mapping[str, DecimalRule] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> list[str]:
+        """The wire's names of all fields, in today's format."""
+        decimals = (name + rule.suffix for name, rule in self.decimals.items())
+        return [*self.tickers, *self.texts, *self.text_lists, *self.times.values(), *decimals, *self.flags, *self.numbers, *self.objects]
