@@ -7,6 +7,7 @@ import polars as pl
 
 from assets.declare import key, of
 from assets.figures import picture
+from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from orchestration.automation import FOLLOW, FOLLOW_ANY, follow_except
@@ -18,9 +19,9 @@ HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 class ScoreConfig(dg.Config):
     """How intervals are made."""
 
-    replicates: int = 10_000
+    replicates: int = Bootstrap().replicates
     """Replicates of the cluster bootstrap."""
-    seed: int = 20_260_101
+    seed: int = Bootstrap().seed
     """Seed of the cluster bootstrap, the same for all forecasters, so that their intervals are paired."""
 
 
@@ -122,7 +123,7 @@ def leaderboard(context: dg.AssetExecutionContext, scores: Slice) -> dg.Output[p
 
 def _table(frame: pl.DataFrame) -> dg.TableMetadataValue:
     shown = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "brier_skill", "ece", "accuracy", "coverage", "n"]
-    rows = frame.select(shown).head(20).with_columns(pl.col(pl.Float64).round(4))
+    rows = frame.sort("rank", "forecaster", nulls_last=True).select(shown).head(20).with_columns(pl.col(pl.Float64).round(4))
     return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 import dagster as dg
@@ -38,8 +40,14 @@ def of(name: str, *kinds: str) -> dict[str, Any]:
         "owners": [OWNER],
         "tags": {"layer": declared.group},
         "metadata": metadata(declared),
-        "code_version": declared.version,
+        "code_version": code_version(declared),
     }
+
+
+def code_version(declared: Table) -> str:
+    """Version of the rules that make a table: the declaration's, and a digest of its SQL where SQL builds it."""
+    text = files("sql") / f"{declared.name}.sql"
+    return f"{declared.version}-{sha256(text.read_bytes()).hexdigest()[:12]}" if text.is_file() else declared.version
 
 
 def out(name: str, *kinds: str) -> dg.AssetOut:

@@ -16,10 +16,10 @@ def _select(*names: str) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*(key(name) for name in names))
 
 
-#: Lists that belong to no day: series and the venue's archive.
-REFERENCE = dg.define_asset_job(
-    "reference", _select("raw/kalshi_series", "raw/kalshi_archive"), description="Pull the series list and scan the venue's archive."
-)
+#: The list of series, which belongs to no day.
+SERIES = dg.define_asset_job("series", _select("raw/kalshi_series"), description="Pull the list of series.")
+#: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
+ARCHIVE = dg.define_asset_job("archive", _select("raw/kalshi_archive"), description="Scan the venue's archive of settled markets.")
 #: A day from the venue to its clean rows, with their checks.
 DAYS = dg.define_asset_job(
     "days", _select(*DAY_TABLES, "clean/markets", "clean/prices"), description="Pull UTC close days, clean and check them."
@@ -37,4 +37,4 @@ RANK = dg.define_asset_job("rank", _select("benchmark/leaderboard"), description
 #: The published DuckDB file.
 PUBLISH = dg.define_asset_job("publish", dg.AssetSelection.assets(["summary", "warehouse"]), description="Publish the warehouse.")
 
-JOBS = (REFERENCE, DAYS, QUESTIONS, EVALUATE, RANK, PUBLISH)
+JOBS = (SERIES, ARCHIVE, DAYS, QUESTIONS, EVALUATE, RANK, PUBLISH)

@@ -1,0 +1,138 @@
+"""The `bellwether` command: what only reads is here, what runs the graph is added by the orchestration package."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import click
+
+from bellwether import __version__
+from bellwether.console import console, emit, grid, leaderboard_table
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.settings import settings
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+class Commands(click.Group):
+    """A group that ends every error of ours in one line instead of a traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BellwetherError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Measure how well models forecast and trade on prediction markets.
+
+    Start with `bellwether demo`: it needs no key and no network. Settings are BELLWETHER_* variables or an .env file
+    (.env.example lists them); BELLWETHER_WORLD chooses sandbox, playback or live.
+    """
+
+
+@main.command()
+@click.argument("releases", nargs=-1)
+@AS_JSON
+def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
+    """Show the leaderboard of RELEASES from the published warehouse (all releases when none is named)."""
+    from bellwether.lake.warehouse import query as run
+
+    frame = run(settings().warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
+    known = frame["release"].unique(maintain_order=True).to_list()
+    unknown = [name for name in releases if name not in known]
+    if unknown:
+        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+    chosen = [name for name in known if not releases or name in releases]
+    parts = {name: frame.filter(frame["release"] == name) for name in chosen}
+    if as_json:
+        emit({name: part.to_dicts() for name, part in parts.items()})
+        return
+    if not parts:
+        console().print("No release has been ranked yet; `bellwether demo` makes one.")
+    for name, part in parts.items():
+        console().print(leaderboard_table(name, part))
+
+
+@main.command()
+@click.argument("sql")
+@click.option("--rows", default=100, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@AS_JSON
+def query(sql: str, rows: int, as_json: bool) -> None:
+    """Run SQL on the published warehouse, read-only, while the pipeline may be running.
+
+    Tables are named like the assets: clean.markets, benchmark.scores, ... `FROM meta.tables` lists them. `@FILE` reads the SQL from a file.
+    """
+    from bellwether.lake.warehouse import query as run
+
+    text = sql
+    if sql.startswith("@"):
+        path = Path(sql[1:])
+        if not path.is_file():
+            raise ConfigError(f"reading SQL: there is no file {path}")
+        text = path.read_text(encoding="utf-8")
+    frame = run(settings().warehouse_path, text)
+    if as_json:
+        emit(frame.to_dicts())
+    else:
+        console().print(grid(frame, most=rows))
+
+
+@main.command()
+@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0 takes a free one.")
+@click.option("--seed", type=int, help="Seed of the generated world; BELLWETHER_SANDBOX_SEED when left out.")
+@click.option("--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded bodies from this folder instead.")
+def sandbox(port: int, seed: int | None, playback: Path | None) -> None:
+    """Serve the sandbox on 127.0.0.1 until interrupted, to look at it with a browser or a client of your own."""
+    from bellwether.sandbox import Clock, GeneratedWorld, Recordings, create_app, serve
+
+    config = settings()
+    if playback is not None:
+        recordings = Recordings(playback)
+        app = create_app(recordings, clock=Clock(config.playback_now or recordings.now))
+    else:
+        app = create_app(GeneratedWorld(config.sandbox_seed if seed is None else seed), clock=Clock(config.sandbox_now))
+    with serve(app, port=port) as url:
+        console().print(f"Kalshi REST at {url}  (try {url}/events?status=settled&limit=1); Ctrl-C ends it", soft_wrap=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            console().print("stopped")
+
+
+@main.command()
+@AS_JSON
+def doctor(as_json: bool) -> None:
+    """Check versions, folders, registry, venue and warehouse, and say how to mend what is wrong. Exits 1 if something is."""
+    from bellwether.doctor import examine
+
+    findings = examine(settings())
+    if as_json:
+        emit([{"check": found.check, "status": found.status, "found": found.found, "advice": found.advice} for found in findings])
+    else:
+        for found in findings:
+            mark = {"ok": "[green]ok  [/green]", "note": "[yellow]note[/yellow]", "bad": "[red]bad [/red]"}[found.status]
+            console().print(mark, end=" ")
+            console().print(f"{found.check}: {found.found}", markup=False, soft_wrap=True)
+            if found.advice:
+                console().print(f"     {found.advice}", markup=False, soft_wrap=True)
+    if any(found.status == "bad" for found in findings):
+        sys.exit(1)
+
+
+def _extend(group: click.Group) -> None:
+    """Add the commands of installed packages (entry points `bellwether.commands`)."""
+    for point in entry_points(group="bellwether.commands"):
+        for command in point.load():
+            group.add_command(command)
+
+
+_extend(main)
+

@@ -1,0 +1,179 @@
+"""Commands of `bellwether` that run the graph: demo, run, pull, release and ui.
+
+Not here: commands that only read (bellwether/cli.py). Dagster is imported inside the commands, so that the others stay quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bellwether.console import console, emit, leaderboard_table
+from bellwether.errors import ConfigError
+from bellwether.settings import World, settings
+
+if TYPE_CHECKING:
+    from orchestration.runner import Runner
+
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+
+
+@contextmanager
+def runner() -> Iterator[Runner]:
+    """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait."""
+    from orchestration.home import prepare
+
+    prepare(settings())
+    import dagster as dg
+
+    from orchestration.definitions import defs
+    from orchestration.runner import Runner
+
+    with dg.DagsterInstance.get() as instance, console().status("starting") as status:
+        yield Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
+
+
+def _last_days(count: int) -> tuple[date, date]:
+    today = settings().now().date()
+    first = max(today - timedelta(days=count), settings().first_day.date())
+    return first, today - timedelta(days=1)
+
+
+def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool, publish: bool = True) -> None:
+    from bellwether.forecasting import forecasters
+
+    work.series()
+    if archive:
+        work.archive()
+    work.days(first, last)
+    for name in releases:
+        work.release(name, list(forecasters()))
+    if publish:
+        work.publish()
+
+
+def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
+    from bellwether.lake.warehouse import query
+
+    config = settings()
+    rows = {name: query(config.warehouse_path, "SELECT * FROM benchmark.leaderboard WHERE release = $r ORDER BY rank NULLS LAST, forecaster", {"r": name}) for name in releases}
+    summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.tally.runs, "fresh": work.tally.fresh}
+    if as_json:
+        emit({**summary, "seconds": work.tally.by_job, "leaderboards": {name: frame.to_dicts() for name, frame in rows.items()}})
+        return
+    for name, frame in rows.items():
+        console().print(leaderboard_table(name, frame))
+    console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
+    console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
+    console().print('Query it   bellwether query "SELECT * FROM benchmark.leaderboard", or any DuckDB client; it is never locked')
+    console().print("See it     make ui, then http://127.0.0.1:3000")
+
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+@click.command()
+@click.option("--days", default=365, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
+@AS_JSON
+def demo(days: int, as_json: bool) -> None:
+    """Run everything in the sandbox: pull, clean, check, build questions, forecast, score, rank, publish.
+
+    Needs no key and no network. What is fresh is not made again. Ends with the leaderboard.
+    """
+    if settings().world is not World.SANDBOX:
+        raise ConfigError(f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here")
+    with runner() as work:
+        _evaluate(work, *_last_days(days), ("sandbox-2026",), archive=True)
+    _close(work, ("sandbox-2026",), as_json)
+
+
+@click.command()
+@click.option("--days", default=3, show_default=True, type=click.IntRange(1, 2000), help="Complete UTC days to pull, up to yesterday.")
+@click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; may be repeated.")
+@click.option("--archive/--no-archive", default=False, show_default=True, help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).")
+@AS_JSON
+def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
+    """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
+    with runner() as work:
+        _evaluate(work, *_last_days(days), releases, archive=archive)
+    _close(work, releases, as_json)
+
+
+@click.command()
+@click.argument("first", type=DAY)
+@click.argument("last", type=DAY, required=False)
+@click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
+@click.option("--archive/--no-archive", default=False, show_default=True, help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).")
+@AS_JSON
+def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
+    """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
+
+    An interrupted pull goes on where it stopped; days that are complete cost nothing.
+    """
+    until = (last or first).date()
+    if until < first.date():
+        raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
+    with runner() as work:
+        work.series()
+        if archive:
+            work.archive()
+        work.days(first.date(), until, refresh=refresh)
+        work.publish()
+    _tally(work, as_json)
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--forecaster", "chosen", multiple=True, help="Only this forecaster; may be repeated. All when left out.")
+@click.option("--list", "listing", is_flag=True, help="List the registered releases.")
+@AS_JSON
+def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_json: bool) -> None:
+    """Build the releases NAMES from what has been pulled, let the forecasters answer them, score and rank.
+
+    Releases are declared in releases.toml (docs/benchmark.md).
+    """
+    from bellwether.forecasting import forecaster, forecasters
+    from bellwether.questions import release as named
+    from bellwether.questions import releases
+
+    if listing:
+        known = [{"release": name, "cutoff": entry.cutoff, "description": entry.description} for name, entry in releases().items()]
+        emit(known) if as_json else [console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False) for row in known]
+        return
+    if not names:
+        raise click.UsageError("name at least one release; `bellwether release --list` shows them")
+    for name in names:
+        named(name)
+    for name in chosen:
+        forecaster(name)
+    with runner() as work:
+        for name in names:
+            work.release(name, list(chosen or forecasters()))
+        work.publish()
+    _close(work, names, as_json)
+
+
+def _tally(work: Runner, as_json: bool) -> None:
+    summary: dict[str, Any] = {"runs": work.tally.runs, "fresh": work.tally.fresh, "seconds": work.tally.by_job}
+    emit(summary) if as_json else console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
+
+
+@click.command()
+@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port on 127.0.0.1.")
+def ui(port: int) -> None:
+    """Serve Dagster's UI and run its daemon (schedules, sensors, backfills) on 127.0.0.1 until interrupted."""
+    from orchestration.home import prepare
+
+    prepare(settings())
+    executable = os.path.join(os.path.dirname(sys.executable), "dagster")
+    command = [executable, "dev", "-m", "orchestration.definitions", "--host", "127.0.0.1", "--port", str(port)]
+    os.execv(executable, command)  # noqa: S606
+
+
+COMMANDS = (demo, run, pull, release, ui)

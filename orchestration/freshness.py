@@ -1,0 +1,65 @@
+"""Which partitions are out of date, read from Dagster's own record of materializations.
+
+Not here: running anything (runner.py).
+Concept: https://docs.dagster.io/guides/build/assets/asset-versioning-and-caching
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+
+import dagster as dg
+
+
+def stale(wanted: Iterable[str], made: Sequence[Mapping[str, int]], sources: Sequence[Mapping[str, int]]) -> list[str]:
+    """Keys of `wanted` that some output lacks, or of which some source is newer than some output.
+
+    Each mapping goes from partition key to the storage id of its latest materialization; ids grow with time.
+    """
+
+    def is_stale(key: str) -> bool:
+        ids = [output.get(key) for output in made]
+        if any(found is None for found in ids):
+            return True
+        newest = max((source[key] for source in sources if key in source), default=0)
+        return newest > min(found for found in ids if found is not None)
+
+    return [key for key in wanted if is_stale(key)]
+
+
+def spans(days: Iterable[str], most: int = 31) -> list[tuple[str, str]]:
+    """Days (ISO) as closed ranges of neighbours, at most `most` long."""
+    ranges: list[list[str]] = []
+    for day in sorted(days):
+        if ranges and len(ranges[-1]) < most and date.fromisoformat(ranges[-1][-1]) + timedelta(days=1) == date.fromisoformat(day):
+            ranges[-1].append(day)
+        else:
+            ranges.append([day])
+    return [(span[0], span[-1]) for span in ranges]
+
+
+class Record:
+    """What Dagster's storage says was materialized when, by which version of the code."""
+
+    def __init__(self, instance: dg.DagsterInstance, defs: dg.Definitions) -> None:
+        self._instance = instance
+        self._graph = defs.resolve_asset_graph()
+
+    def partitions(self, key: dg.AssetKey) -> dict[str, int]:
+        """Storage id of the latest materialization of every partition; nothing when an older code version made them."""
+        if not self._is_current(key):
+            return {}
+        return dict(self._instance.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION))
+
+    def whole(self, key: dg.AssetKey) -> int | None:
+        """Storage id of the latest materialization of an asset, whatever the partition; None when there is none."""
+        records = self._instance.fetch_materializations(key, limit=1).records
+        return records[0].storage_id if records and self._is_current(key) else None
+
+    def _is_current(self, key: dg.AssetKey) -> bool:
+        latest = self._instance.get_latest_materialization_event(key)
+        if latest is None or latest.asset_materialization is None:
+            return True
+        made_by = (latest.asset_materialization.tags or {}).get("dagster/code_version")
+        return made_by == self._graph.get(key).code_version

@@ -1,0 +1,159 @@
+"""Runs the graph from the command line: the same jobs as the UI's, in this process, recorded in the same DAGSTER_HOME.
+
+Not here: what the jobs select (jobs.py) or when a partition is out of date (freshness.py).
+Concept: https://docs.dagster.io/guides/build/jobs/job-execution
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+import dagster as dg
+
+from assets.declare import key
+from assets.raw import DAY_TABLES
+from bellwether.errors import BellwetherError
+from orchestration import jobs
+from orchestration.freshness import Record, spans, stale
+from orchestration.sensors import registered_partitions
+
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+WAREHOUSE = dg.AssetKey(["summary", "warehouse"])
+
+Report = Callable[[str], None]
+
+
+class RunFailed(BellwetherError):
+    """A run ended without success; its history is in Dagster."""
+
+
+@dataclass
+class Tally:
+    """What a call did: runs launched, partitions found fresh, seconds spent in runs."""
+
+    runs: int = 0
+    fresh: int = 0
+    seconds: float = 0.0
+    by_job: dict[str, float] = field(default_factory=dict)
+
+
+class Runner:
+    """Launches runs in this process and waits for them."""
+
+    def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, report: Report = lambda _: None) -> None:
+        self._defs = defs
+        self._instance = instance
+        self._report = report
+        self.tally = Tally()
+        for request in registered_partitions(instance):
+            instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+
+    def series(self, *, most_age: timedelta = timedelta(days=1)) -> None:
+        """Pull the list of series, unless that was done less than `most_age` ago."""
+        self._reference(jobs.SERIES, "raw/kalshi_series", most_age)
+
+    def archive(self, *, most_age: timedelta = timedelta(days=7)) -> None:
+        """Scan the venue's archive, unless that was done less than `most_age` ago."""
+        self._reference(jobs.ARCHIVE, "raw/kalshi_archive", most_age)
+
+    def days(self, first: date, last: date, *, refresh: bool = False) -> None:
+        """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date."""
+        wanted = [(first + timedelta(days=offset)).isoformat() for offset in range((last - first).days + 1)]
+        due = wanted if refresh else self._stale_days(wanted)
+        self.tally.fresh += len(wanted) - len(due)
+        config = {"ops": {"kalshi_day": {"config": {"refresh": True}}}} if refresh else {}
+        for start, end in spans(due):
+            self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
+
+    def release(self, release: str, forecasters: Sequence[str]) -> None:
+        """Build the questions of a release, let the forecasters answer and score them, and rank all that have been scored."""
+        record = self._record()
+        if self._due([release], record, ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"]):
+            self._launch(jobs.QUESTIONS, f"questions of {release}", partition=release)
+        record = self._record()
+        questions = record.partitions(key("benchmark/questions")).get(release, 0)
+        outputs = ["benchmark/forecasts", "benchmark/scores", "benchmark/reliability"]
+        made = [record.partitions(key(name)) for name in outputs]
+        for name in forecasters:
+            pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
+            if stale([pair], made, [{pair: questions}]):
+                self._launch(jobs.EVALUATE, f"{name} on {release}", partition=pair)
+            else:
+                self.tally.fresh += 1
+        record = self._record()
+        scores = record.partitions(key("benchmark/scores"))
+        newest = max((found for pair, found in scores.items() if release in pair.split("|")), default=0)
+        if stale([release], [record.partitions(key("benchmark/leaderboard"))], [{release: newest}]):
+            self._launch(jobs.RANK, f"leaderboard of {release}", partition=release)
+        else:
+            self.tally.fresh += 1
+
+    def publish(self) -> None:
+        """Publish the warehouse, unless nothing has changed since it was published."""
+        record = self._record()
+        published = record.whole(WAREHOUSE)
+        newest = max((record.whole(asset) or 0 for asset in self._defs.resolve_asset_graph().get_all_asset_keys() if asset != WAREHOUSE), default=0)
+        if published is None or newest > published:
+            self._launch(jobs.PUBLISH, "warehouse")
+        else:
+            self.tally.fresh += 1
+
+    def _record(self) -> Record:
+        return Record(self._instance, self._defs)
+
+    def _reference(self, job: Any, name: str, most_age: timedelta) -> None:
+        event = self._instance.get_latest_materialization_event(key(name))
+        if event is not None and time.time() - event.timestamp < most_age.total_seconds() and self._record().whole(key(name)):
+            self.tally.fresh += 1
+            return
+        again = event is not None
+        self._launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": again}}}})
+
+    def _stale_days(self, wanted: list[str]) -> list[str]:
+        record = self._record()
+        raw = {name: record.partitions(key(name)) for name in DAY_TABLES}
+        markets, prices = record.partitions(key("clean/markets")), record.partitions(key("clean/prices"))
+        due = {
+            *stale(wanted, [*raw.values(), markets, prices], []),
+            *stale(wanted, [markets], [raw["raw/kalshi_markets"], raw["raw/kalshi_events"]]),
+            *stale(wanted, [prices], [raw["raw/kalshi_candles"], markets]),
+        }
+        return sorted(due)
+
+    def _due(self, wanted: list[str], record: Record, outputs: Iterable[str], record_whole: Iterable[str]) -> bool:
+        newest = max((record.whole(key(name)) or 0 for name in record_whole), default=0)
+        due = stale(wanted, [record.partitions(key(name)) for name in outputs], [dict.fromkeys(wanted, newest)])
+        self.tally.fresh += len(wanted) - len(due)
+        return bool(due)
+
+    def _launch(
+        self, job: Any, label: str, *, partition: str | None = None, tags: dict[str, str] | None = None, config: dict[str, Any] | None = None
+    ) -> None:
+        self._report(label)
+        started = time.perf_counter()
+        result = self._defs.resolve_job_def(job.name).execute_in_process(
+            instance=self._instance, partition_key=partition, tags=tags, run_config={**QUIET, **(config or {})}, raise_on_error=False
+        )
+        seconds = time.perf_counter() - started
+        self.tally.runs += 1
+        self.tally.seconds += seconds
+        self.tally.by_job[job.name] = self.tally.by_job.get(job.name, 0.0) + seconds
+        if not result.success:
+            raise RunFailed(f"{label}: run {result.run_id} failed: {_reason(result)}. Its history is in the UI (make ui)")
+
+
+def _reason(result: dg.ExecuteInProcessResult) -> str:
+    """The first failure of a run in one line: the innermost cause, or the checks that blocked."""
+    for event in result.all_events:
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            while error is not None and error.cause is not None:
+                error = error.cause
+            text = f"{error.cls_name}: {error.message}" if error else "no reason recorded"
+            return f"step {event.step_key}: {' '.join(text.split())[:600]}"
+    return "no step failed; a run-level error is in its log"
