@@ -118,8 +118,8 @@ def _prepare(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataF
         "id",
         "ordinal",
         "category",
+        "cluster",
         y=pl.col("ground_truth") == "yes",
-        cluster=pl.concat_str("source", "series_ticker", separator=":"),
         market=pl.col(MARKET_PRICE).cast(pl.Float64),
     )
     return _combine_samples(forecasts), asked

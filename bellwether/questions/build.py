@@ -92,6 +92,7 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
         source="venue",
         market_id="market_id",
         event_id=pl.coalesce("event_id", "market_id"),
+        cluster=pl.concat_str("venue", pl.coalesce(f"{release.cluster}_id", "market_id"), separator=":"),
         open_time="open_time",
         settled_at="settled_at",
         **{column: pl.col(column) for name in HORIZONS for column in (f"price_{name}", f"price_{name}_at")},

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
@@ -51,6 +51,9 @@ class Release(BaseModel):
     categories: tuple[StrictStr, ...] | None = Field(None, min_length=1, description="categories of the markets; all when left out")
     require_open_after_cutoff: StrictBool = Field(
         False, description="questions opened after the cutoff too: nothing about them can have been read in training"
+    )
+    cluster: Literal["series", "event"] = Field(
+        "series", description="what is resampled for intervals: whole series, or events where a release has few series and many events"
     )
     models: tuple[StrictStr, ...] = Field((), description="forecasters whose knowledge cutoffs count")
 

@@ -34,6 +34,7 @@ def _questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
             "source": "kalshi",
             "market_id": f"M{index}",
             "event_id": f"E{index}",
+            "cluster": f"kalshi:S{index}",
             "ordinal": index,
             "cutoff": ASKED,
             "known_at": ASKED,

@@ -48,18 +48,13 @@ def test_every_metric_is_scored_over_all_and_per_category(questions: Build, fore
     assert one(frame, "brier", "category:Sports")["n_questions"] == 2
 
 
-def test_a_category_has_intervals_from_five_series_on(questions: Build, forecasts: Build) -> None:
-    asked = questions(TRUTHS, category=CATEGORIES, series_ticker=["a", "b", "c", "d", "e", "e", "f", "g"])
+def test_a_category_has_intervals_from_five_clusters_on(questions: Build, forecasts: Build) -> None:
+    asked = questions(TRUTHS, category=CATEGORIES, cluster=["a", "b", "c", "d", "e", "e", "f", "g"])
     frame = score(forecasts(P), asked, replicates=50)
     assert one(frame, "brier", "category:Politics")["lower"] is not None
     assert one(frame, "brier", "category:Politics")["n_clusters"] == 5
     assert one(frame, "brier", "category:Sports")["lower"] is None
     assert one(frame, "brier", "category:Sports")["replicates"] == 0
-
-
-def test_series_of_different_venues_are_different_clusters(questions: Build, forecasts: Build) -> None:
-    asked = questions(["yes", "no"], series_ticker=["S", "S"], source=["kalshi", "polymarket"])
-    assert one(score(forecasts([0.6, 0.4]), asked, replicates=10), "brier")["n_clusters"] == 2
 
 
 def test_a_question_without_a_forecast_lowers_the_coverage_only(questions: Build, forecasts: Build) -> None:
@@ -86,7 +81,7 @@ def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Bui
 
 
 def test_skill_against_the_market_counts_only_questions_with_a_price(questions: Build, forecasts: Build) -> None:
-    asked = questions(["yes", "no", "no"], price_24h=[0.8, None, 0.4], series_ticker=["a", "b", "a"])
+    asked = questions(["yes", "no", "no"], price_24h=[0.8, None, 0.4], cluster=["a", "b", "a"])
     frame = score(forecasts([0.9, 0.99, 0.2]), asked, replicates=0)
     row = one(frame, "skill_vs_market")
     assert row["value"] == pytest.approx(1 - (0.01 + 0.04) / (0.04 + 0.16))

@@ -42,7 +42,7 @@ def _price(hours: int, bid: str | None, ask: str) -> dict[str, Any]:
 
 
 def _question(number: int, truth: str) -> dict[str, Any]:
-    text = dict.fromkeys(("question", "description", "category", "series_ticker", "source", "market_id", "event_id"), "x")
+    text = dict.fromkeys(("question", "description", "category", "series_ticker", "source", "market_id", "event_id", "cluster"), "x")
     return {**RELEASE, **text, "id": f"kalshi:M{number}", "ground_truth": truth, "close_time": CLOSE, "cutoff": CLOSE, "ordinal": number}
 
 

@@ -44,7 +44,17 @@ def test_a_question_carries_the_market_and_its_outcome() -> None:
     assert (row["id"], row["source"], row["market_id"]) == ("kalshi:KXRAIN-26MAR10-T1", "kalshi", "KXRAIN-26MAR10-T1")
     assert (row["series_ticker"], row["event_id"], row["ground_truth"]) == ("KXRAIN", "KXRAIN-26MAR10", "yes")
     assert (row["open_time"], row["close_time"], row["settled_at"], row["cutoff"]) == (OPEN, CLOSE, SETTLED, CUTOFF)
+    assert row["cluster"] == "kalshi:KXRAIN"
     assert (row["market_probability"], row["ordinal"], row["rules"]) == (0.97, 0, recipe().version)
+
+
+def test_a_release_of_few_series_can_be_resampled_by_event() -> None:
+    assert questions(market(), of=recipe(cluster="event"))["cluster"].item() == "kalshi:KXRAIN-26MAR10"
+
+
+def test_series_of_different_venues_are_different_clusters() -> None:
+    rows = (market("A", series_id="S", event_id="E1"), market("B", venue="polymarket", series_id="S", event_id="E1"))
+    assert set(questions(*rows, of=recipe(venues=("kalshi", "polymarket")))["cluster"]) == {"kalshi:S", "polymarket:S"}
 
 
 @pytest.mark.parametrize(
