@@ -4,8 +4,6 @@ Not here: validation, files and manifests (bellwether/lake).
 Concept: https://docs.dagster.io/guides/build/io-managers
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Mapping
@@ -36,7 +34,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
     Downstream assets receive a `bellwether.lake.Slice`.
     """
 
-    lake: LakeResource
+    lake: dg.ResourceDependency[LakeResource]
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write one file per partition of the run.
@@ -109,7 +107,7 @@ def _missing(context: dg.InputContext) -> Literal["error", "skip"]:
     """What is done about upstream partitions that were never written."""
     stated = context.definition_metadata.get(MISSING)
     if stated not in (None, "error", "skip"):
-        raise ConfigError(f"input {context.name}: its metadata {MISSING!r} is {stated!r}; use 'error' or 'skip'")
+        raise ConfigError(f"reading {'/'.join(context.asset_key.path)}: the input's metadata {MISSING!r} is {stated!r}; use 'error' or 'skip'")
     return stated or ("skip" if _gathers(context) else "error")
 
 
@@ -128,7 +126,7 @@ def _gathers(context: dg.InputContext) -> bool:
     return own is None or across
 
 
-def _step(context: dg.OutputContext | dg.InputContext) -> StepExecutionContext | None:
+def _step(context: dg.OutputContext | dg.InputContext) -> "StepExecutionContext | None":
     """The running step; None where the context was built by hand."""
     try:
         return context.step_context

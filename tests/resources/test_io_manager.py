@@ -1,0 +1,384 @@
+"""The IO manager: assets' outputs become partitions of the lake, inputs become slices; one named failure each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError, LakeError, SchemaError
+from bellwether.lake import Lake, Slice
+from resources import LakeIOManager, LakeResource
+from tests.lake.frames import FORECASTS, PRICES, forecasts, prices, series, wrong
+
+DAYS = dg.DailyPartitionsDefinition("2025-09-01", end_date="2025-09-06")
+RELEASES = dg.StaticPartitionsDefinition(["2025q3", "2025q4"])
+PAIRS = dg.MultiPartitionsDefinition({"release": RELEASES, "forecaster": dg.StaticPartitionsDefinition(["a", "b", "c"])})
+SINGLE_RUN = dg.BackfillPolicy.single_run()
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> LakeIOManager:
+    return LakeIOManager(lake=LakeResource(uri=str(tmp_path / "lake")))
+
+
+@pytest.fixture
+def lake(manager: LakeIOManager) -> Lake:
+    return manager.lake.lake
+
+
+def output(name: str = "clean/prices", key: str | None = "2025-09-01", run_id: str = "run-1", **more: Any) -> dg.OutputContext:
+    defs = {"clean/prices": DAYS, "benchmark/forecasts": PAIRS}.get(name)
+    return dg.build_output_context(asset_key=name.split("/"), run_id=run_id, partition_key=key, asset_partitions_def=defs, **more)
+
+
+def input_(name: str = "clean/prices", key: str | None = "2025-09-01", **more: Any) -> dg.InputContext:
+    defs = {"clean/prices": DAYS, "benchmark/forecasts": PAIRS}.get(name)
+    return dg.build_input_context(asset_key=name.split("/"), partition_key=key, asset_partitions_def=defs, **more)
+
+
+def pair(release: str, forecaster: str) -> dg.MultiPartitionKey:
+    return dg.MultiPartitionKey({"release": release, "forecaster": forecaster})
+
+
+def range_of(first: str, last: str) -> dict[str, str]:
+    return {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+
+
+def materialize(manager: LakeIOManager, assets: list[Any], **how: Any) -> dg.ExecuteInProcessResult:
+    return dg.materialize(assets, resources={"io_manager": manager}, **how)
+
+
+# --- one partition ---------------------------------------------------------------------------------------------------
+
+
+def test_a_frame_comes_back_as_a_slice(manager: LakeIOManager) -> None:
+    manager.handle_output(output(), prices())
+    found = manager.load_input(input_())
+    assert isinstance(found, Slice)
+    assert found.read().equals(prices())
+
+
+def test_a_stream_comes_back_as_a_slice(manager: LakeIOManager) -> None:
+    manager.handle_output(output(), iter([prices().head(2), prices().slice(2)]))
+    assert manager.load_input(input_()).read().equals(prices())
+
+
+def test_a_mapping_from_key_to_rows_comes_back_as_a_slice(manager: LakeIOManager) -> None:
+    manager.handle_output(output(), {"2025-09-01": iter([prices()])})
+    assert manager.load_input(input_()).read().equals(prices())
+
+
+def test_a_table_without_partitions_comes_back_as_a_slice(manager: LakeIOManager) -> None:
+    manager.handle_output(output("raw/kalshi_series", None), series())
+    assert manager.load_input(input_("raw/kalshi_series", None)).read().equals(series())
+
+
+def test_a_pair_of_release_and_forecaster_is_one_partition(manager: LakeIOManager, lake: Lake) -> None:
+    manager.handle_output(output("benchmark/forecasts", pair("2025q3", "a")), forecasts(forecaster="a"))
+    assert list(lake.manifests(FORECASTS)) == [("2025q3", "a")]
+    assert manager.load_input(input_("benchmark/forecasts", pair("2025q3", "a"))).read().equals(forecasts(forecaster="a"))
+
+
+def test_the_file_is_named_after_the_run_and_a_retry_makes_another(manager: LakeIOManager, lake: Lake) -> None:
+    for _ in range(2):
+        manager.handle_output(output(run_id="3f2a"), prices())
+    assert [entry.name for entry in lake.storage.files("clean/prices")] == [
+        f"clean/prices/2025-09-01/{name}" for name in ("3f2a-1.parquet", "3f2a.parquet", "manifest.json")
+    ]
+
+
+@pytest.mark.parametrize("fault", ["extra column", "missing column", "null", "wrong dtype", "duplicate key"])
+def test_a_faulty_frame_is_refused_and_the_partition_stays(manager: LakeIOManager, fault: str) -> None:
+    manager.handle_output(output(), prices())
+    with pytest.raises(SchemaError, match="table clean/prices"):
+        manager.handle_output(output(run_id="run-2"), wrong(prices(seed=1), fault))
+    assert manager.load_input(input_()).read().equals(prices())
+
+
+def test_rows_of_another_partition_are_refused(manager: LakeIOManager) -> None:
+    with pytest.raises(SchemaError, match="partition 2025-09-02: 6 rows have another day"):
+        manager.handle_output(output(key="2025-09-02"), prices("2025-09-01"))
+
+
+@pytest.mark.parametrize("obj", [None, 1, "rows", [1, 2], prices().lazy()])
+def test_what_is_not_rows_is_refused(manager: LakeIOManager, obj: object) -> None:
+    with pytest.raises(SchemaError, match="table clean/prices"):
+        manager.handle_output(output(), obj)
+
+
+def test_an_asset_that_is_no_table_is_refused(manager: LakeIOManager) -> None:
+    with pytest.raises(ConfigError, match="no table is called 'clean/price'; there are raw/kalshi_series"):
+        manager.handle_output(output("clean/price", None), prices())
+
+
+def test_an_asset_with_other_dimensions_than_the_table_is_refused(manager: LakeIOManager) -> None:
+    odd = dg.MultiPartitionsDefinition({"release": RELEASES, "model": dg.StaticPartitionsDefinition(["a"])})
+    key = dg.MultiPartitionKey({"release": "2025q3", "model": "a"})
+    context = dg.build_output_context(asset_key=["benchmark", "forecasts"], run_id="r", partition_key=key, asset_partitions_def=odd)
+    with pytest.raises(ConfigError, match=r"has the dimensions \(model, release\), the table is partitioned by \(release, forecaster\)"):
+        manager.handle_output(context, forecasts())
+
+
+def test_an_asset_without_partitions_cannot_write_a_partitioned_table(manager: LakeIOManager) -> None:
+    context = dg.build_output_context(asset_key=["clean", "prices"], run_id="r")
+    with pytest.raises(LakeError, match=r"\(\) is no partition of it; it is partitioned by \(day\)"):
+        manager.handle_output(context, prices())
+
+
+def test_a_partition_that_was_never_written_is_an_error_that_names_it(manager: LakeIOManager) -> None:
+    with pytest.raises(LakeError, match="reading clean/prices: partition 2025-09-03 was never written; materialize it first"):
+        manager.load_input(input_(key="2025-09-03"))
+
+
+def test_an_input_may_say_that_missing_partitions_are_skipped(manager: LakeIOManager) -> None:
+    assert manager.load_input(input_(definition_metadata={"missing": "skip"})).files == ()
+    with pytest.raises(ConfigError, match="the input's metadata 'missing' is 'ignore'; use 'error' or 'skip'"):
+        manager.load_input(input_(definition_metadata={"missing": "ignore"}))
+
+
+def test_a_damaged_file_is_named_when_it_is_read(manager: LakeIOManager) -> None:
+    manager.handle_output(output(), prices())
+    found = manager.load_input(input_())
+    Path(found.files[0]).write_bytes(b"PAR1")
+    with pytest.raises(LakeError, match=r"2025-09-01/run-1.parquet: it is no whole Parquet file"):
+        found.read()
+
+
+def test_rows_of_other_rules_are_an_error_that_says_what_to_do(manager: LakeIOManager, lake: Lake) -> None:
+    manager.handle_output(output(), prices())
+    manifest = Path(lake.storage.location("clean/prices/2025-09-01/manifest.json"))
+    manifest.write_text(manifest.read_text().replace('"version": "1"', '"version": "0"'))
+    with pytest.raises(LakeError, match="was written by version 0 of the table's rules, this code has version 1; materialize it again"):
+        manager.load_input(input_())
+
+
+def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
+    context = output()
+    manager.handle_output(context, prices())
+    shown = context.get_logged_metadata()
+    manifest = lake.manifest(PRICES, ("2025-09-01",))
+    assert manifest is not None
+    assert shown["dagster/row_count"].value == shown["dagster/partition_row_count"].value == 6
+    assert shown["dagster/table_name"].value == "clean.prices"
+    assert shown["dagster/uri"].value == lake.storage.location(manifest.file)
+    assert shown["bytes"].value == manifest.bytes
+    assert shown["seconds"].value >= 0
+    assert shown["preview"].value.count("\n") == 6
+    columns = {column.name: column for column in shown["dagster/column_schema"].value.columns}
+    assert (columns["bid"].type, columns["bid"].description) == ("DECIMAL(10,6)", "best YES bid; null when none [dollars per contract]")
+    assert (columns["bid"].constraints.nullable, columns["day"].constraints.nullable) == (True, False)
+
+
+def test_an_empty_output_is_described(manager: LakeIOManager) -> None:
+    context = output("raw/kalshi_series", None)
+    manager.handle_output(context, series().clear())
+    shown = context.get_logged_metadata()
+    assert shown["dagster/row_count"].value == 0
+    assert "dagster/partition_row_count" not in shown
+
+
+# --- several partitions, materialized --------------------------------------------------------------------------------
+
+
+def day_asset(rows: Any) -> Any:
+    @dg.asset(key=["clean", "prices"], partitions_def=DAYS, backfill_policy=SINGLE_RUN)
+    def clean_prices(context: dg.AssetExecutionContext) -> Any:
+        return rows(list(context.partition_keys))
+
+    return clean_prices
+
+
+def test_a_frame_of_a_range_is_split_into_its_partitions_also_empty_ones(manager: LakeIOManager, lake: Lake) -> None:
+    def rows(days: list[str]) -> pl.DataFrame:
+        return pl.concat([prices(day) for day in days if day != "2025-09-03"]).sample(fraction=1.0, shuffle=True, seed=1)
+
+    result = materialize(manager, [day_asset(rows)], tags=range_of("2025-09-02", "2025-09-04"))
+    assert {partition: manifest.rows for partition, manifest in lake.manifests(PRICES).items()} == {
+        ("2025-09-02",): 6,
+        ("2025-09-03",): 0,
+        ("2025-09-04",): 6,
+    }
+    assert lake.slice(PRICES, [("2025-09-04",)]).read().equals(prices("2025-09-04"))
+    events = result.get_asset_materialization_events()
+    shown = {event.partition: event.materialization.metadata for event in events}
+    assert {day: one["dagster/partition_row_count"].value for day, one in shown.items()} == {
+        "2025-09-02": 6,
+        "2025-09-03": 0,
+        "2025-09-04": 6,
+    }
+    assert {one["dagster/row_count"].value for one in shown.values()} == {12}
+    assert shown["2025-09-04"]["dagster/uri"].value == lake.slice(PRICES, [("2025-09-04",)]).files[0]
+
+
+def test_a_mapping_of_a_range_is_written_partition_by_partition(manager: LakeIOManager, lake: Lake) -> None:
+    def rows(days: list[str]) -> dict[str, Iterator[pl.DataFrame] | pl.DataFrame]:
+        return {day: iter([prices(day)]) if day.endswith("3") else prices(day) for day in days}
+
+    materialize(manager, [day_asset(rows)], tags=range_of("2025-09-02", "2025-09-04"))
+    assert lake.slice(PRICES).read().equals(pl.concat([prices(day) for day in ("2025-09-02", "2025-09-03", "2025-09-04")]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (
+            lambda days: prices("2025-09-05"),
+            r"6 rows belong to no partition of this run: 2025-09-05; the run writes 3 partitions from 2025-09-02",
+        ),
+        (lambda days: prices().drop("day"), "lacks the partition column day"),
+        (
+            lambda days: iter([prices()]),
+            "the run writes 3 partitions and the asset returned list_iterator; return a polars.DataFrame, or a mapping",
+        ),
+        (lambda days: {days[0]: prices(days[0])}, "must return rows for exactly the run's partitions; not so for 2025-09-03, 2025-09-04"),
+        (lambda days: {day: prices("2025-09-02") for day in days}, "partition 2025-09-03: 6 rows have another day"),
+    ],
+)
+def test_rows_that_do_not_fit_the_range_are_refused(manager: LakeIOManager, rows: Any, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        materialize(manager, [day_asset(rows)], tags=range_of("2025-09-02", "2025-09-04"))
+
+
+def test_pairs_of_a_range_are_split_by_both_columns(manager: LakeIOManager, lake: Lake) -> None:
+    @dg.asset(key=["benchmark", "forecasts"], partitions_def=PAIRS, backfill_policy=SINGLE_RUN)
+    def benchmark_forecasts() -> pl.DataFrame:
+        return pl.concat([forecasts(release, name) for release in ("2025q3", "2025q4") for name in ("b", "c")])
+
+    materialize(manager, [benchmark_forecasts], tags=range_of("b|2025q3", "c|2025q4"))
+    assert list(lake.manifests(FORECASTS)) == [("2025q3", "b"), ("2025q3", "c"), ("2025q4", "b"), ("2025q4", "c")]
+    assert lake.slice(FORECASTS, [("2025q4", "b")]).read().equals(forecasts("2025q4", "b"))
+
+
+def test_a_partition_has_the_same_bytes_alone_and_in_a_range(manager: LakeIOManager, lake: Lake) -> None:
+    asset = day_asset(lambda days: pl.concat([prices(day, rows=90) for day in days]))
+    materialize(manager, [asset], tags=range_of("2025-09-01", "2025-09-04"))
+    together = {partition: manifest.sha256 for partition, manifest in lake.manifests(PRICES).items()}
+    materialize(manager, [asset], partition_key="2025-09-03")
+    assert {partition: manifest.sha256 for partition, manifest in lake.manifests(PRICES).items()} == together
+
+
+def test_the_data_version_follows_the_bytes_and_not_the_run(manager: LakeIOManager) -> None:
+    def version(seed: int) -> str:
+        result = materialize(manager, [day_asset(lambda days: prices(days[0], seed=seed))], partition_key="2025-09-01")
+        return result.get_asset_materialization_events()[0].materialization.tags["dagster/data_version"]
+
+    assert version(0) == version(0) != version(1)
+
+
+# --- inputs of other partitions --------------------------------------------------------------------------------------
+
+
+def read_by(received: dict[str, Slice], **of: Any) -> Any:
+    """An asset that notes the slice of clean/prices it is given."""
+    return reader(received, "prices", ["clean", "prices"], **of)
+
+
+def reader(received: dict[str, Slice], name: str, key: list[str], mapping: Any = None, **of: Any) -> Any:
+    @dg.asset(name="reader", io_manager_key="nowhere", ins={"rows": dg.AssetIn(key, partition_mapping=mapping)}, **of)
+    def asset(rows: Slice) -> None:
+        received[name] = rows
+
+    return asset
+
+
+@pytest.fixture
+def written(manager: LakeIOManager) -> LakeIOManager:
+    """Days 1, 2 and 4 of clean/prices; release 2025q3 of forecasters a and c."""
+    for day in ("2025-09-01", "2025-09-02", "2025-09-04"):
+        manager.handle_output(output(key=day), prices(day))
+    for name in ("a", "c"):
+        manager.handle_output(output("benchmark/forecasts", pair("2025q3", name)), forecasts(forecaster=name))
+    return manager
+
+
+def read(manager: LakeIOManager, asset: Any, **how: Any) -> None:
+    upstream = [
+        dg.AssetSpec(["clean", "prices"], partitions_def=DAYS),
+        dg.AssetSpec(["benchmark", "forecasts"], partitions_def=PAIRS),
+    ]
+    resources = {"io_manager": manager, "nowhere": dg.mem_io_manager}
+    assert dg.materialize([*upstream, asset], resources=resources, selection=[asset], **how).success
+
+
+def days_of(received: dict[str, Slice]) -> list[str]:
+    return ["/".join(manifest.partition) for manifest in received["prices"].manifests]
+
+
+def test_a_day_reads_its_own_day(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    read(written, read_by(received, partitions_def=DAYS), partition_key="2025-09-02")
+    assert received["prices"].read().equals(prices("2025-09-02"))
+
+
+def test_a_range_of_days_reads_its_range(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    read(written, read_by(received, partitions_def=DAYS, backfill_policy=SINGLE_RUN), tags=range_of("2025-09-01", "2025-09-02"))
+    assert days_of(received) == ["2025-09-01", "2025-09-02"]
+
+
+def test_a_range_with_a_missing_day_is_an_error_even_when_it_is_every_day(written: LakeIOManager) -> None:
+    with pytest.raises(LakeError, match=r"partition 2025-09-03 \(and 1 more\) was never written"):
+        read(written, read_by({}, partitions_def=DAYS, backfill_policy=SINGLE_RUN), tags=range_of("2025-09-01", "2025-09-05"))
+
+
+def test_a_reader_without_partitions_reads_all_days_that_exist(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    read(written, read_by(received))
+    assert days_of(received) == ["2025-09-01", "2025-09-02", "2025-09-04"]
+
+
+def test_a_release_that_reads_all_days_reads_those_that_exist(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    asset = read_by(received, mapping=dg.AllPartitionMapping(), partitions_def=RELEASES)
+    read(written, asset, partition_key="2025q3")
+    assert days_of(received) == ["2025-09-01", "2025-09-02", "2025-09-04"]
+
+
+def test_a_window_of_days_needs_all_its_days(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    window = dg.TimeWindowPartitionMapping(start_offset=-1)
+    read(written, read_by(received, mapping=window, partitions_def=DAYS), partition_key="2025-09-02")
+    assert days_of(received) == ["2025-09-01", "2025-09-02"]
+    with pytest.raises(LakeError, match="partition 2025-09-03 was never written"):
+        read(written, read_by({}, mapping=window, partitions_def=DAYS), partition_key="2025-09-04")
+
+
+@pytest.mark.parametrize("mapping", [None, dg.MultiToSingleDimensionPartitionMapping("release")])
+def test_a_release_reads_all_its_forecasters_that_exist(written: LakeIOManager, mapping: Any) -> None:
+    received: dict[str, Slice] = {}
+    asset = reader(received, "forecasts", ["benchmark", "forecasts"], mapping, partitions_def=RELEASES)
+    read(written, asset, partition_key="2025q3")
+    assert [manifest.partition for manifest in received["forecasts"].manifests] == [("2025q3", "a"), ("2025q3", "c")]
+    read(written, asset, partition_key="2025q4")
+    assert received["forecasts"].read().equals(FORECASTS.empty())
+
+
+def test_a_pair_reads_its_own_pair(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    asset = reader(received, "forecasts", ["benchmark", "forecasts"], partitions_def=PAIRS)
+    read(written, asset, partition_key=pair("2025q3", "c"))
+    assert received["forecasts"].read().equals(forecasts(forecaster="c"))
+    with pytest.raises(LakeError, match="partition 2025q3/b was never written"):
+        read(written, asset, partition_key=pair("2025q3", "b"))
+
+
+def test_a_reader_without_partitions_reads_all_pairs_that_exist(written: LakeIOManager) -> None:
+    received: dict[str, Slice] = {}
+    read(written, reader(received, "forecasts", ["benchmark", "forecasts"]))
+    assert [manifest.partition for manifest in received["forecasts"].manifests] == [("2025q3", "a"), ("2025q3", "c")]
+
+
+def test_an_asset_check_reads_the_partition_it_checks(written: LakeIOManager) -> None:
+    received: list[Slice] = []
+    asset = day_asset(lambda days: pl.concat([prices(day, seed=1) for day in days]))
+
+    @dg.asset_check(asset=asset, partitions_def=DAYS)
+    def checked(rows: Slice) -> dg.AssetCheckResult:
+        received.append(rows)
+        return dg.AssetCheckResult(passed=rows.rows == 6)
+
+    assert materialize(written, [asset, checked], partition_key="2025-09-02").success
+    assert received[0].read().equals(prices("2025-09-02", seed=1))
