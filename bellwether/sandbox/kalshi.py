@@ -307,15 +307,12 @@ def _carried(candle: Candle, asked: CandleQuery) -> Candle:
     length = asked.period * MINUTE
     bars = ("open_dollars", "low_dollars", "high_dollars", "close_dollars")
     price = candle["price"]
+    previous = price.get("close_dollars") or price.get("previous_dollars")
     return {
         **candle,
         "end_period_ts": (asked.start // length + 1) * length // SECOND,
-        "price": {
-            **dict.fromkeys(bars),
-            "mean_dollars": None,
-            "previous_dollars": price.get("close_dollars") or price.get("previous_dollars"),
-        },
-        "volume_fp": "0.00",
+        "price": {**dict.fromkeys(bars), "mean_dollars": None, "previous_dollars": previous},
+        **{name: zero for name, zero in (("volume", 0), ("volume_fp", "0.00")) if name in candle},
         **{side: dict.fromkeys(bars, candle[side].get("close_dollars")) for side in ("yes_ask", "yes_bid")},
     }
 

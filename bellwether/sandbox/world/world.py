@@ -52,7 +52,7 @@ class GeneratedWorld:
         self.seed = seed
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
-        self._day = lru_cache(maxsize=512)(self._draw_day)
+        self.day = lru_cache(maxsize=512)(self._draw_day)
         self._final_body = lru_cache(maxsize=8192)(lambda market: market_body(market, final_from(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------
@@ -68,14 +68,16 @@ class GeneratedWorld:
         events = tuple(draw_event(self.seed, self._codes, home, number, series[index]) for number, index in enumerate(chosen))
         return Day.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
 
-    def _event(self, ticker: str) -> Event | None:
+    def event(self, ticker: str) -> Event | None:
+        """The event of this ticker, whether it is listed yet or not."""
         home = self._codes.home(ticker)
-        return self._day(home).by_event.get(ticker) if home is not None and 0 <= home < 1 << 16 else None
+        return self.day(home).by_event.get(ticker) if home is not None and 0 <= home < 1 << 16 else None
 
-    def _market(self, ticker: str) -> Market | None:
+    def market(self, ticker: str) -> Market | None:
+        """The market of this ticker, whether it is listed yet or not."""
         for event_ticker in (ticker, ticker.rpartition("-")[0]):
             home = self._codes.home(event_ticker)
-            if home is not None and 0 <= home < 1 << 16 and (market := self._day(home).by_market.get(ticker)):
+            if home is not None and 0 <= home < 1 << 16 and (market := self.day(home).by_market.get(ticker)):
                 return market
         return None
 
@@ -99,14 +101,14 @@ class GeneratedWorld:
         return [
             market.ticker
             for home in range(max(first, 0), first + EARLIEST_LEG + 1)
-            for event in self._day(home).events
+            for event in self.day(home).events
             if not event.is_combo
             for market in event.markets
             if _number(market.life.closes) == first
         ]
 
     def _known(self, ticker: str) -> Market:
-        market = self._market(ticker)
+        market = self.market(ticker)
         if market is None:
             raise BellwetherError(
                 f"look up the truth of {ticker}: the world of seed {self.seed} has no such market; take a ticker that it listed"
@@ -155,10 +157,10 @@ class GeneratedWorld:
 
     def _events(self, wanted: Wanted, now: int) -> Iterator[Event]:
         if wanted.event_ticker is not None:
-            found = self._event(wanted.event_ticker)
+            found = self.event(wanted.event_ticker)
             candidates: Iterator[Event] = iter((found,) if found else ())
         else:
-            candidates = (event for home in self._homes(wanted, now) for event in self._day(home).events)
+            candidates = (event for home in self._homes(wanted, now) for event in self.day(home).events)
         for event in candidates:
             if event.created <= now and (wanted.series_ticker is None or event.series_ticker == wanted.series_ticker):
                 yield event
@@ -194,7 +196,7 @@ class GeneratedWorld:
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
         """Events created by now, those that close last first."""
         if wanted.tickers is not None:
-            found = {event.key: event for ticker in wanted.tickers if (event := self._event(ticker)) and event.created <= now}
+            found = {event.key: event for ticker in wanted.tickers if (event := self.event(ticker)) and event.created <= now}
             events: Iterator[Event] = iter([found[key] for key in sorted(found)])
         else:
             events = self._events(wanted, now)
@@ -205,7 +207,7 @@ class GeneratedWorld:
     def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
         """Markets created by now, those of the event that closes last first."""
         if wanted.tickers is not None:
-            found = {market.key: market for ticker in wanted.tickers if (market := self._market(ticker))}
+            found = {market.key: market for ticker in wanted.tickers if (market := self.market(ticker))}
             markets: Iterator[Market] = iter([found[key] for key in sorted(found)])
         else:
             markets = (market for event in self._events(wanted, now) for market in event.markets)
@@ -215,7 +217,7 @@ class GeneratedWorld:
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
         """Candles of `period` minutes that end within [start, end] and by now; None when there is no such market yet."""
-        market = self._market(ticker)
+        market = self.market(ticker)
         if market is None or market.life.created > now:
             return None
         return candles(market.tape(), period, start, min(end, now))

@@ -1,0 +1,193 @@
+"""`Recordings`: a folder of recorded bodies, served through the same routes as the generated world."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import orjson
+import polars as pl
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.instants import SECOND, moment
+from bellwether.sandbox.recorded import Findings, Found, Object, collect, read_time
+from bellwether.sandbox.recorded_tables import collect_table
+from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
+
+_COMBO_PREFIX = "KXMVE"
+_UNOPENED = ("initialized", "unopened")
+
+#: Names of Polymarket's objects: a file with them that is not JSON is none of ours, whatever is wrong with it.
+_ELSEWHERE = re.compile(rb'"condition_?id"', re.IGNORECASE)
+
+
+def _load(path: Path, findings: Findings) -> None:
+    """Add what one file holds. Raises `BellwetherError` naming the file when it cannot be read."""
+    name = path.name.removesuffix(".gz")
+    content = b""
+    try:
+        if name.endswith(".parquet"):
+            collect_table(path, findings)
+            return
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for body in content.splitlines() if name.endswith(".jsonl") else (content,):
+            if body.strip():
+                collect(orjson.loads(body), findings)
+    except (OSError, EOFError, zlib.error, orjson.JSONDecodeError, pl.exceptions.PolarsError) as error:
+        if not _ELSEWHERE.search(content):
+            raise BellwetherError(f"read the recordings: {path} is broken: {error}; mend the file, or take it out of the folder") from error
+
+
+def _find(folder: Path) -> Findings:
+    findings = Findings()
+    if not folder.is_dir():
+        raise ConfigError(f"read the recordings: there is no folder {folder}; set BELLWETHER_PLAYBACK to a folder of recorded bodies")
+    suffixes = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".parquet")
+    for path in sorted(folder.rglob("*")):
+        if path.name.endswith(suffixes) and path.is_file():
+            _load(path, findings)
+    if not (findings.markets or findings.events or findings.series or findings.candles):
+        raise ConfigError(f"read the recordings: nothing under {folder} is a body of Kalshi's REST interface; choose another folder")
+    return findings
+
+
+def _newest(found: list[Found], name: str, updated: str) -> dict[str, Object]:
+    """One object per ticker, in the order of first appearance: the one updated last, among equals the one captured last."""
+    newest: dict[str, tuple[tuple[int, int], Object]] = {}
+    for one in found:
+        ticker = one.body[name]
+        rank = (read_time(one.body.get(updated)) or 0, one.captured or 0)
+        if ticker not in newest or rank > newest[ticker][0]:
+            newest[ticker] = (rank, one.body)
+    return {ticker: body for ticker, (_, body) in newest.items()}
+
+
+def _tuple(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else ()
+
+
+class Recordings:
+    """Every recorded REST body of Kalshi under a folder, recognised by content: JSON, JSON lines (either gzipped) and Parquet.
+
+    Objects are served as they were recorded, one per ticker (the one updated last), in the order of their files; only
+    paging and filtering is ours. All of them count as live: the historical cutoff lies before everything. A series that was
+    not recorded is derived from its events; such an object is minimal, with nothing but `ticker` and `category`. A market
+    whose event was not recorded has none. Rows of a settlement ledger are not market objects and are left out. Candles are
+    those recorded, of the recorded period, whatever the clock says.
+
+    Raises `ConfigError` when the folder is missing or holds nothing that is served, `BellwetherError` naming a broken file.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        findings = _find(Path(folder))
+        self._markets = _newest(findings.markets, "ticker", "updated_time")
+        self._events = _newest(findings.events, "event_ticker", "last_updated_ts")
+        self._series = {**self._derived_series(), **_newest(findings.series, "ticker", "last_updated_ts")}
+        self._series_of = findings.series_of
+        self._candles = {key: [(end, candles[end].body) for end in sorted(candles)] for key, candles in findings.candles.items()}
+        self._with_candles = {ticker for ticker, _ in findings.candles}
+        self._rows = {ticker: self._market_row(index, body) for index, (ticker, body) in enumerate(self._markets.items())}
+        self._by_event: dict[str, list[MarketRow]] = {}
+        for row in self._rows.values():
+            self._by_event.setdefault(row.event_ticker, []).append(row)
+        self._latest = self._latest_time(findings)
+
+    def _derived_series(self) -> dict[str, Object]:
+        return {
+            event["series_ticker"]: {"category": event.get("category") or "", "ticker": event["series_ticker"]}
+            for event in self._events.values()
+        }
+
+    def _latest_time(self, findings: Findings) -> int:
+        """The latest capture or update in the recordings; where they have neither, the latest opening of a market."""
+        updates = (body.get("updated_time") for body in self._markets.values())
+        changes = (body.get("last_updated_ts") for body in chain(self._events.values(), self._series.values()))
+        times = [time for text in chain(updates, changes) if (time := read_time(text)) is not None]
+        times += [candles[-1][0] * SECOND for candles in self._candles.values() if candles]
+        times += [findings.captured] if findings.captured is not None else []
+        opens = (body.get("open_time") for body in self._markets.values() if body["status"] not in _UNOPENED)
+        opened = [time for text in opens if (time := read_time(text)) is not None]
+        return max(times or opened, default=0)
+
+    def _series_ticker(self, ticker: str, event_ticker: str) -> str:
+        """The market's series: its event's, else what the recorder noted, else by the convention of the tickers."""
+        event = self._events.get(event_ticker)
+        return event["series_ticker"] if event else self._series_of.get(ticker) or event_ticker.partition("-")[0]
+
+    def _market_row(self, index: int, body: Object) -> MarketRow:
+        ticker, event_ticker = body["ticker"], body["event_ticker"]
+        return MarketRow(
+            key=(index,),
+            ticker=ticker,
+            event_ticker=event_ticker,
+            series_ticker=self._series_ticker(ticker, event_ticker),
+            status=body["status"],
+            is_combo=bool(body.get("mve_collection_ticker")) or ticker.startswith(_COMBO_PREFIX),
+            created=read_time(body.get("created_time")),
+            updated=read_time(body.get("updated_time")),
+            closes=read_time(body.get("close_time")),
+            settled=read_time(body.get("settlement_ts")),
+            body=partial(orjson.dumps, body),
+        )
+
+    def _event_row(self, index: int, body: Object) -> EventRow:
+        ticker = body["event_ticker"]
+        return EventRow(
+            key=(index,),
+            ticker=ticker,
+            series_ticker=body["series_ticker"],
+            is_combo=ticker.startswith(_COMBO_PREFIX),
+            updated=read_time(body.get("last_updated_ts")),
+            body=lambda: body,
+            markets=lambda: self._by_event.get(ticker, []),
+        )
+
+    def default_clock(self) -> Clock:
+        """A clock that stands at the latest capture or update, so that statuses are as recorded."""
+        return Clock(moment(self._latest))
+
+    def cutoff(self, now: int) -> int:
+        """Before everything: 1970."""
+        return 0
+
+    def series(self, now: int) -> Iterator[SeriesRow]:
+        """Recorded series and those derived from events."""
+        for ticker, body in self._series.items():
+            categories = _tuple(body.get("categories")) or (body["category"],)
+            updated = read_time(body.get("last_updated_ts"))
+            yield SeriesRow(ticker, categories, _tuple(body.get("tags")), updated, partial(dict, body), lambda: None)
+
+    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+        """Events in recorded order."""
+        for index, (ticker, body) in enumerate(self._events.items()):
+            asked = wanted.tickers is None or ticker in wanted.tickers
+            if asked and (wanted.after is None or (index,) > wanted.after):
+                yield self._event_row(index, body)
+
+    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+        """Markets in recorded order."""
+        if wanted.tickers is not None:
+            found = [self._rows[ticker] for ticker in dict.fromkeys(wanted.tickers) if ticker in self._rows]
+            candidates: Iterator[MarketRow] = iter(sorted(found, key=lambda row: row.key))
+        elif wanted.event_ticker is not None:
+            candidates = iter(self._by_event.get(wanted.event_ticker, []))
+        else:
+            candidates = iter(self._rows.values())
+        return (row for row in candidates if wanted.after is None or row.key > wanted.after)
+
+    def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
+        """Recorded candles of this period that end within [start, end]; None for a ticker that was not recorded at all."""
+        if ticker not in self._rows and ticker not in self._with_candles:
+            return None
+        candles = self._candles.get((ticker, period), [])
+        first = bisect_left(candles, start, key=lambda pair: pair[0] * SECOND)
+        last = bisect_right(candles, end, key=lambda pair: pair[0] * SECOND)
+        return [candle for _, candle in candles[first:last]]

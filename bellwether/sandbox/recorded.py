@@ -1,0 +1,177 @@
+"""What recordings hold, recognised by content: markets, events, series and candles out of any JSON that a recorder wrote.
+
+Bodies come bare or wrapped in notes of the recorder; objects are found wherever they stand and are kept as they are. Only
+the 2024 dumps of the venue's client library are undone: their names carry an underscore that the wire never had.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from bellwether.sandbox.instants import MINUTE, SECOND, parse_time
+from bellwether.sandbox.params import PERIODS
+
+Object = dict[str, Any]
+
+#: Where recorders note when a body came, and with what parameters it was asked for.
+_CAPTURED = ("captured_at", "recorded_at", "fetched_at")
+_CAPTURED_MS = "captured_ms"
+_NOTES = "_metadata"
+_TICKER = re.compile(r"[A-Z0-9]+(-[A-Z0-9.]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object and the instant at which it was captured, None where the recording does not say."""
+
+    body: Object
+    captured: int | None
+
+
+@dataclass(slots=True)
+class Findings:
+    """Everything found so far. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
+
+    markets: list[Found] = field(default_factory=list)
+    events: list[Found] = field(default_factory=list)
+    series: list[Found] = field(default_factory=list)
+    candles: dict[tuple[str, int], dict[int, Found]] = field(default_factory=dict)
+    series_of: dict[str, str] = field(default_factory=dict)
+    captured: int | None = None
+
+    def add_candles(self, ticker: str, period: int, candles: Iterable[Object], captured: int | None = None) -> None:
+        """Keep the candles of a market; of one that was recorded twice the one captured last."""
+        kept = self.candles.setdefault((ticker, period), {})
+        for candle in candles:
+            other = kept.get(candle["end_period_ts"])
+            if other is None or (captured or 0) >= (other.captured or 0):
+                kept[candle["end_period_ts"]] = Found(candle, captured)
+
+    def note(self, captured: int | None) -> None:
+        """Remember the latest capture."""
+        if captured is not None:
+            self.captured = max(captured, self.captured or captured)
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the wrappers around an object say of it."""
+
+    captured: int | None = None
+    ticker: str | None = None
+    series: str | None = None
+    period: int | None = None
+
+    def inside(self, node: Object) -> _Context:
+        """The context of what a node holds."""
+        context = self.inside(node[_NOTES]) if isinstance(node.get(_NOTES), dict) else self
+        captured = _captured(node)
+        ticker, series, period = node.get("market_ticker") or node.get("ticker"), node.get("series_ticker"), node.get("period_interval")
+        return replace(
+            context,
+            captured=context.captured if captured is None else captured,
+            ticker=ticker if isinstance(ticker, str) else context.ticker,
+            series=series if isinstance(series, str) else context.series,
+            period=period if period in PERIODS else context.period,
+        )
+
+
+def read_time(value: object) -> int | None:
+    """The instant of a wire time; None for anything else."""
+    try:
+        return parse_time(value) if isinstance(value, str) and value else None
+    except ValueError:
+        return None
+
+
+def _captured(node: Object) -> int | None:
+    milliseconds = node.get(_CAPTURED_MS)
+    if isinstance(milliseconds, int):
+        return milliseconds * SECOND // 1000
+    return next((found for name in _CAPTURED if (found := read_time(node.get(name))) is not None), None)
+
+
+def _texts(node: Object, *names: str) -> bool:
+    return all(isinstance(node.get(name), str) for name in names)
+
+
+def is_market(node: Object) -> bool:
+    """A market object of any generation."""
+    return _texts(node, "ticker", "event_ticker", "status")
+
+
+def is_event(node: Object) -> bool:
+    """An event object of any generation."""
+    return _texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
+
+
+def is_series(node: Object) -> bool:
+    """A series object."""
+    return _texts(node, "ticker", "category", "frequency") and "event_ticker" not in node
+
+
+def _is_candle(node: object) -> bool:
+    return isinstance(node, dict) and isinstance(node.get("end_period_ts"), int) and isinstance(node.get("yes_bid"), dict)
+
+
+def period_of(ends: list[int]) -> int | None:
+    """The candles' length in minutes by the distances between their ends (seconds); None when there are fewer than two."""
+    step = math.gcd(*(later - earlier for earlier, later in pairwise(ends)))
+    return next((period for period in reversed(PERIODS) if step and step % (period * MINUTE // SECOND) == 0), None)
+
+
+def _undone(node: Object) -> Object:
+    """An object of the 2024 dumps with the names of the wire."""
+    if node and all(name.startswith("_") or name == "discriminator" for name in node):
+        return {name[1:]: value for name, value in node.items() if name != "discriminator"}
+    return node
+
+
+def _collect_candles(candles: Any, ticker: str | None, context: _Context, findings: Findings) -> None:
+    if ticker is None or not isinstance(candles, list) or not all(map(_is_candle, candles)):
+        return
+    period = context.period or period_of(sorted(candle["end_period_ts"] for candle in candles)) or 60
+    findings.add_candles(ticker, period, candles, context.captured)
+    findings.note(context.captured)
+    if context.series:
+        findings.series_of[ticker] = context.series
+
+
+def _collect_object(node: Object, context: _Context, findings: Findings) -> bool:
+    """Keep the node if it is an object of the venue."""
+    if is_market(node):
+        findings.markets.append(Found(node, context.captured))
+    elif is_event(node):
+        plain = {name: value for name, value in node.items() if name != "markets"}
+        findings.events.append(Found(plain, context.captured))
+        collect(node.get("markets"), findings, context)
+    elif is_series(node):
+        findings.series.append(Found(node, context.captured))
+    else:
+        return False
+    findings.note(context.captured)
+    return True
+
+
+def collect(node: Any, findings: Findings, context: _Context | None = None) -> None:
+    """Find every object below `node`, in the order in which they stand."""
+    context = context or _Context()
+    if isinstance(node, list):
+        for item in node:
+            collect(item, findings, context)
+    elif isinstance(node, dict):
+        node = _undone(node)
+        if _collect_object(node, context, findings):
+            return
+        inner = context.inside(node)
+        for ticker, candles in zip(node.get("market_tickers") or (), node.get("market_candlesticks") or (), strict=False):
+            _collect_candles(candles, ticker, inner, findings)
+        _collect_candles(node.get("candlesticks"), inner.ticker, inner, findings)
+        for name, value in node.items():
+            named = replace(inner, ticker=name) if _TICKER.fullmatch(name) else inner
+            collect(value, findings, named)

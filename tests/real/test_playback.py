@@ -1,0 +1,282 @@
+"""Real recordings through the sandbox's routes: every object is served, as it was recorded."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+from bellwether.sandbox import Recordings, create_app, serve
+
+pytestmark = pytest.mark.real
+
+Object = dict[str, Any]
+EVERYTHING = {"start_ts": 0, "end_ts": 4_000_000_000}
+
+
+@pytest.fixture(scope="module")
+def kalshi(recordings: Path) -> Path:
+    return recordings / "kalshi"
+
+
+@pytest.fixture(scope="module")
+def play() -> Iterator[Callable[[Path], httpx.Client]]:
+    """A client of a server that plays a folder; each folder is read once."""
+    from contextlib import ExitStack
+
+    clients: dict[Path, httpx.Client] = {}
+    with ExitStack() as stack:
+
+        def client(folder: Path) -> httpx.Client:
+            if not folder.is_dir():
+                pytest.skip(f"no recordings in {folder}")
+            if folder not in clients:
+                url = stack.enter_context(serve(create_app(Recordings(folder))))
+                clients[folder] = stack.enter_context(httpx.Client(base_url=url, timeout=30))
+            return clients[folder]
+
+        yield client
+
+
+def listed(client: httpx.Client, path: str, **params: Any) -> list[Object]:
+    name, cursor, objects = path.strip("/"), "", []
+    while True:
+        page = client.get(path, params={**params, "cursor": cursor}).raise_for_status().json()
+        objects += page[name]
+        cursor = page["cursor"]
+        if not cursor:
+            return objects
+
+
+def bodies(folder: Path) -> list[tuple[Path, Any]]:
+    return [(path, json.loads(path.read_bytes())) for path in sorted(folder.glob("*.json"))]
+
+
+def below(node: Any, fits: Callable[[Object], bool]) -> Iterator[Object]:
+    """Every object below a body that fits."""
+    if isinstance(node, dict):
+        if fits(node):
+            yield node
+        for value in node.values():
+            yield from below(value, fits)
+    elif isinstance(node, list):
+        for value in node:
+            yield from below(value, fits)
+
+
+def by_ticker(objects: list[Object], name: str) -> dict[str, list[Object]]:
+    groups: dict[str, list[Object]] = {}
+    for one in objects:
+        groups.setdefault(one[name], []).append(one)
+    return groups
+
+
+@pytest.mark.parametrize("folder", ["rest_2026_08", "rest_2026_01_transitional"])
+def test_every_recorded_market_is_served_verbatim_in_its_newest_state(kalshi: Path, play: Any, folder: str) -> None:
+    client = play(kalshi / folder)
+    recorded = [
+        one for _, body in bodies(kalshi / folder) for one in below(body, lambda node: {"ticker", "event_ticker", "status"} <= set(node))
+    ]
+    groups = by_ticker(recorded, "ticker")
+    served = {one["ticker"]: one for one in listed(client, "/markets", limit=1000)}
+    assert served
+    assert set(served) == set(groups)
+    for ticker, market in served.items():
+        assert market in groups[ticker]
+        updates = [datetime.fromisoformat(one["updated_time"]) for one in groups[ticker] if "updated_time" in one]
+        assert not updates or datetime.fromisoformat(market["updated_time"]) == max(updates)
+
+
+@pytest.mark.parametrize("folder", ["rest_2026_08", "rest_2026_01_transitional"])
+def test_every_recorded_event_is_served_verbatim_with_its_markets(kalshi: Path, play: Any, folder: str) -> None:
+    client = play(kalshi / folder)
+    recorded = [
+        one
+        for _, body in bodies(kalshi / folder)
+        for one in below(body, lambda node: {"event_ticker", "series_ticker", "title"} <= set(node))
+    ]
+    plain = {one["event_ticker"] for one in recorded if not one["event_ticker"].startswith("KXMVE")}
+    served = listed(client, "/events", with_nested_markets="true", limit=200)
+    assert {event["event_ticker"] for event in served} == plain
+    originals = [{name: value for name, value in one.items() if name != "markets"} for one in recorded]
+    for event in served:
+        tickers = {
+            market["ticker"] for one in recorded if one["event_ticker"] == event["event_ticker"] for market in one.get("markets", [])
+        }
+        assert {name: value for name, value in event.items() if name != "markets"} in originals
+        assert tickers <= {market["ticker"] for market in event["markets"]}
+
+
+def test_a_settled_query_returns_what_the_venue_returned(kalshi: Path, play: Any) -> None:
+    client = play(kalshi / "rest_2026_08")
+    for _, body in bodies(kalshi / "rest_2026_08"):
+        for query in body.get("queries", []) if isinstance(body, dict) else []:
+            answer = client.get("/markets", params={"series_ticker": query["series"], "status": query["status"], "limit": 1000})
+            if "error" in query:
+                status, recorded = query["error"].split(" ", 2)[1], query["error"].split("\n", 1)[1]
+                assert answer.status_code == int(status)
+                assert answer.json() == json.loads(recorded)
+            else:
+                assert len(answer.json()["markets"]) == query["returned"]
+
+
+def recorded_candles(folder: Path) -> dict[str, list[Object]]:
+    """Every candle by ticker, from each way in which it was recorded."""
+    found: dict[str, list[Object]] = {}
+    for _, body in bodies(folder):
+        for node in below(body, lambda node: "candlesticks" in node or "market_candlesticks" in node):
+            if "market_candlesticks" in node:
+                for ticker, candles in zip(node["market_tickers"], node["market_candlesticks"], strict=True):
+                    found.setdefault(ticker, []).extend(candles)
+            elif "ticker" in node or "market_ticker" in node:
+                found.setdefault(node.get("ticker") or node["market_ticker"], []).extend(node["candlesticks"])
+        if isinstance(body, dict) and isinstance(body.get("markets"), dict):
+            for ticker, one in body["markets"].items():
+                found.setdefault(ticker, []).extend(one.get("candlesticks", []))
+    return found
+
+
+@pytest.mark.parametrize("folder", ["rest_2026_08", "rest_2026_01_transitional"])
+def test_recorded_candles_are_served_verbatim(kalshi: Path, play: Any, folder: str) -> None:
+    client = play(kalshi / folder)
+    recorded = recorded_candles(kalshi / folder)
+    assert recorded
+    for ticker, candles in recorded.items():
+        ends = sorted({candle["end_period_ts"] for candle in candles})
+        period = min(later - earlier for earlier, later in pairwise(ends)) // 60
+        asked = {"market_tickers": ticker, "period_interval": period, **EVERYTHING}
+        served = client.get("/markets/candlesticks", params=asked).raise_for_status().json()["markets"][0]["candlesticks"]
+        assert [candle["end_period_ts"] for candle in served] == ends
+        assert all(candle in candles for candle in served)
+
+
+def test_recorded_series_are_served_verbatim(kalshi: Path, play: Any) -> None:
+    for folder in ("rest_2026_08", "rest_2026_01_transitional"):
+        recorded = [
+            one for _, body in bodies(kalshi / folder) for one in below(body, lambda node: {"ticker", "frequency", "fee_type"} <= set(node))
+        ]
+        assert recorded
+        for one in recorded:
+            assert play(kalshi / folder).get(f"/series/{one['ticker']}").json()["series"] in [
+                other for other in recorded if other["ticker"] == one["ticker"]
+            ]
+
+
+def test_the_dumps_of_2024_come_back_as_the_wire_had_them(kalshi: Path, play: Any) -> None:
+    client = play(kalshi / "rest_2024_legacy")
+    dumped = [
+        {name[1:]: value for name, value in one.items() if name != "discriminator"}
+        for _, body in bodies(kalshi / "rest_2024_legacy")
+        for one in below(body, lambda node: {"_ticker", "_event_ticker", "_status"} <= set(node))
+    ]
+    served = {one["ticker"]: one for one in listed(client, "/markets", limit=1000)}
+    assert len(served) > 100
+    assert set(served) == {one["ticker"] for one in dumped}
+    assert all(market in dumped for market in served.values())
+    words = {"finalized": "settled", "active": "open"}
+    for word, asked in words.items():
+        assert {one["ticker"] for one in listed(client, "/markets", status=asked)} == {
+            t for t, one in served.items() if one["status"] == word
+        }
+
+
+def test_every_settled_weather_market_is_served_with_the_tables_values_only(kalshi: Path, play: Any) -> None:
+    folder = kalshi / "settled"
+    client = play(folder)
+    rows = [row for path in folder.glob("kalshi_markets*.parquet") for row in pl.read_parquet(path).iter_rows(named=True)]
+    served = {one["ticker"]: one for one in listed(client, "/markets", limit=1000)}
+    assert {row["ticker"] for row in rows} == set(served)
+    for row in rows:
+        market = served[row["ticker"]]
+        assert "title" not in market
+        for name in (
+            "ticker",
+            "event_ticker",
+            "status",
+            "result",
+            "rules_primary",
+            "yes_sub_title",
+            "floor_strike",
+            "cap_strike",
+            "strike_type",
+        ):
+            assert market.get(name) == row[name]
+        for name in ("open_time", "close_time", "expiration_time"):
+            assert datetime.fromisoformat(market[name]) == row[name].replace(tzinfo=UTC)
+        assert ("settlement_value_dollars" in market) == (row["settlement_value"] is not None)
+        assert Decimal(market["volume_fp"]) == row["volume"]
+
+
+def test_the_settled_markets_candles_are_the_tables(kalshi: Path, play: Any) -> None:
+    folder = kalshi / "settled"
+    client = play(folder)
+    for path in folder.glob("kalshi_candles*.parquet"):
+        frame = pl.read_parquet(path)
+        for (ticker,), rows in list(frame.sort("end_ts").group_by("ticker", maintain_order=True))[:60]:
+            asked = {"market_tickers": ticker, "period_interval": 60, **EVERYTHING}
+            candles = client.get("/markets/candlesticks", params=asked).json()["markets"][0]["candlesticks"]
+            assert [candle["end_period_ts"] for candle in candles] == rows["end_ts"].to_list()
+            for side in ("yes_bid", "yes_ask"):
+                assert [float(candle[side]["close_dollars"]) for candle in candles] == rows[f"{side}_close"].to_list()
+            prices = [float(candle["price"]["close_dollars"]) if "close_dollars" in candle["price"] else None for candle in candles]
+            assert prices == rows["price_close"].to_list()
+            assert [float(candle["volume_fp"]) for candle in candles] == rows["volume"].to_list()
+
+
+def test_settled_events_are_served_and_lead_to_their_markets(kalshi: Path, play: Any) -> None:
+    folder = kalshi / "settled"
+    client = play(folder)
+    rows = [row for path in folder.glob("kalshi_events*.parquet") for row in pl.read_parquet(path).iter_rows(named=True)]
+    served = {event["event_ticker"]: event for event in listed(client, "/events", with_nested_markets="true", limit=200)}
+    assert set(served) == {row["event_ticker"] for row in rows}
+    markets = listed(client, "/markets", limit=1000)
+    known = [market for market in markets if market["event_ticker"] in served]
+    assert known
+    assert sum(len(event["markets"]) for event in served.values()) == len(known)
+    series = {row["series_ticker"] for row in rows}
+    assert {one["ticker"] for one in client.get("/series").json()["series"]} == series
+
+
+def test_ledger_rows_are_not_served_as_markets(kalshi: Path, play: Any) -> None:
+    folder = kalshi / "settled"
+    ledgers = sorted(folder.glob("*ledger*.jsonl.gz"))
+    if not ledgers:
+        pytest.skip("no ledger among the recordings")
+    with gzip.open(ledgers[0], "rt", encoding="utf-8") as lines:
+        tickers = [json.loads(line)["ticker"] for _, line in zip(range(50), lines, strict=False)]
+    assert listed(play(folder), "/markets", tickers=",".join(tickers)) == []
+
+
+def test_the_whole_folder_plays_at_once_and_pages_add_up(kalshi: Path, play: Any) -> None:
+    client = play(kalshi)
+    whole = listed(client, "/markets", limit=1000)
+    assert listed(client, "/markets", limit=97) == whole
+    assert len({one["ticker"] for one in whole}) == len(whole)
+    parts = sum(
+        len(listed(play(kalshi / name), "/markets", limit=1000)) for name in ("rest_2026_08", "rest_2026_01_transitional", "settled")
+    )
+    assert len(whole) >= parts
+    assert client.get("/historical/markets").json() == {"cursor": "", "markets": []}
+
+
+def test_the_clock_stands_at_the_latest_capture(kalshi: Path) -> None:
+    captured = [
+        datetime.fromisoformat(node[name])
+        for _, body in bodies(kalshi / "rest_2026_08")
+        for name in ("captured_at",)
+        for node in below(body, lambda node: isinstance(node.get("captured_at"), str))
+    ]
+    assert Recordings(kalshi / "rest_2026_08").default_clock().now() == max(captured)
+
+
+def test_recordings_of_other_venues_beside_them_do_no_harm(recordings: Path, kalshi: Path, play: Any) -> None:
+    assert listed(play(recordings), "/markets", limit=1000) == listed(play(kalshi), "/markets", limit=1000)

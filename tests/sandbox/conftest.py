@@ -1,0 +1,91 @@
+"""Clients over a generated world at fixed instants, in process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from bellwether.sandbox import Clock, GeneratedWorld, create_app
+
+NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
+
+
+class Client:
+    """Asks an application in process."""
+
+    def __init__(self, app: Starlette, runner: asyncio.Runner) -> None:
+        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sandbox/trade-api/v2")
+        self._runner = runner
+
+    def response(self, path: str, **params: Any) -> httpx.Response:
+        """The answer, whatever it is."""
+        return self._runner.run(self._http.get(path, params=params))
+
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
+        """The body of a successful answer."""
+        response = self.response(path, **params)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def status(self, path: str, **params: Any) -> tuple[int, dict[str, Any]]:
+        """Status and body of any answer."""
+        response = self.response(path, **params)
+        return response.status_code, response.json()
+
+    def all(self, path: str, **params: Any) -> list[dict[str, Any]]:
+        """Every object of a listing, page after page."""
+        name = "events" if path == "/events" else "markets"
+        objects: list[dict[str, Any]] = []
+        cursor = ""
+        for _ in range(10_000):
+            page = self.get(path, **params, cursor=cursor)
+            objects += page[name]
+            cursor = page["cursor"]
+            if not cursor:
+                return objects
+        raise AssertionError(f"{path} never ends")
+
+
+class Venue(Client):
+    """A world at one instant."""
+
+    def __init__(self, world: GeneratedWorld, now: datetime, runner: asyncio.Runner) -> None:
+        super().__init__(create_app(world, clock=Clock(now)), runner)
+        self.now = now
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[asyncio.Runner]:
+    """One event loop for all calls."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="session")
+def world() -> GeneratedWorld:
+    """One world for all tests, so that its caches are shared."""
+    return GeneratedWorld(11)
+
+
+@pytest.fixture(scope="session")
+def at(world: GeneratedWorld, runner: asyncio.Runner) -> Callable[[datetime], Venue]:
+    """The world at any instant."""
+    return lambda now: Venue(world, now, runner)
+
+
+@pytest.fixture(scope="session")
+def venue(at: Callable[[datetime], Venue]) -> Venue:
+    """The world at `NOW`."""
+    return at(NOW)
+
+
+@pytest.fixture(scope="session")
+def client(runner: asyncio.Runner) -> Callable[[Starlette], Client]:
+    """A client of any application."""
+    return lambda app: Client(app, runner)

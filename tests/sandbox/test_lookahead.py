@@ -1,0 +1,158 @@
+"""Nothing on the wire knows what comes after the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.instants import DAY, HOUR, MINUTE, instant, moment, wire_time
+from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.world.model import Market
+
+ORDER = ["initialized", "active", "closed", "determined", "disputed", "finalized"]
+
+
+@pytest.fixture(scope="module")
+def markets(world: GeneratedWorld) -> list[Market]:
+    """Markets of two months, combos among them."""
+    return [market for home in range(60, 120) for event in world.day(home).events for market in event.markets]
+
+
+def body(world: GeneratedWorld, market: Market, now: int) -> dict[str, Any] | None:
+    """The market on the wire, None where it does not exist yet."""
+    row = next(world.markets(Wanted(tickers=(market.ticker,)), now), None)
+    return orjson.loads(row.body()) if row else None
+
+
+def moments(market: Market) -> list[int]:
+    """Instants around everything that happens in a market's life."""
+    life = market.life
+    marks = [
+        life.created,
+        life.opens,
+        life.closes - 3 * HOUR,
+        life.closes,
+        life.determined,
+        life.disputed,
+        life.settled,
+        life.settled + 2 * DAY,
+    ]
+    return sorted(mark + shift for mark in marks if mark is not None for shift in (-1, 0))
+
+
+def test_results_are_empty_until_determined_and_settlements_until_settled(world: GeneratedWorld, markets: list[Market]) -> None:
+    for market in markets[::3]:
+        for now in moments(market):
+            wire = body(world, market, now)
+            if wire is None:
+                assert now < market.life.created
+                continue
+            determined, settled = now >= market.life.determined, now >= market.life.settled
+            assert wire["result"] == (market.verdict.result if determined else "")
+            assert wire["expiration_value"] == (market.verdict.expiration_value if determined else "")
+            assert ("settlement_value_dollars" in wire) == (determined and market.verdict.value is not None)
+            assert ("settlement_ts" in wire) == settled
+
+
+def test_no_time_of_a_change_lies_ahead_of_the_clock(world: GeneratedWorld, markets: list[Market]) -> None:
+    for market in markets[::3]:
+        for now in moments(market):
+            wire = body(world, market, now)
+            if wire is not None:
+                assert datetime.fromisoformat(wire["updated_time"]) <= moment(now)
+                assert datetime.fromisoformat(wire["created_time"]) <= moment(now)
+
+
+def test_states_follow_each_other(world: GeneratedWorld, markets: list[Market]) -> None:
+    seen = set()
+    for market in markets:
+        states = [market.life.status(now) for now in moments(market) if now >= market.life.created]
+        assert [ORDER.index(state) for state in states] == sorted(ORDER.index(state) for state in states)
+        assert states[-1] == "finalized"
+        seen |= set(states)
+    assert seen == set(ORDER)
+
+
+def test_an_open_market_announces_its_scheduled_close_and_a_closed_one_its_real_close(world: GeneratedWorld, markets: list[Market]) -> None:
+    early = [market for market in markets if market.life.scheduled > market.life.closes]
+    assert early
+    for market in early:
+        assert market.terms["can_close_early"]
+        before, after = body(world, market, market.life.closes - 1), body(world, market, market.life.closes)
+        assert before and before["close_time"] == wire_time(market.life.scheduled)
+        assert after and after["close_time"] == wire_time(market.life.closes)
+
+
+def test_the_book_is_wiped_at_the_close(world: GeneratedWorld, markets: list[Market]) -> None:
+    for market in markets[::5]:
+        wire = body(world, market, market.life.closes)
+        assert wire is not None
+        assert (wire["yes_bid_dollars"], wire["yes_ask_dollars"], wire["no_bid_dollars"], wire["no_ask_dollars"]) == (
+            "0.0000",
+            "1.0000",
+        ) * 2
+        assert (wire["yes_bid_size_fp"], wire["yes_ask_size_fp"]) == ("0.00", "0.00")
+
+
+def test_candles_end_by_the_clock_and_are_never_rewritten(world: GeneratedWorld, markets: list[Market]) -> None:
+    for market in markets[::11]:
+        life = market.life
+        whole = world.candles(market.ticker, 60, 0, life.settled, life.settled) or []
+        for now in (life.opens + HOUR, (life.opens + life.closes) // 2, life.closes):
+            seen = world.candles(market.ticker, 60, 0, life.settled, now) or []
+            assert all(candle["end_period_ts"] * 1_000_000 <= now for candle in seen)
+            assert seen == whole[: len(seen)]
+
+
+def test_candles_run_from_the_opening_to_the_close(world: GeneratedWorld, markets: list[Market]) -> None:
+    for market in markets[::7]:
+        ends = [candle["end_period_ts"] * 1_000_000 for candle in world.candles(market.ticker, 60, 0, 1 << 60, market.life.settled) or []]
+        assert ends[0] - 60 * MINUTE < market.life.opens + 60 * MINUTE
+        assert ends[0] >= market.life.opens
+        assert ends[-1] - 60 * MINUTE < market.life.closes
+        assert ends == sorted(set(ends))
+
+
+def test_a_later_clock_never_takes_volume_back(world: GeneratedWorld, markets: list[Market]) -> None:
+    for market in markets[::9]:
+        volumes = [float(wire["volume_fp"]) for now in moments(market) if (wire := body(world, market, now))]
+        assert volumes == sorted(volumes)
+
+
+def test_tickers_of_deadlines_do_not_tell_the_day_on_which_they_close(world: GeneratedWorld, markets: list[Market]) -> None:
+    early = [market for market in markets if market.life.scheduled - market.life.closes > 20 * DAY and not market.is_combo]
+    assert early
+    for market in early:
+        date = moment(market.life.closes).strftime("%y%b%d").upper()
+        assert date not in market.ticker
+
+
+def test_nothing_is_listed_before_it_is_created(at: Callable[[datetime], Any], world: GeneratedWorld) -> None:
+    now = datetime(2025, 4, 1, 9, tzinfo=UTC)
+    venue, limit = at(now), instant(now)
+    hidden = [event for home in range(92, 160) for event in world.day(home).events if event.created > limit]
+    assert hidden
+    listed = {market["ticker"] for market in venue.all("/markets", limit=1000)}
+    events = {event["event_ticker"] for event in venue.all("/events")}
+    for event in hidden:
+        assert event.ticker not in events
+        assert venue.status(f"/events/{event.ticker}")[0] == 404
+        assert not listed & {market.ticker for market in event.markets}
+        assert venue.status(f"/markets/{event.markets[0].ticker}")[0] == 404
+
+
+def test_listings_at_a_later_clock_only_add_events(at: Callable[[datetime], Any]) -> None:
+    now = datetime(2025, 2, 1, tzinfo=UTC)
+    before = {event["event_ticker"] for event in at(now).all("/events")}
+    after = {event["event_ticker"] for event in at(now + timedelta(days=1)).all("/events")}
+    assert before < after
+
+
+def test_the_date_header_is_the_clock(at: Callable[[datetime], Any]) -> None:
+    response = at(datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)).response("/exchange/status")
+    assert response.headers["date"] == "Sat, 01 Feb 2025 03:04:05 GMT"

@@ -1,0 +1,203 @@
+"""The generated world's truth: prices are martingales with the outcome as limit."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.instants import moment
+from bellwether.sandbox.world.model import Event, Market
+from bellwether.sandbox.world.tape import GRIDS, NO_ASK, NO_BID
+
+HORIZONS = (timedelta(days=7), timedelta(days=1), timedelta(hours=6), timedelta(hours=1))
+DAYS = range(30, 430)
+
+
+@pytest.fixture(scope="module")
+def events(world: GeneratedWorld) -> list[Event]:
+    """Plain events of more than a year."""
+    return [event for home in DAYS for event in world.day(home).events if not event.is_combo]
+
+
+@pytest.fixture(scope="module")
+def sample(events: list[Event]) -> list[Market]:
+    """One market per event, chosen without regard to its outcome, so that all are independent."""
+    return [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
+
+
+def truths(world: GeneratedWorld, sample: list[Market]) -> tuple[np.ndarray, np.ndarray]:
+    """Latent probabilities at the horizons before each close (markets that were open then), and the latent outcomes."""
+    rows, outcomes = [], []
+    for market in sample:
+        close = moment(market.life.closes)
+        if moment(market.life.opens) <= close - HORIZONS[0]:
+            rows.append([world.truth(market.ticker, close - horizon) for horizon in HORIZONS])
+            outcomes.append(world.truth(market.ticker, close))
+    return np.asarray(rows), np.asarray(outcomes)
+
+
+def test_expected_changes_of_the_truth_are_zero_at_every_horizon(world: GeneratedWorld, sample: list[Market]) -> None:
+    known, outcomes = truths(world, sample)
+    path = np.column_stack([known, outcomes])
+    changes = np.diff(path, axis=1)
+    error = changes.std(axis=0, ddof=1) / math.sqrt(len(changes))
+    assert len(changes) > 1_000
+    assert (changes.std(axis=0) > 0.02).all()
+    assert (np.abs(changes.mean(axis=0)) < 4 * error).all()
+
+
+def test_the_truth_is_calibrated_at_every_horizon(world: GeneratedWorld, sample: list[Market]) -> None:
+    known, outcomes = truths(world, sample)
+    for column in known.T:
+        bins = np.minimum((column * 10).astype(int), 9)
+        surprise = sum(
+            (outcomes[bins == one] - column[bins == one]).sum() ** 2 / max((column * (1 - column))[bins == one].sum(), 1e-9)
+            for one in range(10)
+            if (bins == one).any()
+        )
+        assert surprise < 29.6, "chi-square with 10 degrees of freedom, p = 0.001"
+
+
+def test_a_change_does_not_depend_on_the_price_before_it(world: GeneratedWorld, sample: list[Market]) -> None:
+    known, outcomes = truths(world, sample[::3])
+    for before, after in pairwise([*known.T, outcomes]):
+        deviation = before - before.mean()
+        products = deviation * (after - before)
+        assert abs(products.mean()) < 4 * products.std(ddof=1) / math.sqrt(len(products))
+
+
+def test_quoted_middles_a_day_before_the_close_are_calibrated(world: GeneratedWorld, sample: list[Market]) -> None:
+    errors = []
+    for market in sample:
+        tape = market.tape()
+        slot = tape.at(market.life.closes - 24 * 3_600_000_000)
+        if slot >= 0 and tape.bid[slot] > NO_BID and tape.ask[slot] < NO_ASK:
+            errors.append(float(market.latent.pays) - (tape.bid[slot] + tape.ask[slot]) / 2000)
+    assert len(errors) > 1_000
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(len(errors))
+
+
+def test_probabilities_of_exclusive_markets_add_up_to_at_most_one(events: list[Event]) -> None:
+    exclusive = [event for event in events[:400] if event.body["mutually_exclusive"]]
+    totals = [sum(market.latent.probabilities() for market in event.markets) for event in exclusive]
+    assert max(total.max() for total in totals) < 1 + 1e-9
+    whole = sum(bool(np.allclose(total, 1.0)) for total in totals)
+    assert 0 < whole < len(totals), "some events list every outcome, some do not"
+
+
+def test_at_most_one_exclusive_market_wins_and_sometimes_none(events: list[Event]) -> None:
+    winners = [
+        sum(market.verdict.result == "yes" for market in event.markets)
+        for event in events
+        if event.body["mutually_exclusive"] and all(market.verdict.result in ("yes", "no") for market in event.markets)
+    ]
+    assert set(winners) == {0, 1}
+    assert winners.count(0) < winners.count(1)
+
+
+def test_higher_rungs_of_a_ladder_are_less_probable(events: list[Event]) -> None:
+    ladders = [event for event in events if event.markets[0].terms.get("strike_type") == "greater" and not event.body["mutually_exclusive"]]
+    assert len(ladders) > 100
+    for event in ladders:
+        strikes = [market.terms["floor_strike"] for market in event.markets]
+        assert strikes == sorted(strikes)
+        for easy, hard in pairwise(event.markets):
+            assert (easy.latent.probabilities() >= hard.latent.probabilities()).all()
+
+
+def test_the_outcome_is_what_the_stated_number_says(events: list[Event]) -> None:
+    checked = 0
+    for event in events:
+        for market in event.markets:
+            words = market.verdict.expiration_value
+            if market.terms.get("strike_type") != "greater" or market.verdict.result not in ("yes", "no") or not words:
+                continue
+            value = float("".join(letter for letter in words if letter in "0123456789.-"))
+            if abs(value - market.terms["floor_strike"]) > 1e-9:
+                assert (value > market.terms["floor_strike"]) == (market.verdict.result == "yes"), (market.ticker, words)
+                checked += 1
+    assert checked > 500
+
+
+def test_the_truth_ends_at_the_outcome(world: GeneratedWorld, sample: list[Market]) -> None:
+    for market in sample[:100]:
+        if market.verdict.result in ("yes", "no"):
+            assert world.truth(market.ticker, moment(market.life.closes)) == (world.outcome(market.ticker) == "yes")
+
+
+def test_a_combo_is_worth_the_product_of_its_legs(world: GeneratedWorld) -> None:
+    combos = [event.markets[0] for home in range(100, 130) for event in world.day(home).events if event.is_combo]
+    for combo in combos:
+        legs = combo.terms["mve_selected_legs"]
+        when = moment(combo.life.opens)
+        product = math.prod(
+            world.truth(leg["market_ticker"], when) if leg["side"] == "yes" else 1 - world.truth(leg["market_ticker"], when) for leg in legs
+        )
+        assert world.truth(combo.ticker, when) == pytest.approx(product, abs=1e-12)
+        assert len({leg["event_ticker"] for leg in legs}) == len(legs)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_prices_are_on_the_grid_and_the_book_is_never_crossed(events: list[Event], grid: str) -> None:
+    markets = [market for event in events for market in event.markets if market.trading.grid == grid][:60]
+    assert markets
+    for market in markets:
+        tape = market.tape()
+        assert (tape.bid < tape.ask).all()
+        for prices in (tape.bid, tape.ask, tape.price):
+            on_grid = np.zeros(len(prices), dtype=bool)
+            for start, end, step in GRIDS[grid]:
+                on_grid |= (prices >= start) & (prices <= end) & ((prices - start) % step == 0)
+            assert on_grid.all()
+
+
+def test_quotes_enclose_the_truth_when_they_are_renewed(events: list[Event]) -> None:
+    market = next(market for event in events for market in event.markets if market.trading.requote > 0.8)
+    tape, fair = market.tape(), market.latent.probabilities()
+    assert tape.bid[0] / 1000 <= fair[0] <= tape.ask[0] / 1000
+    inside = (tape.bid / 1000 <= fair + 0.05) & (fair - 0.05 <= tape.ask / 1000)
+    assert inside.mean() > 0.95
+
+
+def test_the_world_has_what_the_real_one_has(world: GeneratedWorld) -> None:
+    days = [world.day(home) for home in range(200, 565)]
+    plain = [market for day in days for event in day.events if not event.is_combo for market in event.markets]
+    results = [market.verdict.result for market in plain]
+    categories = {event.body["category"] for day in days for event in day.events if not event.is_combo}
+    assert 12 <= len(plain) / len(days) <= 16
+    assert 0.35 <= results.count("yes") / (results.count("yes") + results.count("no")) <= 0.45
+    assert results.count("scalar") > 10
+    assert results.count("void") > 5
+    assert len(categories - {""}) == 16
+    assert "" in categories
+    assert len({market.series_ticker for market in plain}) > 300
+    assert {len(event.markets) for day in days for event in day.events if not event.is_combo} >= {1, 2, 3, 4, 5, 6}
+    assert any(market.life.scheduled > market.life.closes for market in plain)
+    assert any(moment(market.life.scheduled).year == 2099 for market in plain)
+    assert any(market.life.disputed is not None for market in plain)
+    assert any(market.life.settled - market.life.closes > 14 * 86_400_000_000 for market in plain)
+    assert any(market.tape().volume[-1] == 0 for market in plain[:100])
+    assert any(event.is_combo for day in days for event in day.events)
+    titles = " ".join(market.terms["title"] for market in plain)
+    assert all(text in titles for text in ("<script>", '"', "“", "é"))
+
+
+def test_a_release_of_300_questions_at_two_per_series_fits_into_sixty_days(world: GeneratedWorld) -> None:
+    counts: dict[str, int] = {}
+    for home in range(300, 360):
+        for event in world.day(home).events:
+            if not event.is_combo:
+                counts[event.series_ticker] = counts.get(event.series_ticker, 0) + len(event.markets)
+    assert sum(min(2, count) for count in counts.values()) >= 300
+
+
+def test_an_unknown_ticker_has_no_truth(world: GeneratedWorld) -> None:
+    from bellwether.errors import BellwetherError
+
+    with pytest.raises(BellwetherError, match="KXNOSUCH-25JAN01"):
+        world.truth("KXNOSUCH-25JAN01", datetime(2025, 1, 1, tzinfo=UTC))

@@ -1,0 +1,192 @@
+"""The sandbox as a service: its clock, its rate limit, its server."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.sandbox import Clock, GeneratedWorld, Limits, create_app, serve
+from bellwether.sandbox.instants import instant, moment, parse_time, wire_time
+from bellwether.sandbox.limits import TokenBucket
+
+ROOT = Path(__file__).resolve().parents[2]
+NOW = datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)
+
+
+class Seconds:
+    """A monotonic clock that moves only when told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# --- clock ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fixed_clock_stands_still_in_utc() -> None:
+    clock = Clock(datetime(2025, 2, 1, 4, 4, 5, tzinfo=timezone(timedelta(hours=1))))
+    assert clock.now() == clock.now() == NOW
+    assert clock.now().tzinfo is UTC
+    assert clock.date_header() == "Sat, 01 Feb 2025 03:04:05 GMT"
+
+
+def test_the_default_clock_is_the_real_one() -> None:
+    before = datetime.now(UTC)
+    assert before <= Clock().now() <= datetime.now(UTC)
+
+
+def test_a_clock_without_a_time_zone_is_refused() -> None:
+    with pytest.raises(ConfigError, match="time zone"):
+        Clock(datetime(2025, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "wire"),
+    [
+        ("2026-06-14T07:33:32.558680+00:00", "2026-06-14T07:33:32.55868Z"),
+        ("2026-08-08T22:54:42Z", "2026-08-08T22:54:42Z"),
+        ("2026-08-08T22:54:42.000001Z", "2026-08-08T22:54:42.000001Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        ("2026-08-08T22:54:42.123456789Z", "2026-08-08T22:54:42.123456Z"),
+    ],
+)
+def test_wire_times_have_their_trailing_zeros_trimmed(text: str, wire: str) -> None:
+    assert wire_time(parse_time(text)) == wire
+    assert moment(instant(moment(parse_time(text)))) == moment(parse_time(text))
+
+
+# --- rate limit ----------------------------------------------------------------------------------------------------
+
+
+def test_the_bucket_gives_its_burst_and_then_its_rate() -> None:
+    seconds = Seconds()
+    bucket = TokenBucket(Limits(tokens_per_second=100, burst_seconds=2, cost=10), seconds)
+    assert sum(bucket.take() for _ in range(100)) == 20
+    seconds.now += 0.35
+    assert sum(bucket.take() for _ in range(100)) == 3
+    seconds.now += 1000
+    assert sum(bucket.take() for _ in range(100)) == 20
+
+
+def test_requests_beyond_the_limit_get_429_without_retry_after(world: GeneratedWorld, client: Any) -> None:
+    asks = client(create_app(world, clock=Clock(NOW), limits=Limits(tokens_per_second=0.02, burst_seconds=1000, cost=10)))
+    answers = [asks.response("/exchange/status") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+    assert answers[-1].json() == {"error": "too many requests"}
+    assert "retry-after" not in answers[-1].headers
+    assert answers[-1].headers["date"] == "Sat, 01 Feb 2025 03:04:05 GMT"
+
+
+def test_without_limits_nothing_is_refused(venue: Any) -> None:
+    assert all(venue.status("/exchange/status")[0] == 200 for _ in range(200))
+
+
+@pytest.mark.parametrize("terms", [{"tokens_per_second": 0}, {"cost": -1}, {"tokens_per_second": 1, "burst_seconds": 1, "cost": 10}])
+def test_limits_that_let_nothing_pass_are_refused(terms: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="rate"):
+        Limits(**terms)
+
+
+# --- server --------------------------------------------------------------------------------------------------------
+
+
+def test_the_server_answers_in_the_block_and_not_after_it(world: GeneratedWorld) -> None:
+    with serve(create_app(world, clock=Clock(NOW))) as url:
+        assert url.startswith("http://127.0.0.1:")
+        assert url.endswith("/trade-api/v2")
+        response = httpx.get(f"{url}/exchange/status")
+        assert response.json()["exchange_active"] is True
+        assert response.headers.get_list("date") == ["Sat, 01 Feb 2025 03:04:05 GMT"]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/exchange/status")
+    assert not [thread for thread in threading.enumerate() if thread.name == "bellwether-sandbox"]
+
+
+def test_the_server_stops_when_the_block_fails(world: GeneratedWorld) -> None:
+    with pytest.raises(RuntimeError, match="on purpose"), serve(create_app(world)) as url:
+        raise RuntimeError("on purpose")
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/exchange/status")
+
+
+def test_the_server_stops_while_a_client_keeps_its_connection(world: GeneratedWorld) -> None:
+    with httpx.Client() as http:
+        with serve(create_app(world)) as url:
+            http.get(f"{url}/exchange/status")
+        with pytest.raises(httpx.TransportError):
+            http.get(f"{url}/exchange/status")
+
+
+def test_a_taken_port_is_an_error_that_names_it(world: GeneratedWorld) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BellwetherError, match=f"port {port}"), serve(create_app(world), port=port):
+            raise AssertionError("it must not start")
+
+
+def test_a_port_can_be_chosen_and_used_again(world: GeneratedWorld) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for _ in range(2):
+        with serve(create_app(world), port=port) as url:
+            assert f":{port}/" in url
+            assert httpx.get(f"{url}/exchange/status").status_code == 200
+
+
+def test_many_threads_each_serve_their_own(world: GeneratedWorld) -> None:
+    def use(seed: int) -> tuple[str, list[str]]:
+        with serve(create_app(GeneratedWorld(seed), clock=Clock(NOW))) as url:
+            markets = httpx.get(f"{url}/markets", params={"limit": 5}).json()["markets"]
+            return url, [market["ticker"] for market in markets]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(use, [1, 2, 1, 3]))
+    assert len({url for url, _ in answers}) == 4
+    assert answers[0][1] == answers[2][1] != answers[1][1]
+
+
+def test_requests_in_parallel_all_get_their_own_answer(world: GeneratedWorld) -> None:
+    with serve(create_app(world, clock=Clock(NOW))) as url, httpx.Client() as http, ThreadPoolExecutor(8) as pool:
+        tickers = [market["ticker"] for market in http.get(f"{url}/markets", params={"limit": 40}).json()["markets"]]
+        found = list(pool.map(lambda ticker: http.get(f"{url}/markets/{ticker}").json()["market"]["ticker"], tickers))
+    assert found == tickers
+
+
+def test_another_process_serves_beside_this_one(world: GeneratedWorld) -> None:
+    code = (
+        "from bellwether.sandbox import *; import httpx\n"
+        "with serve(create_app(GeneratedWorld(11))) as url: print(url, httpx.get(url + '/exchange/status').status_code)"
+    )
+    with serve(create_app(world)) as url:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+        other, status = done.stdout.split()
+        assert status == "200"
+        assert other != url
+        assert httpx.get(f"{url}/exchange/status").status_code == 200
+
+
+def test_only_get_is_answered(venue: Any, world: GeneratedWorld) -> None:
+    with serve(create_app(world)) as url:
+        assert httpx.post(f"{url}/markets").status_code == 405
+
+
+def test_importing_the_sandbox_loads_nothing_heavy() -> None:
+    code = "import sys, bellwether.sandbox; print([name for name in ('scipy', 'sklearn', 'matplotlib', 'pandas', 'dagster') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
