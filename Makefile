@@ -1,0 +1,68 @@
+# Every target sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export DAGSTER_DISABLE_TELEMETRY := 1
+export GX_ANALYTICS_ENABLED := false
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo ui live test test-duckdb2 lint bench constraints dictionary clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "bellwether needs CPython 3.11 or newer; there is no $(PYTHON). Install it, or: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "bellwether needs CPython 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Use: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv or pip; install them (Debian: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing bellwether into $(VENV) (a minute or two)"
+	@$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "installing bellwether and its test tools into $(VENV) (a minute or two)"
+	@$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+setup: $(VENV)/.core ## make the virtual environment and install the pinned dependencies
+
+setup-dev: $(VENV)/.dev ## the same, with test tools
+
+demo: setup ## run everything in the sandbox and print the leaderboard; no key, no network
+	@$(BIN)/bellwether demo
+
+ui: setup ## serve Dagster's UI with its daemon on http://127.0.0.1:3000
+	@$(BIN)/bellwether ui
+
+live: setup ## the same graph on the real venue: the last 3 days, forecasters that need no key
+	@BELLWETHER_WORLD=live $(BIN)/bellwether run --days 3 --release kalshi-live
+
+test: setup-dev ## run all tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup-dev ## check style and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: setup-dev ## measure speed and memory, as ratios
+	@$(BIN)/python -m benchmarks
+
+test-duckdb2: setup-dev ## run the tests on DuckDB 2, in an environment of its own
+	@test -x .venv-duckdb2/bin/python || $(PYTHON) -m venv .venv-duckdb2
+	@grep -v '^duckdb==' constraints.txt > .venv-duckdb2/constraints.txt
+	@.venv-duckdb2/bin/python -m pip install -q -c .venv-duckdb2/constraints.txt -e '.[dev]' 'duckdb>=2,<3'
+	@.venv-duckdb2/bin/python -m pytest -n 2 --dist worksteal
+
+constraints: setup-dev ## pin the newest versions that fit pyproject.toml
+	@$(BIN)/pip-compile -q --upgrade --upgrade-package duckdb==1.5.5 --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
+
+dictionary: setup ## write docs/data-dictionary.md from the table declarations
+	@$(BIN)/python -m bellwether.lake.dictionary
+
+clean: ## remove the environments, not your data
+	@rm -rf $(VENV) .venv-duckdb2

@@ -1,0 +1,1 @@
+"""Speed and memory, each as a ratio between two things measured in one run."""
