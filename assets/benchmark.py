@@ -26,7 +26,7 @@ class ScoreConfig(dg.Config):
 
 
 def _pair(context: dg.AssetExecutionContext) -> tuple[str, str]:
-    keys = context.partition_key.keys_by_dimension  # type: ignore[attr-defined]
+    keys = context.partition_key.keys_by_dimension
     return keys["release"], keys["forecaster"]
 
 
@@ -115,7 +115,9 @@ def leaderboard(context: dg.AssetExecutionContext, scores: Slice) -> dg.Output[p
     from bellwether.report.plots import score_comparison
 
     if not scores.files:
-        raise ConfigError(f"ranking release {context.partition_key}: no forecaster has been scored on it; materialize benchmark/scores first")
+        raise ConfigError(
+            f"ranking release {context.partition_key}: no forecaster has been scored on it; materialize benchmark/scores first"
+        )
     kinds = {name: entry.kind for name, entry in forecasters().items()}
     frame = rank(scores.read(), kinds)
     return dg.Output(frame, metadata={"scores": picture(score_comparison(frame)), "forecasters": frame.height, "table": _table(frame)})
@@ -125,5 +127,3 @@ def _table(frame: pl.DataFrame) -> dg.TableMetadataValue:
     shown = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "brier_skill", "ece", "accuracy", "coverage", "n"]
     rows = frame.sort("rank", "forecaster", nulls_last=True).select(shown).head(20).with_columns(pl.col(pl.Float64).round(4))
     return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])
-
-

@@ -30,7 +30,7 @@ class PullConfig(dg.Config):
 @dg.asset(**of("raw/kalshi_series", "kalshi"), pool=POOL, retry_policy=RETRY)
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
     """One Kalshi series (the template of recurring events), as of the last pull."""
-    pages = PageStore(lake.lake.root)
+    pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
     return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(DOCS), "pull": pull.summary()})
 
@@ -38,7 +38,7 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
 @dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=POOL, retry_policy=RETRY)
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
     """One Kalshi market that the venue has moved to its historical endpoints, as of the last scan of the archive."""
-    pages = PageStore(lake.lake.root)
+    pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
     return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(DOCS), "pull": pull.summary()})
 
@@ -56,11 +56,14 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
     days = [date.fromisoformat(partition) for partition in context.partition_keys]
     plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
-    pages = PageStore(lake.lake.root)
+    pages = PageStore(lake.lake.storage)
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
     async def pull_all(client) -> list[DayPull]:  # type: ignore[no-untyped-def]
-        return [await pull_day(client, pages, day, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info) for day in days]
+        return [
+            await pull_day(client, pages, day, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info)
+            for day in days
+        ]
 
     pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
     requests = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(DOCS)}

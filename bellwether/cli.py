@@ -87,17 +87,19 @@ def query(sql: str, rows: int, as_json: bool) -> None:
 @main.command()
 @click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0 takes a free one.")
 @click.option("--seed", type=int, help="Seed of the generated world; BELLWETHER_SANDBOX_SEED when left out.")
-@click.option("--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded bodies from this folder instead.")
+@click.option(
+    "--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded bodies from this folder instead."
+)
 def sandbox(port: int, seed: int | None, playback: Path | None) -> None:
     """Serve the sandbox on 127.0.0.1 until interrupted, to look at it with a browser or a client of your own."""
-    from bellwether.sandbox import Clock, GeneratedWorld, Recordings, create_app, serve
+    from bellwether.sandbox import serve
+    from bellwether.sandbox.worlds import generated, recorded
 
     config = settings()
     if playback is not None:
-        recordings = Recordings(playback)
-        app = create_app(recordings, clock=Clock(config.playback_now or recordings.now))
+        app = recorded(playback, config.playback_now)
     else:
-        app = create_app(GeneratedWorld(config.sandbox_seed if seed is None else seed), clock=Clock(config.sandbox_now))
+        app = generated(config.sandbox_seed if seed is None else seed, config.sandbox_now)
     with serve(app, port=port) as url:
         console().print(f"Kalshi REST at {url}  (try {url}/events?status=settled&limit=1); Ctrl-C ends it", soft_wrap=True)
         try:
@@ -135,4 +137,3 @@ def _extend(group: click.Group) -> None:
 
 
 _extend(main)
-

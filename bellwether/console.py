@@ -54,12 +54,14 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return str(value)
+    return repr(value) if isinstance(value, bytes) else str(value)
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     """Rows of benchmark/leaderboard as people read them: score [95 % interval]."""
-    table = Grid(title=Text(f"{release}: {frame['n_questions'].max() or 0} questions, 95 % cluster-bootstrap intervals"), title_justify="left")
+    table = Grid(
+        title=Text(f"{release}: {frame['n_questions'].max() or 0} questions, 95 % cluster-bootstrap intervals"), title_justify="left"
+    )
     for name in ("rank", "forecaster", "Brier", "skill", "skill vs market", "log loss", "ECE", "accuracy", "coverage"):
         table.add_column(name, justify="left" if name == "forecaster" else "right")
     for row in frame.iter_rows(named=True):
@@ -67,7 +69,9 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
         plain = [_number(row[metric]) for metric in ("log_loss", "ece", "accuracy")]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(rank, Text(row["forecaster"]), *cells, *plain, f"{row['coverage']:.0%}")
-    table.caption = "ranked by Brier score (lower is better); – below the coverage floor; skill vs market: against the price 24 h before close"
+    table.caption = (
+        "ranked by Brier score (lower is better); – below the coverage floor; skill vs market: against the price 24 h before close"
+    )
     return table
 
 

@@ -65,7 +65,9 @@ def _paths(config: Settings) -> Iterator[Finding]:
         return
     free = shutil.disk_usage(home).free
     status: Literal["ok", "bad"] = "ok" if free >= LEAST_FREE_BYTES else "bad"
-    yield Finding("home", status, f"{home}, {free / 1024**3:.1f} GiB free", "" if status == "ok" else "free some disk space, or set BELLWETHER_HOME")
+    yield Finding(
+        "home", status, f"{home}, {free / 1024**3:.1f} GiB free", "" if status == "ok" else "free some disk space, or set BELLWETHER_HOME"
+    )
 
 
 def _dagster_home(config: Settings) -> Iterator[Finding]:
@@ -86,29 +88,26 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 
 def _venue(config: Settings) -> Iterator[Finding]:
-    from bellwether.sandbox import Clock, GeneratedWorld, Recordings, create_app, serve
-
     if config.world is World.LIVE:
         yield _ask(config.kalshi_url)
         return
-    if config.world is World.PLAYBACK:
-        if config.playback is None:
-            yield Finding("venue", "bad", "BELLWETHER_PLAYBACK names no folder", "set it to a folder of recorded bodies")
-            return
-        recordings = Recordings(config.playback)
-        app = create_app(recordings, clock=Clock(config.playback_now or recordings.now))
-    else:
-        app = create_app(GeneratedWorld(config.sandbox_seed), clock=Clock(config.sandbox_now))
+    from bellwether.sandbox import serve
+    from bellwether.sandbox.worlds import application
+
+    app = application(
+        config.world, seed=config.sandbox_seed, now=config.sandbox_now, folder=config.playback, folder_now=config.playback_now
+    )
     with serve(app) as url:
         yield _ask(url)
 
 
 def _ask(url: str) -> Finding:
-    from bellwether.venues.kalshi.client import KalshiClient, RetryPolicy
+    from bellwether.venues.kalshi.client import KalshiClient
+    from bellwether.venues.kalshi.retry import Retry
 
     async def call() -> str:
-        async with KalshiClient(url, retry=RetryPolicy(attempts=2, total_seconds=20)) as client:
-            page = await client.page("/exchange/status", {})
+        async with KalshiClient(url, retry=Retry(attempts=2, seconds=20)) as client:
+            page = await client.page("/exchange/status")
             return f"{url} answers ({page.fetched_at:%Y-%m-%d %H:%M:%S} UTC by its clock)"
 
     try:

@@ -30,20 +30,28 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BELLWETHER_", env_file=".env", extra="ignore", frozen=True)
 
-    world: World = Field(World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
-    home: Path = Field(Path(".bellwether"), description="folder that holds everything written, one sub-folder per world")
-    lake: str | None = Field(None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
-    warehouse: Path | None = Field(None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
-    registry: Path | None = Field(None, description="folder with your own releases.toml and forecasters.toml, read after the built-in ones")
-    playback: Path | None = Field(None, description="folder of recorded bodies that the playback world serves")
-    sandbox_seed: int = Field(7, description="seed of the generated world")
-    sandbox_now: AwareDatetime = Field(datetime(2026, 7, 1, tzinfo=UTC), description="what the sandbox's clock shows; it stands still")
-    playback_now: AwareDatetime | None = Field(None, description="what playback's clock shows; the time of the newest recording when left out")
-    first_day: datetime = Field(datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
-    kalshi_url: str = Field(KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
-    kalshi_tokens_per_second: float = Field(200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
-    candle_days: int = Field(8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
-    candle_markets: int = Field(2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none")
+    world: World = Field(default=World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
+    home: Path = Field(default=Path(".bellwether"), description="folder that holds everything written, one sub-folder per world")
+    lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
+    warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
+    registry: Path | None = Field(
+        default=None, description="folder with your own releases.toml and forecasters.toml, read after the built-in ones"
+    )
+    playback: Path | None = Field(default=None, description="folder of recorded bodies that the playback world serves")
+    sandbox_seed: int = Field(default=7, description="seed of the generated world")
+    sandbox_now: AwareDatetime = Field(
+        default=datetime(2026, 7, 1, tzinfo=UTC), description="what the sandbox's clock shows; it stands still"
+    )
+    playback_now: AwareDatetime | None = Field(
+        default=None, description="what playback's clock shows; the time of the newest recording when left out"
+    )
+    first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
+    kalshi_url: str = Field(default=KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
+    kalshi_tokens_per_second: float = Field(default=200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
+    candle_days: int = Field(default=8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
+    candle_markets: int = Field(
+        default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
+    )
 
     @field_validator("first_day", mode="before")
     @classmethod

@@ -62,7 +62,14 @@ def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
     from bellwether.lake.warehouse import query
 
     config = settings()
-    rows = {name: query(config.warehouse_path, "SELECT * FROM benchmark.leaderboard WHERE release = $r ORDER BY rank NULLS LAST, forecaster", {"r": name}) for name in releases}
+    rows = {
+        name: query(
+            config.warehouse_path,
+            "SELECT * FROM benchmark.leaderboard WHERE release = $r ORDER BY rank NULLS LAST, forecaster",
+            {"r": name},
+        )
+        for name in releases
+    }
     summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.tally.runs, "fresh": work.tally.fresh}
     if as_json:
         emit({**summary, "seconds": work.tally.by_job, "leaderboards": {name: frame.to_dicts() for name, frame in rows.items()}})
@@ -87,7 +94,9 @@ def demo(days: int, as_json: bool) -> None:
     Needs no key and no network. What is fresh is not made again. Ends with the leaderboard.
     """
     if settings().world is not World.SANDBOX:
-        raise ConfigError(f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here")
+        raise ConfigError(
+            f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here"
+        )
     with runner() as work:
         _evaluate(work, *_last_days(days), ("sandbox-2026",), archive=True)
     _close(work, ("sandbox-2026",), as_json)
@@ -96,7 +105,12 @@ def demo(days: int, as_json: bool) -> None:
 @click.command()
 @click.option("--days", default=3, show_default=True, type=click.IntRange(1, 2000), help="Complete UTC days to pull, up to yesterday.")
 @click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; may be repeated.")
-@click.option("--archive/--no-archive", default=False, show_default=True, help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).")
+@click.option(
+    "--archive/--no-archive",
+    default=False,
+    show_default=True,
+    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
+)
 @AS_JSON
 def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
@@ -109,7 +123,12 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
 @click.argument("first", type=DAY)
 @click.argument("last", type=DAY, required=False)
 @click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
-@click.option("--archive/--no-archive", default=False, show_default=True, help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).")
+@click.option(
+    "--archive/--no-archive",
+    default=False,
+    show_default=True,
+    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
+)
 @AS_JSON
 def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
     """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
@@ -144,7 +163,10 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_j
 
     if listing:
         known = [{"release": name, "cutoff": entry.cutoff, "description": entry.description} for name, entry in releases().items()]
-        emit(known) if as_json else [console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False) for row in known]
+        if as_json:
+            emit(known)
+        for row in () if as_json else known:
+            console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False)
         return
     if not names:
         raise click.UsageError("name at least one release; `bellwether release --list` shows them")

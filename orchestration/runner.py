@@ -97,7 +97,9 @@ class Runner:
         """Publish the warehouse, unless nothing has changed since it was published."""
         record = self._record()
         published = record.whole(WAREHOUSE)
-        newest = max((record.whole(asset) or 0 for asset in self._defs.resolve_asset_graph().get_all_asset_keys() if asset != WAREHOUSE), default=0)
+        newest = max(
+            (record.whole(asset) or 0 for asset in self._defs.resolve_asset_graph().get_all_asset_keys() if asset != WAREHOUSE), default=0
+        )
         if published is None or newest > published:
             self._launch(jobs.PUBLISH, "warehouse")
         else:
@@ -132,7 +134,13 @@ class Runner:
         return bool(due)
 
     def _launch(
-        self, job: Any, label: str, *, partition: str | None = None, tags: dict[str, str] | None = None, config: dict[str, Any] | None = None
+        self,
+        job: Any,
+        label: str,
+        *,
+        partition: str | None = None,
+        tags: dict[str, str] | None = None,
+        config: dict[str, Any] | None = None,
     ) -> None:
         self._report(label)
         started = time.perf_counter()

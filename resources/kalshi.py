@@ -10,14 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 
 import dagster as dg
 from pydantic import Field
 
-from bellwether.errors import ConfigError
 from bellwether.settings import KALSHI_LIVE_URL, World
+from bellwether.venues.kalshi.client import KalshiClient, RateLimit
+
+UNLIMITED = RateLimit(tokens_per_second=1e9)
 
 T = TypeVar("T")
 
@@ -27,7 +28,9 @@ class KalshiVenue(dg.ConfigurableResource):
 
     world: str = Field(default="sandbox", description="sandbox, playback or live")
     url: str = Field(default=KALSHI_LIVE_URL, description="base URL in the live world")
-    tokens_per_second: float = Field(default=200.0, description="read tokens per second of your Kalshi tier; a read costs 10. Applies to the live world")
+    tokens_per_second: float = Field(
+        default=200.0, description="read tokens per second of your Kalshi tier; a read costs 10. Applies to the live world"
+    )
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: str | None = Field(default=None, description="ISO time that the sandbox's clock shows")
     playback: str | None = Field(default=None, description="folder of recorded bodies")
@@ -38,35 +41,28 @@ class KalshiVenue(dg.ConfigurableResource):
     @contextmanager
     def address(self) -> Iterator[str]:
         """Base URL of the venue; the sandbox and playback are served on a loopback port for as long as this is open."""
-        if self.world == World.LIVE:
+        world = World(self.world)
+        if world is World.LIVE:
             yield self.url
             return
         from bellwether.sandbox import serve
+        from bellwether.sandbox.worlds import application
 
-        with serve(self._app()) as url:
+        app = application(
+            world, seed=self.sandbox_seed, now=_instant(self.sandbox_now), folder=self.playback, folder_now=_instant(self.playback_now)
+        )
+        with serve(app) as url:
             yield url
 
-    def _app(self):  # type: ignore[no-untyped-def]
-        from bellwether.sandbox import Clock, GeneratedWorld, Recordings, create_app
-
-        if self.world == World.SANDBOX:
-            return create_app(GeneratedWorld(self.sandbox_seed), clock=Clock(_instant(self.sandbox_now)))
-        if not self.playback:
-            raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-        recordings = Recordings(Path(self.playback))
-        return create_app(recordings, clock=Clock(_instant(self.playback_now) or recordings.now))
-
     @asynccontextmanager
-    async def client(self) -> AsyncIterator:
-        """A connected `KalshiClient`; limits apply to the live venue only."""
-        from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-
-        limits = RateLimit(tokens_per_second=self.tokens_per_second if self.world == World.LIVE else 1_000_000.0)
+    async def client(self) -> AsyncIterator[KalshiClient]:
+        """A connected client; its rate limit is the live venue's, in the other worlds there is none."""
+        limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world == World.LIVE else UNLIMITED
         with self.address() as url:
             async with KalshiClient(url, limits=limits) as client:
                 yield client
 
-    def run(self, work: Callable[..., Awaitable[T]]) -> T:
+    def run(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
         """Call `work(client)` to its end in an event loop of its own."""
 
         async def session() -> T:
