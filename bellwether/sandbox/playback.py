@@ -6,11 +6,11 @@ import gzip
 import re
 import zlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import polars as pl
@@ -21,6 +21,8 @@ from bellwether.sandbox.instants import SECOND, moment
 from bellwether.sandbox.recorded import Findings, Found, Object, collect, read_time
 from bellwether.sandbox.recorded_tables import collect_table
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
+
+Row = TypeVar("Row", EventRow, MarketRow)
 
 _COMBO_PREFIX = "KXMVE"
 _UNOPENED = ("initialized", "unopened")
@@ -74,6 +76,11 @@ def _tuple(value: Any) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, list) else ()
 
 
+def _chosen(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
+    """The rows of these tickers, in their own order."""
+    return sorted((rows[ticker] for ticker in set(tickers) if ticker in rows), key=lambda row: row.key)
+
+
 class Recordings:
     """Every recorded REST body of Kalshi under a folder, recognised by content: JSON, JSON lines (either gzipped) and Parquet.
 
@@ -87,7 +94,7 @@ class Recordings:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        findings = _find(Path(folder))
+        findings = _find(Path(folder).expanduser())
         self._markets = _newest(findings.markets, "ticker", "updated_time")
         self._events = _newest(findings.events, "event_ticker", "last_updated_ts")
         self._series = {**self._derived_series(), **_newest(findings.series, "ticker", "last_updated_ts")}
@@ -98,6 +105,7 @@ class Recordings:
         self._by_event: dict[str, list[MarketRow]] = {}
         for row in self._rows.values():
             self._by_event.setdefault(row.event_ticker, []).append(row)
+        self._event_rows = {ticker: self._event_row(index, body) for index, (ticker, body) in enumerate(self._events.items())}
         self._latest = self._latest_time(findings)
 
     def _derived_series(self) -> dict[str, Object]:
@@ -167,20 +175,16 @@ class Recordings:
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
         """Events in recorded order."""
-        for index, (ticker, body) in enumerate(self._events.items()):
-            asked = wanted.tickers is None or ticker in wanted.tickers
-            if asked and (wanted.after is None or (index,) > wanted.after):
-                yield self._event_row(index, body)
+        candidates = self._event_rows.values() if wanted.tickers is None else _chosen(self._event_rows, wanted.tickers)
+        return (row for row in candidates if wanted.after is None or row.key > wanted.after)
 
     def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
         """Markets in recorded order."""
+        candidates: Iterable[MarketRow] = self._rows.values()
         if wanted.tickers is not None:
-            found = [self._rows[ticker] for ticker in dict.fromkeys(wanted.tickers) if ticker in self._rows]
-            candidates: Iterator[MarketRow] = iter(sorted(found, key=lambda row: row.key))
+            candidates = _chosen(self._rows, wanted.tickers)
         elif wanted.event_ticker is not None:
-            candidates = iter(self._by_event.get(wanted.event_ticker, []))
-        else:
-            candidates = iter(self._rows.values())
+            candidates = self._by_event.get(wanted.event_ticker, [])
         return (row for row in candidates if wanted.after is None or row.key > wanted.after)
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:

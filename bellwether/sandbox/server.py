@@ -57,6 +57,15 @@ def _wait_until_started(server: uvicorn.Server, thread: _Thread) -> None:
         time.sleep(0.005)
 
 
+def _stop(server: uvicorn.Server, thread: _Thread) -> None:
+    """End the server; answers under way get their time, and are then cut off."""
+    server.should_exit = True
+    thread.join(_STOP_SECONDS)
+    if thread.is_alive():
+        server.force_exit = True
+        thread.join(_STOP_SECONDS)
+
+
 @contextmanager
 def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve `app` until the block ends; yields the base URL of its Kalshi interface, such as http://127.0.0.1:4711/trade-api/v2.
@@ -66,7 +75,14 @@ def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]
     """
     listener = _listen(host, port)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", date_header=False, server_header=False, timeout_graceful_shutdown=2
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        date_header=False,
+        server_header=False,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
     thread = _Thread(server, listener)
@@ -77,7 +93,5 @@ def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]
         _wait_until_started(server, thread)
         yield url
     finally:
-        server.should_exit = True
-        thread.join(_STOP_SECONDS)
-        server.force_exit = True
+        _stop(server, thread)
         listener.close()

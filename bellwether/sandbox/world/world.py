@@ -28,6 +28,9 @@ from bellwether.sandbox.world.wire import final_from, market_body, series_body
 #: How long settled markets stay in the live endpoints (days).
 LIVE_DAYS = 90
 
+#: A ticker that points beyond so many days is nobody's.
+_DAYS = 1 << 16
+
 _BEGIN = midnight(FIRST_DAY)
 
 
@@ -52,8 +55,8 @@ class GeneratedWorld:
         self.seed = seed
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
-        self.day = lru_cache(maxsize=512)(self._draw_day)
-        self._final_body = lru_cache(maxsize=8192)(lambda market: market_body(market, final_from(market)))
+        self._days = lru_cache(maxsize=256)(self._draw_day)
+        self._final_body = lru_cache(maxsize=4096)(lambda market: market_body(market, final_from(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------
 
@@ -68,16 +71,25 @@ class GeneratedWorld:
         events = tuple(draw_event(self.seed, self._codes, home, number, series[index]) for number, index in enumerate(chosen))
         return Day.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
 
+    def day(self, home: int) -> Day:
+        """The events whose last market closes on day number `home`, counted from 2025-01-01 as 0."""
+        return self._days(home)
+
+    def _day_of(self, event_ticker: str) -> Day | None:
+        """The day to which an event's ticker points."""
+        home = self._codes.home(event_ticker)
+        return self.day(home) if home is not None and 0 <= home < _DAYS else None
+
     def event(self, ticker: str) -> Event | None:
         """The event of this ticker, whether it is listed yet or not."""
-        home = self._codes.home(ticker)
-        return self.day(home).by_event.get(ticker) if home is not None and 0 <= home < 1 << 16 else None
+        day = self._day_of(ticker)
+        return day.by_event.get(ticker) if day else None
 
     def market(self, ticker: str) -> Market | None:
         """The market of this ticker, whether it is listed yet or not."""
         for event_ticker in (ticker, ticker.rpartition("-")[0]):
-            home = self._codes.home(event_ticker)
-            if home is not None and 0 <= home < 1 << 16 and (market := self.day(home).by_market.get(ticker)):
+            day = self._day_of(event_ticker)
+            if day and (market := day.by_market.get(ticker)):
                 return market
         return None
 
