@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.sandbox.instants import MINUTE, SECOND, instant, wire_time
-from bellwether.sandbox.recorded import Findings, Found, Object, period_of
+from bellwether.sandbox.instants import instant, wire_time
+from bellwether.sandbox.recorded import Findings, Found, Object, is_event, is_market, period_of
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -75,7 +75,7 @@ EVENT: _Fields = _fields(
     texts=(_same, "", "event_ticker series_ticker title sub_title category strike_period mutually_exclusive collateral_return_type"),
     times=(_time, "", "strike_date last_updated_ts"),
 )
-_BARS = {"yes_bid": "yes_bid", "yes_ask": "yes_ask", "price": "price"}
+_BARS = ("yes_bid", "yes_ask", "price")
 _MEMBERS = {"open": "open", "high": "high", "low": "low", "close": "close", "mean": "mean", "prev": "previous", "previous": "previous"}
 
 
@@ -83,21 +83,10 @@ def _object(row: Mapping[str, Any], fields: _Fields) -> Object:
     return {name: convert(row[column]) for column, (name, convert) in fields.items() if row.get(column) is not None}
 
 
-def _candle(row: Mapping[str, Any]) -> Object:
-    bars: dict[str, dict[str, str]] = {
-        bar: {
-            f"{name}_dollars": _price(row[f"{prefix}_{member}"])
-            for member, name in _MEMBERS.items()
-            if row.get(f"{prefix}_{member}") is not None
-        }
-        for bar, prefix in _BARS.items()
-    }
-    counts = {f"{name}_fp": _count(row[name]) for name in ("volume", "open_interest") if row.get(name) is not None}
-    return {"end_period_ts": row["end_ts"], **bars, **counts}
-
-
 def collect_table(path: Path, findings: Findings) -> None:
     """Add what the table holds if its columns are those of markets, events or candles; leave it alone otherwise.
+
+    A row without its ticker, its event or its status is no object of the venue and is left out.
 
     Raises `polars.exceptions.PolarsError` when the file is not Parquet.
     """
@@ -105,26 +94,59 @@ def collect_table(path: Path, findings: Findings) -> None:
     if {"ticker", "event_ticker", "status"} <= columns:
         for row in _rows(path):
             market = _object(row, MARKET)
+            if not is_market(market):
+                continue
             findings.markets.append(Found(market, None))
             if row.get("_series_ticker"):
                 findings.series_of[market["ticker"]] = row["_series_ticker"]
     elif {"event_ticker", "series_ticker", "title"} <= columns and "ticker" not in columns:
-        findings.events.extend(Found(_object(row, EVENT), None) for row in _rows(path))
+        findings.events.extend(Found(event, None) for row in _rows(path) if is_event(event := _object(row, EVENT)))
     elif {"ticker", "end_ts", "yes_bid_close", "yes_ask_close"} <= columns:
         _collect_candles(path, findings)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """The rows, with NaN as null."""
+def _frame(path: Path) -> pl.DataFrame:
+    """The table, with NaN as null."""
     frame = pl.read_parquet(path, hive_partitioning=False)
-    return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None)).to_dicts()
+    return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return _frame(path).to_dicts()
+
+
+def _objects(columns: dict[str, list[Any]], height: int) -> list[Object]:
+    """One object per row, without what is null."""
+    if not columns:
+        return [{} for _ in range(height)]
+    rows = zip(*columns.values(), strict=True)
+    return [{name: value for name, value in zip(columns, row, strict=True) if value is not None} for row in rows]
+
+
+def _converted(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[[Any], str]) -> dict[str, list[Any]]:
+    """Wire name -> converted values, of those columns that the table has."""
+    return {
+        name: [None if value is None else convert(value) for value in frame[column].to_list()]
+        for column, name in names.items()
+        if column in frame.columns
+    }
+
+
+def _candles(frame: pl.DataFrame) -> list[Object]:
+    bars = {
+        bar: _objects(_converted(frame, {f"{bar}_{member}": f"{name}_dollars" for member, name in _MEMBERS.items()}, _price), frame.height)
+        for bar in _BARS
+    }
+    counts = _converted(frame, {name: f"{name}_fp" for name in ("volume", "open_interest")}, _count)
+    return _objects({"end_period_ts": frame["end_ts"].to_list(), **bars, **counts}, frame.height)
 
 
 def _collect_candles(path: Path, findings: Findings) -> None:
+    frame = _frame(path)
     by_ticker: dict[str, list[Object]] = {}
-    for row in _rows(path):
-        by_ticker.setdefault(row["ticker"], []).append(_candle(row))
+    for ticker, candle in zip(frame["ticker"].to_list(), _candles(frame), strict=True):
+        by_ticker.setdefault(ticker, []).append(candle)
     periods = [period for candles in by_ticker.values() if (period := period_of(sorted(candle["end_period_ts"] for candle in candles)))]
-    period = min(periods, default=MINUTE // SECOND)
+    period = min(periods, default=60)
     for ticker, candles in by_ticker.items():
         findings.add_candles(ticker, period, candles)
