@@ -67,7 +67,8 @@ MARKET = Shape(
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> Parsed:
     """Rows of `table` for the market objects of one page.
 
-    `source` is live or historical. `day` files the rejects; a row's own day is the UTC day of its close time, which may be another one.
+    `source` is live or historical. A row's day is the UTC day of its close time; a reject is filed under that day too, or under `day` where
+    its close time cannot be read.
     Prefers `X_dollars` and `X_fp` over the integer cents and counts `X` of older formats, never both. Objects without a ticker, an event,
     a known status or a close time, and finalized ones without a result, are rejects, as is everything with a value that cannot be right.
     """

@@ -53,7 +53,8 @@ class Parsed:
 class Quarantine:
     """Where the objects of a page that do not fit are filed.
 
-    table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of raw/rejects.
+    table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of raw/rejects for objects
+    whose own day cannot be read.
     """
 
     table: Table
@@ -61,13 +62,13 @@ class Quarantine:
     day: date
     origin: Origin
 
-    def rows(self, objects: Sequence[Any], problems: Mapping[int, Problem]) -> pl.DataFrame:
-        """Rows of raw/rejects, one for every object that has a problem, in the order of the page."""
-        return REJECTS.frame([self._row(index, objects[index], problems[index]) for index in sorted(problems)])
+    def rows(self, objects: Sequence[Any], problems: Mapping[int, Problem], days: Mapping[int, date | None]) -> pl.DataFrame:
+        """Rows of raw/rejects, one for every object that has a problem, in the order of the page; `days` are the objects' own."""
+        return REJECTS.frame([self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)])
 
-    def _row(self, ordinal: int, item: Any, problem: Problem) -> dict[str, Any]:
+    def _row(self, ordinal: int, item: Any, problem: Problem, day: date | None) -> dict[str, Any]:
         return {
-            "day": self.day,
+            "day": day or self.day,
             "venue": "kalshi",
             "table": self.table.name,
             "record_id": _ticker(item, self.identity),
@@ -89,7 +90,8 @@ class Quarantine:
         dropped = problems.keys() | unwanted
         ordinals = [index for index in range(frame.height) if index not in dropped] if dropped else range(frame.height)
         rows = (frame[ordinals] if dropped else frame).hstack(_fetched_columns(self.origin, len(ordinals)))
-        return Parsed(rows[self.table.names], ordinals, self.rows(objects, problems))
+        days = {index: frame["day"][index] for index in problems} if "day" in frame.columns else {}
+        return Parsed(rows[self.table.names], ordinals, self.rows(objects, problems, days))
 
 
 def constant(value: Any, dtype: pl.DataType, height: int) -> pl.Series:

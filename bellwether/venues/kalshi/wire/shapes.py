@@ -23,6 +23,11 @@ def number_text(number: float) -> str:
     return format(Decimal(repr(number)), "f")
 
 
+def instants(texts: pl.Series) -> pl.Series:
+    """The instants that RFC 3339 texts with any number of fractional digits say, cut to microseconds, in UTC; null where there is none."""
+    return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
+
+
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
     """How a decimal stands on the wire.

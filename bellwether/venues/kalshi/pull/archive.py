@@ -1,0 +1,151 @@
+"""The venue's archive of settled markets, scanned as a whole once per cutoff, because it cannot be asked for a span of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from typing import Any
+
+import polars as pl
+
+from bellwether.errors import LakeError, VenueError
+from bellwether.tables.raw import KALSHI_ARCHIVE, REJECTS
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.page import Page
+from bellwether.venues.kalshi.pages import Note, PageStore, StoredPull
+from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
+from bellwether.venues.kalshi.pull.resolve import SUPERSEDED, contradicted, counting, keys_of, resolve
+from bellwether.venues.kalshi.wire import Parsed, parse_markets
+from bellwether.venues.kalshi.wire.rejects import Quarantine
+from bellwether.venues.kalshi.wire.shapes import instants
+
+LISTING = "archive"
+STEP = "markets"
+
+
+def cutoff_of(page: Page) -> datetime:
+    """The instant before which settled markets are only in the archive. Raises `VenueError` when the answer does not say."""
+    text = page.answer.get("market_settled_ts")
+    cutoff = instants(pl.Series([text if isinstance(text, str) else None], dtype=pl.String())).item()
+    if cutoff is None:
+        raise VenueError(
+            page.request, 1, f"market_settled_ts is {text!r}, not a time", "Without the cutoff no day is complete; run again later"
+        )
+    return cutoff
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePull:
+    """A finished scan of the archive.
+
+    cutoff: everything that settled before it was in the archive. superseded: records that another one replaces. reject_pages: ordinals of
+    the pages with records that do not fit. requests: pages fetched for it just now; 0 when it was stored.
+    """
+
+    pull: StoredPull
+    cutoff: datetime
+    superseded: pl.DataFrame
+    reject_pages: tuple[int, ...]
+    requests: int = 0
+
+    def markets(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/kalshi_archive, one per page that holds any, unique over all of them."""
+        for page in self.pull.pages(STEP):
+            rows = counting(_parse(page), self._superseded_on(page))
+            if rows.height:
+                yield rows
+
+    def rejects(self, day: date | None = None) -> pl.DataFrame:
+        """Rows of raw/rejects, filed under the day of the market's close, or of the answer where that cannot be read; of one day, if given."""
+        disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
+        frames = [REJECTS.empty()]
+        for ordinal in sorted({*self.reject_pages, *disputed}):
+            page = self.pull.page(STEP, ordinal)
+            replaced = self._superseded_on(page).filter(pl.col("reason").is_not_null())
+            quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
+            frames += [_parse(page).rejects, contradicted(quarantine, page.items("markets"), replaced)]
+        found = pl.concat(frames)
+        return found if day is None else found.filter(pl.col("day") == day)
+
+    def _superseded_on(self, page: Page) -> pl.DataFrame:
+        return self.superseded.filter(pl.col("page") == page.ordinal)
+
+    def summary(self) -> dict[str, object]:
+        """What was pulled, for people."""
+        return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests, "rejects": self.rejects().height}
+
+
+async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:
+    """Scan the archive at the venue's present cutoff, or take up the stored scan of it: again only with `refresh`.
+
+    Raises `VenueError` when the venue does not answer, `PagingError` when its listing loops.
+    """
+    cutoff = cutoff_of(await client.historical_cutoff())
+    pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", reuse=lambda note: not refresh)
+
+    async def work(puller: Puller) -> ArchivePull:
+        if puller.pull.note is None:
+            puller.finish(await _scan(puller, cutoff))
+        return _finished(puller.pull, puller.requests)
+
+    return await run(client, pages, pull, work, progress)
+
+
+def covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
+    """The scan that `rows` of raw/kalshi_archive come from, if the markets that closed on `day` need it: some may have settled before `cutoff`.
+
+    Raises `LakeError` when it is needed and there is none, or when the venue has archived more since, which it would lack.
+    """
+    if datetime.combine(day, time(), UTC) >= cutoff:
+        return None
+    if rows is None:
+        raise LakeError(
+            f"pulling {day}: the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; materialize raw/kalshi_archive first"
+        )
+    known_at = rows.select(pl.col("known_at").max()).collect().item()
+    scans = [_finished(pull) for pull in pages.finished(LISTING) if _same_instant(pull.note, known_at)]
+    if not scans or scans[-1].cutoff < cutoff:
+        found = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
+        raise LakeError(
+            f"pulling {day}: raw/kalshi_archive {found}, but the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; "
+            "materialize raw/kalshi_archive again, then this day"
+        )
+    return scans[-1]
+
+
+async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
+    """Fetch and store the archive; the note holds what a later reader would otherwise have to scan for."""
+    keys, reject_pages, known_at = [], [], None
+    async for page in puller.follow(STEP, [routes.historical_markets()]):
+        parsed = _parse(page)
+        keys.append(keys_of(parsed, 0).select(pl.exclude("event_ticker", "status", "is_combo")))
+        if parsed.rejects.height:
+            reject_pages.append(page.ordinal)
+        if parsed.rows.height:
+            known_at = max(page.fetched_at, known_at or page.fetched_at)
+    _, superseded = resolve(pl.concat(keys))
+    return {
+        "cutoff": cutoff.isoformat(),
+        "known_at": known_at.isoformat() if known_at else None,
+        "reject_pages": reject_pages,
+        "superseded": superseded.with_columns(pl.col("day").cast(pl.String())).rows(),
+    }
+
+
+def _finished(pull: StoredPull, requests: int = 0) -> ArchivePull:
+    note = pull.note or {}
+    superseded = pl.DataFrame(note["superseded"], schema={**SUPERSEDED, "day": pl.String()}, orient="row").with_columns(
+        pl.col("day").str.to_date()
+    )
+    return ArchivePull(pull, datetime.fromisoformat(note["cutoff"]), superseded, tuple(note["reject_pages"]), requests)
+
+
+def _same_instant(note: Note | None, known_at: datetime | None) -> bool:
+    stored = note["known_at"] if note else None
+    return (datetime.fromisoformat(stored) if stored else None) == known_at
+
+
+def _parse(page: Page) -> Parsed:
+    return parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date(), source="historical", table=KALSHI_ARCHIVE)

@@ -1,0 +1,81 @@
+"""Which markets' candles are pulled, and in how few calls."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, Call
+
+
+@dataclass(frozen=True, slots=True)
+class CandlePlan:
+    """Candles of `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day, never for combos."""
+
+    days: int = 8
+    markets: int = 2000
+    period_minutes: int = 60
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The plan as JSON: a pull that was made by another one is not this pull."""
+        return asdict(self)
+
+    def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
+        """The markets whose candles are pulled, by close time; of too many those with the smallest SHA-256 of the ticker.
+
+        `markets` has the columns ticker, close_time, is_combo and archived.
+        """
+        single = markets.filter(~pl.col("is_combo"))
+        digests = [hashlib.sha256(ticker.encode()).digest() for ticker in single["ticker"]]
+        return (
+            single.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets).sort("close_time", "ticker")
+        )
+
+    def calls(self, markets: pl.DataFrame) -> list[Call]:
+        """The calls that bring the candles of `chosen(markets)`: live markets in batches, archived ones one by one."""
+        chosen = self.chosen(markets)
+        live = chosen.filter(~pl.col("archived")).select("ticker", "close_time").rows()
+        archived = chosen.filter(pl.col("archived")).select("ticker", "close_time").rows()
+        batches = [
+            routes.candles_batch(
+                [ticker for ticker, _ in batch], self._start(batch[0][1]), batch[-1][1], period_minutes=self.period_minutes
+            )
+            for batch in self._batches(live)
+        ]
+        single = [
+            routes.historical_candles(ticker, self._start(close), close, period_minutes=self.period_minutes) for ticker, close in archived
+        ]
+        return batches + single
+
+    def within_window(self, candles: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:
+        """Those of `candles` that belong to one of `markets` and end within the days before its close."""
+        closes = candles.select("ticker").join(markets.select("ticker", "close_time"), on="ticker", how="left", maintain_order="left")[
+            "close_time"
+        ]
+        end = pl.col("end_at")
+        return candles.filter(closes.is_not_null() & candles.select(end.is_between(closes - timedelta(days=self.days), closes)).to_series())
+
+    def _start(self, close: datetime) -> datetime:
+        return close - timedelta(days=self.days)
+
+    def _batches(self, markets: list[tuple[str, datetime]]) -> Iterator[list[tuple[str, datetime]]]:
+        """Consecutive markets, as many at a time as one call may ask for."""
+        batch: list[tuple[str, datetime]] = []
+        for market in markets:
+            if batch and not self._fits(len(batch) + 1, batch[0][1], market[1]):
+                yield batch
+                batch = []
+            batch.append(market)
+        if batch:
+            yield batch
+
+    def _fits(self, count: int, first_close: datetime, last_close: datetime) -> bool:
+        span = last_close - self._start(first_close)
+        return count <= MOST_TICKERS and count * (span // timedelta(minutes=self.period_minutes) + 1) <= MOST_CANDLES

@@ -1,0 +1,169 @@
+"""Everything the venue says about the markets that closed on one UTC day: live and archived, their events and their candles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, REJECTS
+from bellwether.tables.schema import Table
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.page import Page
+from bellwether.venues.kalshi.pages import PageStore, StoredPull
+from bellwether.venues.kalshi.pull.archive import ArchivePull, covering_archive, cutoff_of
+from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
+from bellwether.venues.kalshi.pull.day_markets import DayMarkets, Gathering
+from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
+from bellwether.venues.kalshi.retry import error_text
+from bellwether.venues.kalshi.routes import Window
+from bellwether.venues.kalshi.wire import parse_candles, parse_events
+from bellwether.venues.kalshi.wire.rejects import Problem, Quarantine
+
+LISTING = "day"
+#: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
+_EVENTS_PER_CALL = 50
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class DayPull:
+    """A finished pull of one day.
+
+    markets_of_day: which records count. archive: rows of raw/kalshi_archive, where the day needs them. requests: pages fetched for it just
+    now; 0 when it was stored.
+    """
+
+    day: date
+    pull: StoredPull
+    plan: CandlePlan
+    markets_of_day: DayMarkets
+    archive: pl.LazyFrame | None
+    requests: int
+
+    def markets(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/kalshi_markets, unique over all of them."""
+        return self.markets_of_day.frames(self.pull, self.archive)
+
+    def events(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/kalshi_events, unique over all of them: the events of the day's markets."""
+        wanted = set(self._event_tickers())
+        for page in self.pull.pages("events"):
+            rows = parse_events(page.items("events"), page.origin, day=self.day).rows
+            rows = rows.filter(pl.col("event_ticker").is_in(wanted)).unique("event_ticker", keep="first", maintain_order=True)
+            wanted.difference_update(rows["event_ticker"])
+            if rows.height:
+                yield rows
+
+    def candles(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/kalshi_candles, unique over all of them: within the plan's days before each market's close."""
+        for page in self.pull.pages("candles"):
+            rows = self._candles_of(page)[0]
+            if rows.height:
+                yield rows
+
+    def rejects(self) -> pl.DataFrame:
+        """Rows of raw/rejects of this day: whatever does not fit one of the tables, or is contradicted by a newer record."""
+        return pl.concat(
+            [
+                REJECTS.empty(),
+                self.markets_of_day.rejects,
+                *self.markets_of_day.contradicted(self.pull, self.archive),
+                *self._event_rejects(),
+                *(self._candles_of(page)[1] for page in self.pull.pages("candles")),
+            ]
+        )
+
+    def summary(self) -> dict[str, object]:
+        """What was pulled, for people."""
+        return {
+            "pull": self.pull.folder,
+            "requests": self.requests,
+            "markets": self.markets_of_day.keys.height,
+            "final": self.markets_of_day.final,
+        }
+
+    def _event_tickers(self) -> list[str]:
+        keys = self.markets_of_day.keys
+        return keys.filter(~pl.col("is_combo"))["event_ticker"].unique().sort().to_list()
+
+    def _event_rejects(self) -> Iterator[pl.DataFrame]:
+        """Events that do not fit, and those that were asked for and not returned."""
+        answered: set[str | None] = set()
+        last_asked: dict[str, Page] = {}
+        for page in self.pull.pages("events"):
+            objects = page.items("events")
+            parsed = parse_events(objects, page.origin, day=self.day)
+            yield parsed.rejects
+            answered.update(parsed.rows["event_ticker"], parsed.rejects["record_id"])
+            last_asked.update(dict.fromkeys(routes.asked_tickers(page.request), page))
+        for page in {page.ordinal: page for page in last_asked.values()}.values():
+            missing = sorted(ticker for ticker, last in last_asked.items() if last.ordinal == page.ordinal and ticker not in answered)
+            yield self._unanswered(KALSHI_EVENTS, page, missing, "event_ticker", "the venue was asked for this event and returned none")
+
+    def _unanswered(self, table: Table, page: Page, tickers: Sequence[str], identity: str, reason: str) -> pl.DataFrame:
+        objects = [{identity: ticker} for ticker in tickers]
+        return Quarantine(table, identity, self.day, page.origin).rows(
+            objects, dict.fromkeys(range(len(objects)), Problem(None, None, reason)), {}
+        )
+
+    def _candles_of(self, page: Page) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """(candles, rejects) of one page."""
+        asked = routes.asked_tickers(page.request)
+        if page.status == _NOT_FOUND:
+            reason = f"the venue has no candles of this market: {error_text(page.body)}"
+            return KALSHI_CANDLES.empty(), self._unanswered(KALSHI_CANDLES, page, sorted(asked), "ticker", reason)
+        source = "historical" if page.request.startswith("GET /historical/") else "live"
+        parsed = parse_candles(page.answer, page.origin, day=self.day, source=source, period_minutes=self.plan.period_minutes)
+        ours = self.markets_of_day.keys.filter(pl.col("ticker").is_in(asked))
+        return self.plan.within_window(parsed.rows, ours), parsed.rejects
+
+
+async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None) -> DayMarkets:
+    """The day's markets: of the live listing, of the archive where the day needs it, and nested in the events of both."""
+    gathering = Gathering(day)
+    start = datetime.combine(day, time(), UTC)
+    window = Window("close", after=start - timedelta(seconds=1), before=start + timedelta(days=1))
+    async for page in puller.follow("markets", [routes.markets(window=window)]):
+        gathering.add("markets", page)
+    if scan is not None and archive is not None:
+        gathering.add_archive(archive, scan.rejects(day))
+    tickers = gathering.event_tickers()
+    batches = [tickers[first : first + _EVENTS_PER_CALL] for first in range(0, len(tickers), _EVENTS_PER_CALL)]
+    async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
+        gathering.add("events", page)
+    return gathering.settle()
+
+
+async def pull_day(
+    client: KalshiClient,
+    pages: PageStore,
+    day: date,
+    *,
+    archive: pl.LazyFrame | None,
+    plan: CandlePlan,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> DayPull:
+    """Pull everything about the markets that closed on `day`, or take up the stored pull of it.
+
+    A stored pull is taken up when it is finished, its markets were all final and its candles were pulled by the same plan, unless `refresh`;
+    else the day is pulled anew, beside it. An unfinished one is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
+    before the venue's cutoff needs it. Raises `LakeError` when it is missing or older than the cutoff, `VenueError` when the venue does not
+    answer, `PagingError` when a listing loops.
+    """
+    pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
+
+    async def work(puller: Puller) -> DayPull:
+        cutoff_page = await puller.call("cutoff", routes.historical_cutoff())
+        scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
+        markets = await _gather(puller, day, archive, scan)
+        await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}))
+        over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
+        puller.finish({"final": markets.final and over, "plan": plan.note})
+        return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
+
+    return await run(client, pages, pull, work, progress)

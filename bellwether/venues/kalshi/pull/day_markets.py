@@ -1,0 +1,131 @@
+"""The markets of one day from its three sources, with the one record of each that counts.
+
+Sources are the live listing, the markets nested in the day's events, and the archive; only keys are held, rows are read page by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, REJECTS
+from bellwether.venues.kalshi.page import Page
+from bellwether.venues.kalshi.pages import StoredPull
+from bellwether.venues.kalshi.pull.resolve import KEYS, contradicted, counting, keys_of, resolve
+from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
+from bellwether.venues.kalshi.wire.rejects import Quarantine
+
+#: Steps of a day's pull that bring markets; their position orders equally new records.
+STEPS = ("markets", "events")
+ARCHIVED = len(STEPS)
+_ROWS_AT_ONCE = 1000
+
+
+def market_objects(step: str, page: Page) -> list[Any]:
+    """The market objects that a page of a step brings."""
+    return page.items("markets") if step == "markets" else nested_markets(page.items("events"))
+
+
+def parse_step(step: str, page: Page, day: date) -> Parsed:
+    """The markets of a page, of whatever day."""
+    return parse_markets(market_objects(step, page), page.origin, day=day, source="live")
+
+
+@dataclass
+class Gathering:
+    """Keys and rejects of a day's markets while its pages come in."""
+
+    day: date
+    keys: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=KEYS)])
+    rejects: list[pl.DataFrame] = field(default_factory=lambda: [REJECTS.empty()])
+
+    def add(self, step: str, page: Page) -> None:
+        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
+        parsed = parse_step(step, page, self.day)
+        self.keys.append(keys_of(parsed, STEPS.index(step)))
+        if parsed.rejects.height:
+            new = parsed.rejects.filter(pl.col("day") == self.day)
+            self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti"))
+
+    def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
+        """Take in the rows of raw/kalshi_archive and the rejects of its scan."""
+        columns = [name for name in KEYS.names() if name not in ("listing", "ordinal")]
+        of_day = rows.filter(pl.col("day") == self.day).select(columns).sort("ticker").collect().with_row_index("ordinal")
+        places = of_day.with_columns(pl.col("ordinal").cast(pl.Int32()), pl.lit(ARCHIVED, dtype=pl.UInt8()).alias("listing"))
+        self.keys.append(places.select(KEYS.names()))
+        self.rejects.append(rejects)
+
+    def event_tickers(self) -> list[str]:
+        """The events of the markets gathered so far, in order; combos have none that could be asked for."""
+        keys = pl.concat(self.keys).filter((pl.col("day") == self.day) & ~pl.col("is_combo"))
+        return keys["event_ticker"].unique().sort().to_list()
+
+    def settle(self) -> DayMarkets:
+        """Decide which record of every market counts."""
+        winners, superseded = resolve(pl.concat(self.keys))
+        of_day = winners.filter(pl.col("day") == self.day).with_columns(archived=pl.col("listing") == ARCHIVED).sort("ticker")
+        ours = (pl.col("day") == self.day) | pl.col("ticker").is_in(of_day["ticker"].implode())
+        return DayMarkets(self.day, of_day, superseded.filter(ours), pl.concat(self.rejects))
+
+
+@dataclass(frozen=True, slots=True)
+class DayMarkets:
+    """The markets of a day.
+
+    keys: one row per market (ticker, event_ticker, status, close_time, is_combo, archived, …). superseded: the places of records that do not
+    count. rejects: records that do not fit.
+    """
+
+    day: date
+    keys: pl.DataFrame
+    superseded: pl.DataFrame
+    rejects: pl.DataFrame
+
+    @property
+    def final(self) -> bool:
+        """Whether every market of the day has been paid out."""
+        return bool((self.keys["status"] == "finalized").all())
+
+    def frames(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
+        """Frames of raw/kalshi_markets, unique over all of them: those of the stored pages, then those of the archive."""
+        for step in STEPS:
+            for page in pull.pages(step):
+                rows = counting(parse_step(step, page, self.day), self._superseded_on(step, page)).filter(pl.col("day") == self.day)
+                if rows.height:
+                    yield rows
+        if archive is not None:
+            yield from self._archived(archive)
+
+    def _archived(self, archive: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        tickers = self.keys.filter("archived")["ticker"]
+        for start in range(0, len(tickers), _ROWS_AT_ONCE):
+            wanted = (pl.col("day") == self.day) & pl.col("ticker").is_in(tickers[start : start + _ROWS_AT_ONCE].implode())
+            yield archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
+
+    def contradicted(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
+        """Frames of raw/rejects: records that another one of the same market, at least as new, contradicts."""
+        disputed = self.superseded.filter(pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
+        paged = disputed.filter(pl.col("listing") < ARCHIVED)
+        for listing, ordinal in paged.select("listing", "page").unique().sort("listing", "page").rows():
+            page = pull.page(STEPS[listing], ordinal)
+            on_page = paged.filter((pl.col("listing") == listing) & (pl.col("page") == ordinal))
+            yield contradicted(Quarantine(KALSHI_MARKETS, "ticker", self.day, page.origin), market_objects(STEPS[listing], page), on_page)
+        archived = disputed.filter(pl.col("listing") == ARCHIVED)
+        if archive is not None and archived.height:
+            yield self._contradicted_in_archive(archive, archived)
+
+    def _contradicted_in_archive(self, archive: pl.LazyFrame, disputed: pl.DataFrame) -> pl.DataFrame:
+        rows = archive.filter(pl.col("ticker").is_in(disputed["ticker"].implode())).drop("day", "page").collect()
+        return (
+            rows.join(disputed, on="ticker")
+            .sort("ticker")
+            .with_columns(venue=pl.lit("kalshi"), table=pl.lit(KALSHI_ARCHIVE.name), record_id=pl.col("ticker"))
+            .select(REJECTS.names)
+        )
+
+    def _superseded_on(self, step: str, page: Page) -> pl.DataFrame:
+        return self.superseded.filter((pl.col("listing") == STEPS.index(step)) & (pl.col("page") == page.ordinal))

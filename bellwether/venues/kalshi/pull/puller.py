@@ -1,0 +1,122 @@
+"""The work of one pull: what is stored already is read, the rest is fetched and stored, and nothing is fetched twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.page import Page, Params, request_text
+from bellwether.venues.kalshi.pages import Note, PageStore, StoredPull
+from bellwether.venues.kalshi.paging import Listing, walk
+from bellwether.venues.kalshi.retry import RefusedError
+from bellwether.venues.kalshi.routes import Call
+
+#: Gets a line of text now and then during a long pull.
+Progress = Callable[[str], None]
+T = TypeVar("T")
+
+#: Fetched pages between two lines of progress.
+_PAGES_PER_LINE = 20
+
+
+class StaleCursorError(Exception):
+    """The venue refuses the cursor at which an interrupted pull was to go on."""
+
+
+class Puller:
+    """One pull under way: `requests` counts the pages fetched from the venue."""
+
+    def __init__(self, client: KalshiClient, pull: StoredPull, progress: Progress | None = None) -> None:
+        self.client = client
+        self.pull = pull
+        self.requests = 0
+        self._progress = progress
+        self._pages: Counter[str] = Counter()
+
+    async def call(self, step: str, call: Call) -> Page:
+        """The answer of a step that is a single call."""
+        await self.calls(step, [call])
+        return self.pull.page(step, 0)
+
+    async def calls(self, step: str, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> None:
+        """Make calls with a single answer each, several at a time, and store the answers under the calls' positions."""
+        if self.pull.note is not None:
+            return
+        gate = asyncio.Semaphore(self.client.limits.connections)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for ordinal, call in enumerate(calls):
+                    tasks.create_task(self._answer(gate, step, call, ordinal, accept))
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        self._pages[step] = len(calls)
+
+    async def _answer(self, gate: asyncio.Semaphore, step: str, call: Call, ordinal: int, accept: frozenset[int]) -> None:
+        async with gate:
+            stored = self.pull.find(step, ordinal)
+            if stored is None or stored.request != call.request:
+                await self._store(step, await self.client.page(call.path, call.params, ordinal=ordinal, accept=accept))
+
+    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncIterator[Page]:
+        """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings."""
+        if self.pull.note is not None:
+            for page in self.pull.pages(step):
+                yield page
+            return
+        for listing in listings:
+            source = _Source(self.client, self.pull, step, listing)
+            async for page in walk(listing, source.fetch, first=self._pages[step]):
+                if source.fetched:
+                    await self._store(step, page)
+                self._pages[step] += 1
+                yield page
+
+    async def _store(self, step: str, page: Page) -> None:
+        await asyncio.to_thread(self.pull.write, step, page)
+        self.requests += 1
+        if self._progress and self.requests % _PAGES_PER_LINE == 0:
+            self._progress(f"{self.pull.folder}: {self.requests} pages so far, now {step} {page.ordinal}")
+
+    def finish(self, note: Note) -> None:
+        """End the pull, unless it was finished before."""
+        if self.pull.note is None:
+            self.pull = self.pull.finish(self._pages, note)
+            if self._progress:
+                self._progress(f"{self.pull.folder}: done, {self.requests} pages fetched, {self._pages.total()} in all")
+
+
+class _Source:
+    """The pages of one listing, from the store where it has them; `fetched` tells where the last one came from."""
+
+    def __init__(self, client: KalshiClient, pull: StoredPull, step: str, listing: Listing) -> None:
+        self._client = client
+        self._pull = pull
+        self._step = step
+        self._first = listing.params
+        self.fetched = False
+
+    async def fetch(self, path: str, params: Params, ordinal: int) -> Page:
+        stored = self._pull.find(self._step, ordinal)
+        if stored is not None and stored.request == request_text(path, params):
+            return stored
+        resumed = not self.fetched and params != self._first
+        self.fetched = True
+        try:
+            return await self._client.page(path, params, ordinal=ordinal)
+        except RefusedError as refused:
+            if resumed:
+                raise StaleCursorError(refused.call) from refused
+            raise
+
+
+async def run(
+    client: KalshiClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
+) -> T:
+    """Do `work` on `pull`; where the venue refuses the cursor of an interrupted pull, do it on the next one, from the beginning."""
+    try:
+        return await work(Puller(client, pull, progress))
+    except StaleCursorError:
+        return await work(Puller(client, store.following(pull), progress))

@@ -1,0 +1,80 @@
+"""Several records of one market: the newest one counts, and whoever says otherwise is told apart from whoever only repeats it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_MARKETS
+from bellwether.venues.kalshi.wire import Parsed
+from bellwether.venues.kalshi.wire.rejects import Problem, Quarantine
+
+#: What two records of a market must agree on.
+AGREED = ("result", "settlement_value", "close_time")
+
+_KEY_COLUMNS = ("day", "ticker", "event_ticker", "status", "is_combo", "updated_at", *AGREED)
+KEYS = pl.Schema(
+    {"listing": pl.UInt8(), "page": pl.Int32(), "ordinal": pl.Int32(), **{name: KALSHI_MARKETS.schema[name] for name in _KEY_COLUMNS}}
+)
+SUPERSEDED = pl.Schema(
+    {
+        "listing": pl.UInt8(),
+        "page": pl.Int32(),
+        "ordinal": pl.Int32(),
+        "ticker": pl.String(),
+        "day": pl.Date(),
+        "field": pl.String(),
+        "value": pl.String(),
+        "reason": pl.String(),
+    }
+)
+
+
+def keys_of(parsed: Parsed, listing: int) -> pl.DataFrame:
+    """What has to be remembered of a page's markets to tell which record of a ticker counts; `listing` orders the sources of a pull."""
+    places = pl.DataFrame({"ordinal": pl.Series(parsed.ordinals, dtype=pl.Int32())})
+    return parsed.rows.hstack(places).with_columns(listing=pl.lit(listing, dtype=pl.UInt8())).select(KEYS.names())
+
+
+def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(the key of the record that counts for every ticker, the records that do not).
+
+    The newest `updated_at` counts; of equally new records the one that came first. The others have a `field`, its `value` and a `reason` when
+    they disagree on the result, the settlement value or the close time; these are null for mere repetitions.
+    """
+    repeated = keys.filter(pl.col("ticker").is_duplicated())
+    if repeated.is_empty():
+        return keys, pl.DataFrame(schema=SUPERSEDED)
+    ranked = repeated.sort(
+        "ticker", "updated_at", "listing", "page", "ordinal", descending=[False, True, False, False, False], nulls_last=True
+    )
+    winners = ranked.unique("ticker", keep="first", maintain_order=True)
+    place = ["listing", "page", "ordinal"]
+    losers = ranked.join(winners, on=place, how="anti").join(winners.select("ticker", *AGREED), on="ticker", suffix="_kept")
+    differs = [pl.col(name).ne_missing(pl.col(f"{name}_kept")) for name in AGREED]
+    first = pl.coalesce(pl.when(differ).then(pl.lit(name)) for name, differ in zip(AGREED, differs, strict=True))
+    value = pl.coalesce(pl.when(differ).then(pl.col(name).cast(pl.String())) for name, differ in zip(AGREED, differs, strict=True))
+    kept = pl.coalesce(
+        pl.when(differ).then(pl.col(f"{name}_kept").cast(pl.String()).fill_null("null"))
+        for name, differ in zip(AGREED, differs, strict=True)
+    )
+    reason = pl.format("another record of this market, at least as new, says {}", kept)
+    superseded = losers.with_columns(field=first, value=value, reason=reason).with_columns(
+        reason=pl.when(pl.col("field").is_not_null()).then(pl.col("reason"))
+    )
+    return keys.join(superseded, on=place, how="anti"), superseded.select(SUPERSEDED.names())
+
+
+def contradicted(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
+    """Rows of raw/rejects for those of `objects`, one page's, that another record contradicts; `superseded` are the page's, with a reason."""
+    problems = {row["ordinal"]: Problem(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
+    return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))
+
+
+def counting(parsed: Parsed, superseded: pl.DataFrame) -> pl.DataFrame:
+    """The rows of one page that count; `superseded` are the page's."""
+    if superseded.is_empty():
+        return parsed.rows
+    return parsed.rows.filter(~pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(superseded["ordinal"].implode()))

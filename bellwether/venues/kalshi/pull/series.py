@@ -1,0 +1,57 @@
+"""All series of the venue, with fees and categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from bellwether.tables.raw import KALSHI_SERIES, REJECTS
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.pages import PageStore, StoredPull
+from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
+from bellwether.venues.kalshi.wire import Parsed, parse_series
+
+STEP = "series"
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPull:
+    """A finished pull of the series. `requests`: pages fetched for it just now; 0 when it was stored."""
+
+    pull: StoredPull
+    requests: int
+
+    def series(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/kalshi_series, unique over all of them; of several records of a series the first counts."""
+        seen: set[str] = set()
+        for parsed in self._parsed():
+            fresh = parsed.rows.filter(~pl.col("series_ticker").is_in(seen)).unique("series_ticker", keep="first", maintain_order=True)
+            seen.update(fresh["series_ticker"])
+            yield fresh
+
+    def rejects(self) -> pl.DataFrame:
+        """Rows of raw/rejects, filed under the day of the pull."""
+        return pl.concat([REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
+
+    def summary(self) -> dict[str, object]:
+        """What was pulled, for people."""
+        return {"pull": self.pull.folder, "requests": self.requests}
+
+    def _parsed(self) -> Iterator[Parsed]:
+        return (parse_series(page.items("series"), page.origin) for page in self.pull.pages(STEP))
+
+
+async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:
+    """Pull all series, or take up the stored pull: again only with `refresh`. Raises `VenueError` when the venue does not answer."""
+    pull = pages.open("series", "all", reuse=lambda note: not refresh)
+
+    async def work(puller: Puller) -> SeriesPull:
+        async for _ in puller.follow(STEP, [routes.series()]):
+            pass
+        puller.finish({"table": KALSHI_SERIES.name})
+        return SeriesPull(puller.pull, puller.requests)
+
+    return await run(client, pages, pull, work, progress)

@@ -1,0 +1,124 @@
+"""When a call is worth repeating, how long to wait before, and when to give up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from random import Random
+from typing import Any
+
+import httpx
+import orjson
+from tenacity import RetryCallState
+
+from bellwether.errors import VenueError
+from bellwether.venues.kalshi.page import Page
+from bellwether.venues.kalshi.wire.decode import MalformedBody
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Bounds of repeating one call.
+
+    base, cap: the n-th wait is drawn uniformly from [0, min(cap, base * 2**(n - 1))] seconds, "full jitter" of
+    M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. seconds: bound on all waits and attempts of a call together.
+    attempts: bound on their number.
+    """
+
+    base: float = 0.5
+    cap: float = 20.0
+    seconds: float = 180.0
+    attempts: int = 60
+
+
+class Transient(Exception):
+    """A failure that may pass: `cause` in words, and how many seconds the venue asked to wait, if it did."""
+
+    def __init__(self, cause: str, retry_after: float | None = None) -> None:
+        self.cause = cause
+        self.retry_after = retry_after
+        super().__init__(cause)
+
+
+class RefusedError(VenueError):
+    """The venue understood the call and refused it: repeating it is of no use. `status` is the HTTP status."""
+
+    def __init__(self, call: str, attempts: int, status: int, cause: str) -> None:
+        self.status = status
+        super().__init__(call, attempts, cause, "The venue will refuse it again: look at the parameters")
+
+
+class Backoff:
+    """Tenacity's wait and stop for one client; `rng` makes the jitter repeatable."""
+
+    def __init__(self, retry: Retry, rng: Random) -> None:
+        self._retry = retry
+        self._rng = rng
+
+    def wait(self, state: RetryCallState) -> float:
+        """Seconds to wait before the next attempt: the jittered back-off, but never less than the venue asked for."""
+        drawn = self._rng.uniform(0.0, min(self._retry.cap, self._retry.base * 2.0 ** (state.attempt_number - 1)))
+        failure = state.outcome.exception() if state.outcome else None
+        asked = failure.retry_after if isinstance(failure, Transient) else None
+        return max(drawn, asked or 0.0)
+
+    def stop(self, state: RetryCallState) -> bool:
+        """Whether the next wait would exceed the bounds."""
+        spent = max(state.seconds_since_start or 0.0, state.idle_for)
+        return state.attempt_number >= self._retry.attempts or spent + state.upcoming_sleep > self._retry.seconds
+
+
+def transient_failure(error: httpx.HTTPError) -> Transient:
+    """What went wrong on the way, in words that hold neither headers nor addresses."""
+    if isinstance(error, httpx.TimeoutException):
+        return Transient(f"no answer in time ({type(error).__name__})")
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.DecodingError):
+        return Transient(f"the connection broke in the middle of the answer ({type(error).__name__})")
+    return Transient(f"no connection ({type(error).__name__})")
+
+
+def check_status(response: httpx.Response, now: Callable[[], datetime]) -> None:
+    """Raise `Transient` for a status that may come right: 429 and 5xx."""
+    if response.status_code == 429 or response.status_code >= 500:
+        raise Transient(f"HTTP {response.status_code}: {error_text(response.content)}", retry_after(response, now))
+
+
+def check_body(page: Page) -> None:
+    """Raise `Transient` for a good status with a body that is cut off, a web page or otherwise no JSON object."""
+    try:
+        if page.status < 300:
+            page.answer  # noqa: B018
+    except MalformedBody as malformed:
+        raise Transient(f"HTTP {page.status} with {malformed}") from None
+
+
+def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float | None:
+    """Seconds that the venue asks to wait (Retry-After, as a number or a date); None when it does not say."""
+    text = response.headers.get("Retry-After", "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    until = http_date(text)
+    return None if until is None else max(0.0, (until - now()).total_seconds())
+
+
+def http_date(text: str) -> datetime | None:
+    """The aware UTC instant of an HTTP date; None when it is none."""
+    try:
+        return parsedate_to_datetime(text).astimezone(UTC)
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def error_text(body: bytes, *, most: int = 300) -> str:
+    """The venue's own words in an error body: `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or the three at the top."""
+    try:
+        answer: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return "a web page (HTML)" if body.lstrip().startswith(b"<") else f"a body of {len(body)} bytes that is no JSON"
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    if isinstance(error, dict):
+        words = [str(error[name]) for name in ("code", "message", "details") if error.get(name)]
+        error = ": ".join(dict.fromkeys(words)) or "no message"
+    return str(error)[:most]
