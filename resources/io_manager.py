@@ -6,7 +6,7 @@ Concept: https://docs.dagster.io/guides/build/io-managers
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
@@ -46,11 +46,15 @@ class LakeIOManager(dg.ConfigurableIOManager):
         partitions = {key: _partition(declared, key) for key in keys}
         lake, started = self.lake.lake, time.perf_counter()
         written = {
-            key: lake.write(declared, partition, rows, run_id=context.run_id)
-            for key, partition, rows in _by_partition(declared, partitions, obj)
+            key: lake.write(declared, partition, own, run_id=context.run_id)
+            for key, partition, own in _by_partition(declared, partitions, obj)
         }
         seconds = time.perf_counter() - started
-        context.add_output_metadata(_metadata(lake, declared, list(written.values()), seconds))
+        rows = lake.slice_of(declared, {manifest.partition: manifest for manifest in written.values()})
+        first = obj.select(declared.names).head() if isinstance(obj, pl.DataFrame) else rows.head()
+        context.add_output_metadata(
+            {**_metadata(lake, rows), "seconds": round(seconds, 3), "preview": dg.MetadataValue.md(markdown(first))}
+        )
         step = _step(context)
         if step is not None:
             step.set_data_version(context.asset_key, _data_version(written.values()))
@@ -107,7 +111,9 @@ def _missing(context: dg.InputContext) -> Literal["error", "skip"]:
     """What is done about upstream partitions that were never written."""
     stated = context.definition_metadata.get(MISSING)
     if stated not in (None, "error", "skip"):
-        raise ConfigError(f"reading {'/'.join(context.asset_key.path)}: the input's metadata {MISSING!r} is {stated!r}; use 'error' or 'skip'")
+        raise ConfigError(
+            f"reading {'/'.join(context.asset_key.path)}: the input's metadata {MISSING!r} is {stated!r}; use 'error' or 'skip'"
+        )
     return stated or ("skip" if _gathers(context) else "error")
 
 
@@ -134,21 +140,16 @@ def _step(context: dg.OutputContext | dg.InputContext) -> "StepExecutionContext 
         return None
 
 
-def _metadata(lake: Lake, declared: Table, written: list[Manifest], seconds: float) -> dict[str, Any]:
-    rows = sum(manifest.rows for manifest in written)
-    shown = next((manifest for manifest in written if manifest.rows), written[0])
-    first = lake.slice_of(declared, {shown.partition: shown}).scan().head(5).collect()
-    several = len(written) > 1
+def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
+    declared, several = rows.table, len(rows.files) > 1
     return {
         "dagster/column_schema": table_schema(declared),
-        "dagster/row_count": rows,
-        **({"dagster/partition_row_count": rows} if declared.partitioned_by and not several else {}),
+        "dagster/row_count": rows.rows,
+        **({"dagster/partition_row_count": rows.rows} if declared.partitioned_by and not several else {}),
         "dagster/table_name": f"{declared.group}.{declared.short_name}",
         "dagster/storage_kind": "parquet",
-        "dagster/uri": lake.storage.location(declared.name if several else written[0].file),
-        "bytes": sum(manifest.bytes for manifest in written),
-        "seconds": round(seconds, 3),
-        "preview": dg.MetadataValue.md(markdown(first)),
+        "dagster/uri": lake.storage.location(declared.name) if several else rows.files[0],
+        "bytes": sum(manifest.bytes for manifest in rows.manifests),
     }
 
 
@@ -156,6 +157,6 @@ def _of_partition(lake: Lake, manifest: Manifest) -> dict[str, Any]:
     return {"dagster/partition_row_count": manifest.rows, "dagster/uri": lake.storage.location(manifest.file), "bytes": manifest.bytes}
 
 
-def _data_version(written: Any) -> dg.DataVersion:
+def _data_version(written: Iterable[Manifest]) -> dg.DataVersion:
     hashes = [manifest.sha256 for manifest in written]
     return dg.DataVersion(hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -136,12 +136,21 @@ def scan(files: Sequence[str], storage_options: Mapping[str, str], schema: pl.Sc
 
 def check(table: Table, files: Sequence[str], storage_options: Mapping[str, str]) -> None:
     """Raise `LakeError` for the first of `files` that is missing, damaged, or has other columns than the table declares."""
-    with ThreadPoolExecutor(_READERS if storage_options else 1) as pool:
-        for file, found in zip(files, pool.map(lambda file: _schema(file, storage_options), files), strict=True):
-            if found != table.schema:
-                raise LakeError(
-                    f"reading {table.name}: {file} does not have the declared columns: {_difference(table.schema, found)}; materialize that partition again"
-                )
+    for file, found in zip(files, _schemas(files, storage_options), strict=True):
+        if found != table.schema:
+            raise LakeError(
+                f"reading {table.name}: {file} does not have the declared columns: {_difference(table.schema, found)}; "
+                "materialize that partition again"
+            )
+
+
+def _schemas(files: Sequence[str], storage_options: Mapping[str, str]) -> Iterator[pl.Schema]:
+    """The columns that each file says it has; from an object store many at a time."""
+    if not storage_options:
+        yield from (_schema(file, storage_options) for file in files)
+        return
+    with ThreadPoolExecutor(_READERS) as pool:
+        yield from pool.map(lambda file: _schema(file, storage_options), files)
 
 
 def _schema(file: str, storage_options: Mapping[str, str]) -> pl.Schema:

@@ -10,9 +10,9 @@ WIDTH = 40
 COLUMNS = 12
 
 
-def markdown(frame: pl.DataFrame, rows: int = 5) -> str:
-    """The first `rows` of `frame` and its first columns as a Markdown table; every text is cut and set in code."""
-    shown = frame.select(frame.columns[:COLUMNS]).head(rows)
+def markdown(frame: pl.DataFrame) -> str:
+    """`frame` and its first columns as a Markdown table; every text is cut and set in code."""
+    shown = frame.select(frame.columns[:COLUMNS])
     lines = [[_code(name) for name in shown.columns], ["---"] * shown.width]
     lines += [[_cell(value) for value in row] for row in shown.iter_rows()]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

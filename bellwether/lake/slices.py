@@ -46,6 +46,13 @@ class Slice:
         self.check()
         return parquet.scan(self.files, self.storage_options, self.table.schema)
 
+    def head(self, rows: int = 5) -> pl.DataFrame:
+        """The first rows, of the first partition that has any."""
+        first = next((file for file, manifest in zip(self.files, self.manifests, strict=True) if manifest.rows), None)
+        if first is None:
+            return self.table.empty()
+        return parquet.scan([first], self.storage_options, self.table.schema).head(rows).collect()
+
     def read(self) -> pl.DataFrame:
         """The rows in memory, partition by partition in stored order. Raises `LakeError` for a damaged file."""
         try:

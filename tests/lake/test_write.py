@@ -160,7 +160,9 @@ def test_a_faulty_frame_is_refused_and_the_partition_stays(lake: Lake, fault: st
 def test_a_duplicate_is_found_where_the_order_has_more_than_the_key(lake: Lake) -> None:
     declared = table("benchmark/questions")
     known = datetime(2025, 1, 1, tzinfo=UTC)
-    text = dict.fromkeys(("question", "description", "category", "series_ticker", "source", "market_id", "event_id", "cluster", "rules"), "x")
+    text = dict.fromkeys(
+        ("question", "description", "category", "series_ticker", "source", "market_id", "event_id", "cluster", "rules"), "x"
+    )
     rows = [
         {
             **text,
