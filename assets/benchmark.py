@@ -1,7 +1,5 @@
 """The benchmark: questions of a release, every forecaster's forecasts on them, scores, reliability and the leaderboard."""
 
-from __future__ import annotations
-
 import dagster as dg
 import polars as pl
 

@@ -1,7 +1,5 @@
 """Clean tables: one shape for all venues, built by SQL over the lake, one partition per UTC close day."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import dagster as dg

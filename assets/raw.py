@@ -1,7 +1,5 @@
 """Raw tables: what Kalshi said, as it said it, one partition per UTC close day."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date
 

@@ -1,6 +1,6 @@
 """What users query: the published DuckDB file."""
 
-from __future__ import annotations
+from datetime import timedelta
 
 import dagster as dg
 
@@ -8,6 +8,13 @@ from assets.declare import OWNER, key
 from bellwether.tables import TABLES
 from orchestration.automation import FOLLOW_ANY
 from resources import LakeResource, WarehouseResource
+
+
+class PublishConfig(dg.Config):
+    """What happens to files that no manifest names any more."""
+
+    keep_superseded_days: int = 7
+    """Days for which they stay, for readers who still have an older warehouse open."""
 
 
 @dg.asset(
@@ -21,14 +28,17 @@ from resources import LakeResource, WarehouseResource
     pool="warehouse",
     automation_condition=FOLLOW_ANY,
 )
-def warehouse(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
+def warehouse(config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place."""
     published = warehouse.publish(lake.lake)
+    removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days))
     return dg.MaterializeResult(
         metadata={
             "path": dg.MetadataValue.path(str(published.path)),
             "tables": published.tables,
             "partitions": published.partitions,
+            "rows": published.rows,
             "bytes": published.bytes,
+            "superseded files removed": len(removed.files),
         }
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 import polars as pl
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
@@ -58,20 +59,17 @@ def _cell(value: Any) -> str:
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
-    """Rows of benchmark/leaderboard as people read them: score [95 % interval]."""
-    table = Grid(
-        title=Text(f"{release}: {frame['n_questions'].max() or 0} questions, 95 % cluster-bootstrap intervals"), title_justify="left"
-    )
-    for name in ("rank", "forecaster", "Brier", "skill", "skill vs market", "log loss", "ECE", "accuracy", "coverage"):
-        table.add_column(name, justify="left" if name == "forecaster" else "right")
+    """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
+    questions = frame["n_questions"].max() or 0
+    table = Grid(title=Text(f"{release}: {questions} questions"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "answ."):
+        table.add_column(name, justify="left" if name == "forecaster" else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        cells = [_interval(row, metric) for metric in ("brier", "brier_skill", "skill_vs_market")]
-        plain = [_number(row[metric]) for metric in ("log_loss", "ece", "accuracy")]
+        plain = [_number(row[metric]) for metric in ("brier_skill", "skill_vs_market", "ece", "accuracy")]
         rank = "–" if row["rank"] is None else str(row["rank"])
-        table.add_row(rank, Text(row["forecaster"]), *cells, *plain, f"{row['coverage']:.0%}")
-    table.caption = (
-        "ranked by Brier score (lower is better); – below the coverage floor; skill vs market: against the price 24 h before close"
-    )
+        table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), *plain, f"{row['coverage']:.0%}")
+    table.caption = "Lower Brier is better. skill: over the base rate; vs mkt: over the price 24 h\nbefore close; answ.: share of questions answered (–: too few to be ranked)."
+    table.caption_justify = "left"
     return table
 
 
@@ -80,8 +78,6 @@ def _number(value: float | None) -> str:
 
 
 def _interval(row: dict[str, Any], metric: str) -> str:
-    if row[metric] is None:
-        return ""
-    if row[f"{metric}_lower"] is None:
+    if row[metric] is None or row[f"{metric}_lower"] is None:
         return _number(row[metric])
     return f"{row[metric]:.3f} [{row[f'{metric}_lower']:.3f}, {row[f'{metric}_upper']:.3f}]"

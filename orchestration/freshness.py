@@ -58,8 +58,7 @@ class Record:
         return records[0].storage_id if records and self._is_current(key) else None
 
     def _is_current(self, key: dg.AssetKey) -> bool:
-        latest = self._instance.get_latest_materialization_event(key)
-        if latest is None or latest.asset_materialization is None:
+        latest, declared = self._instance.get_latest_materialization_event(key), self._graph.get(key).code_version
+        if latest is None or latest.asset_materialization is None or declared is None:
             return True
-        made_by = (latest.asset_materialization.tags or {}).get("dagster/code_version")
-        return made_by == self._graph.get(key).code_version
+        return (latest.asset_materialization.tags or {}).get("dagster/code_version") == declared

@@ -1,0 +1,64 @@
+"""A small graph run in the sandbox, shared by the tests that look at its results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from bellwether.lake import Lake
+from bellwether.settings import Settings
+from orchestration.definitions import build_defs
+from orchestration.runner import Runner
+
+FIRST, LAST = date(2026, 5, 18), date(2026, 6, 20)
+FORECASTERS = ("market-24h", "always-half")
+
+
+@dataclass(frozen=True)
+class World:
+    """One world of the tests: its settings, definitions, Dagster instance and lake."""
+
+    config: Settings
+    defs: dg.Definitions
+    instance: dg.DagsterInstance
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.config.lake_uri)
+
+    def runner(self) -> Runner:
+        return Runner(self.defs, self.instance)
+
+
+def open_world(home: Path, **changes: object) -> World:
+    """A world whose lake, warehouse and Dagster storage lie below `home`."""
+    config = Settings(home=home, **changes)  # type: ignore[arg-type]
+    (home / "dagster").mkdir(parents=True, exist_ok=True)
+    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(str(home / "dagster")))
+
+
+@pytest.fixture(scope="session")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """34 days of the sandbox, from raw to the published warehouse, with two forecasters on sandbox-2026."""
+    os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
+    world = open_world(tmp_path_factory.mktemp("evaluated"))
+    run_all(world)
+    yield world
+    world.instance.dispose()
+
+
+def run_all(world: World) -> Runner:
+    """Everything the demo does, over fewer days and forecasters."""
+    runner = world.runner()
+    runner.series()
+    runner.archive()
+    runner.days(FIRST, LAST)
+    runner.release("sandbox-2026", FORECASTERS)
+    runner.publish()
+    return runner

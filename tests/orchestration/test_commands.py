@@ -1,0 +1,121 @@
+"""The command line as a newcomer meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import main
+from bellwether.settings import settings
+from tests.orchestration.conftest import FORECASTERS, World
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.fixture
+def published(evaluated: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
+    settings.cache_clear()
+    return evaluated
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "pull", "release", "ui", "sandbox", "leaderboard", "query", "doctor"])
+def test_every_command_explains_itself(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) > 4
+
+
+@pytest.mark.slow
+def test_the_leaderboard_is_a_table_for_people_and_json_for_programs(published: World) -> None:
+    assert "market-24h" in call("leaderboard").output
+    rows = json.loads(call("leaderboard", "sandbox-2026", "--json").output)["sandbox-2026"]
+    assert {row["forecaster"] for row in rows} == set(FORECASTERS)
+
+
+@pytest.mark.slow
+def test_a_query_reads_the_warehouse(published: World) -> None:
+    rows = json.loads(call("query", "SELECT count(*) AS n FROM clean.markets", "--json").output)
+    assert rows[0]["n"] > 100
+    assert "clean/markets" in call("query", "SELECT * FROM meta.tables").output
+
+
+@pytest.mark.slow
+def test_a_query_cannot_write(published: World) -> None:
+    result = call("query", "DROP TABLE benchmark.leaderboard")
+    assert result.exit_code == 1
+    assert "read-only" in result.output.lower()
+
+
+@pytest.mark.slow
+def test_the_starter_queries_run(published: World) -> None:
+    for path in sorted((ROOT / "sql" / "analysis").glob("*.sql")):
+        if "$" not in path.read_text():
+            assert call("query", f"@{path}").exit_code == 0, path.name
+
+
+def test_without_a_warehouse_the_message_says_what_to_do() -> None:
+    result = call("leaderboard")
+    assert result.exit_code == 1
+    assert "make demo" in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_release_that_does_not_exist_is_named_with_those_that_do() -> None:
+    result = call("release", "sandbox-2027")
+    assert result.exit_code == 1
+    assert "sandbox-2027" in result.output and "sandbox-2026" in result.output
+
+
+def test_releases_can_be_listed() -> None:
+    assert "sandbox-2026" in [row["release"] for row in json.loads(call("release", "--list", "--json").output)]
+
+
+def test_the_demo_refuses_another_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    settings.cache_clear()
+    result = call("demo")
+    assert result.exit_code == 1
+    assert "bellwether run" in result.output
+
+
+def test_days_in_the_wrong_order_are_refused() -> None:
+    assert "is before" in call("pull", "2026-05-02", "2026-05-01").output
+
+
+@pytest.mark.slow
+def test_doctor_finds_a_sound_installation(published: World) -> None:
+    findings = json.loads(call("doctor", "--json").output)
+    assert [found for found in findings if found["status"] == "bad"] == []
+    assert {"python", "duckdb", "world", "registry", "venue", "warehouse"} <= {found["check"] for found in findings}
+
+
+def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.setenv("BELLWETHER_KALSHI_URL", "http://127.0.0.1:9/trade-api/v2")
+    settings.cache_clear()
+    result = call("doctor")
+    assert result.exit_code == 1
+    assert "BELLWETHER_KALSHI_URL" in result.output
+
+
+@pytest.mark.slow
+def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
+    environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "demo")}
+    command = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
+    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert first.returncode == 0, first.stderr[-2000:]
+    report = json.loads(first.stdout)
+    assert report["runs"] > 5 and report["leaderboards"]["sandbox-2026"]
+    again = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert json.loads(again.stdout)["runs"] == 0

@@ -1,0 +1,85 @@
+"""The code location loads, is light, and holds exactly what it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from bellwether.tables import TABLES
+from orchestration.definitions import build_defs
+from orchestration.partitions import DAY, RELEASE, RELEASE_FORECASTER
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Libraries that cost seconds to import and that only some steps need.
+HEAVY = ("great_expectations", "litellm", "matplotlib", "pandas", "sklearn", "scipy")
+
+
+@pytest.fixture(scope="module")
+def defs() -> dg.Definitions:
+    return build_defs()
+
+
+def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
+    keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
+    assert keys == {*TABLES, "summary/warehouse"}
+
+
+def test_definitions_are_loadable(defs: dg.Definitions) -> None:
+    dg.Definitions.validate_loadable(defs)
+
+
+def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
+    graph = defs.resolve_asset_graph()
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert node.description and node.owners and node.group_name == key.path[0] and node.kinds and node.tags, key
+        if key.to_user_string() in TABLES:
+            schema = node.metadata["dagster/column_schema"].schema
+            assert [column.name for column in schema.columns] == TABLES[key.to_user_string()].names
+            assert all(column.description for column in schema.columns)
+
+
+def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
+    graph = defs.resolve_asset_graph()
+    expected = {(): None, ("day",): DAY, ("release",): RELEASE, ("release", "forecaster"): RELEASE_FORECASTER}
+    for name, declared in TABLES.items():
+        assert graph.get(dg.AssetKey(name.split("/"))).partitions_def == expected[declared.partitioned_by], name
+
+
+def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -> None:
+    repository = defs.get_repository_def()
+    jobs = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
+    assert jobs == {"series", "archive", "days", "questions", "evaluate", "rank", "publish"}
+    assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {"daily_pull": "RUNNING"}
+    assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {"registry": "RUNNING", "automation": "RUNNING"}
+
+
+def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Definitions) -> None:
+    blocking = {
+        check.asset_key.to_user_string()
+        for check in defs.resolve_asset_graph().asset_check_keys
+        if defs.resolve_asset_graph().get_check_spec(check).blocking
+    }
+    assert {"raw/kalshi_markets", "clean/markets", "clean/prices", "benchmark/questions", "benchmark/forecasts"} <= blocking
+
+
+def test_loading_imports_nothing_heavy() -> None:
+    code = f"import sys, orchestration.definitions; print([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_domain_library_never_imports_dagster() -> None:
+    code = (
+        "import sys, pkgutil, importlib, bellwether\n"
+        "for module in pkgutil.walk_packages(bellwether.__path__, 'bellwether.'):\n"
+        "    if module.name not in ('bellwether.cli',) and not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+        "print([name for name in sys.modules if name.split('.')[0].startswith('dagster')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

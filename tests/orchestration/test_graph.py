@@ -1,0 +1,146 @@
+"""The graph as its users run it: in the sandbox, from raw pages to the published leaderboard."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import date, timedelta
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from assets.declare import key
+from bellwether.lake.warehouse import query
+from bellwether.tables import TABLES, table
+from bellwether.tables.benchmark import HORIZONS
+from orchestration.runner import RANGE_END, RANGE_START
+
+pytestmark = pytest.mark.slow
+
+from tests.orchestration.conftest import FIRST, FORECASTERS, LAST, World, open_world, run_all  # noqa: E402
+
+DAYS = [(FIRST + timedelta(days=offset)).isoformat() for offset in range((LAST - FIRST).days + 1)]
+
+
+def files(world: World) -> dict[tuple[str, tuple[str, ...]], str]:
+    """SHA-256 of every partition of the lake."""
+    return {(name, partition): found.sha256 for name, declared in TABLES.items() for partition, found in world.lake.manifests(declared).items()}
+
+
+def test_every_day_has_every_daily_table(evaluated: World) -> None:
+    for name in (name for name, declared in TABLES.items() if declared.partitioned_by == ("day",)):
+        assert [partition[0] for partition in sorted(evaluated.lake.manifests(table(name)))] == DAYS, name
+
+
+def test_questions_follow_the_releases_rules(evaluated: World) -> None:
+    frame = evaluated.lake.slice(table("benchmark/questions")).read()
+    assert frame.height > 100
+    assert frame["id"].is_unique().all()
+    assert frame["series_ticker"].value_counts()["count"].max() <= 2
+    assert (frame["settled_at"] > frame["cutoff"]).all()
+    for name, hours in HORIZONS.items():
+        assert (frame[f"price_{name}_at"] <= frame["close_time"] - pl.duration(hours=hours)).drop_nulls().all()
+
+
+def test_the_leaderboard_is_published_with_intervals(evaluated: World) -> None:
+    rows = query(evaluated.config.warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY rank NULLS LAST")
+    assert set(rows["forecaster"]) == set(FORECASTERS)
+    half = rows.filter(forecaster="always-half").row(0, named=True)
+    market = rows.filter(forecaster="market-24h").row(0, named=True)
+    assert half["brier"] == 0.25
+    assert market["brier_lower"] < market["brier"] < market["brier_upper"] < 0.25
+
+
+def test_a_second_run_finds_everything_fresh(evaluated: World) -> None:
+    before = files(evaluated)
+    again = run_all(evaluated)
+    assert again.tally.runs == 0
+    assert files(evaluated) == before
+
+
+def test_another_machine_makes_the_same_bytes(evaluated: World, tmp_path: Path) -> None:
+    other = open_world(tmp_path / "other")
+    run_all(other)
+    assert files(other) == files(evaluated)
+
+
+def test_rematerializing_a_day_gives_the_same_bytes_and_asks_the_venue_nothing(evaluated: World) -> None:
+    before = files(evaluated)
+    result = evaluated.defs.resolve_job_def("days").execute_in_process(instance=evaluated.instance, partition_key=DAYS[3])
+    assert result.success
+    assert files(evaluated) == before
+    event = next(event for event in result.get_asset_materialization_events() if event.asset_key == key("raw/kalshi_markets"))
+    assert event.materialization.metadata["requests"].value == 0
+
+
+def test_an_event_shows_rows_schema_preview_and_place(evaluated: World) -> None:
+    event = evaluated.instance.get_latest_materialization_event(key("benchmark/leaderboard"))
+    assert event is not None and event.asset_materialization is not None
+    metadata = event.asset_materialization.metadata
+    assert metadata["dagster/row_count"].value == len(FORECASTERS)
+    assert {"dagster/column_schema", "dagster/uri", "preview", "seconds", "table"} <= metadata.keys()
+
+
+def test_the_reliability_diagram_is_a_picture_in_the_event(evaluated: World) -> None:
+    event = evaluated.instance.get_latest_materialization_event(key("benchmark/reliability"))
+    assert event is not None and event.asset_materialization is not None
+    text = event.asset_materialization.metadata["reliability diagram"].value
+    found = re.search(r"data:image/png;base64,([A-Za-z0-9+/=]+)\)", str(text))
+    assert found is not None
+    assert base64.b64decode(found.group(1)).startswith(b"\x89PNG")
+
+
+def test_checks_were_evaluated_and_passed_where_they_block(evaluated: World) -> None:
+    evaluations = [
+        event.dagster_event.asset_check_evaluation_data
+        for record in evaluated.instance.get_run_records()
+        for event in evaluated.instance.all_logs(record.dagster_run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+        if event.dagster_event is not None
+    ]
+    assert {found.asset_key for found in evaluations} >= {key("raw/kalshi_markets"), key("clean/markets"), key("benchmark/questions")}
+    assert [found.check_name for found in evaluations if found.blocking and not found.passed] == []
+
+
+def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A blocking check fails on the raw rows: nothing clean is made of them."""
+    from bellwether.checks import CheckOutcome, expectations
+
+    def fail(declared, frame, rules):  # type: ignore[no-untyped-def]
+        return [CheckOutcome(rule.name, rule.description, rule.blocking, not rule.blocking, frame.height, frame.height) for rule in rules]
+
+    monkeypatch.setattr(expectations, "validate", fail)
+    world = open_world(tmp_path / "bad")
+    runner = world.runner()
+    runner.series()
+    runner.archive()
+    result = world.defs.resolve_job_def("days").execute_in_process(
+        instance=world.instance, tags={RANGE_START: DAYS[0], RANGE_END: DAYS[1]}, raise_on_error=False
+    )
+    assert not result.success
+    assert world.lake.manifests(table("raw/kalshi_markets"))
+    assert not world.lake.manifests(table("clean/markets"))
+
+
+def test_a_crashed_check_is_a_failed_step_and_not_a_failed_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.checks import CheckOutcome, expectations
+
+    def crash(declared, frame, rules):  # type: ignore[no-untyped-def]
+        return [CheckOutcome(rule.name, rule.description, rule.blocking, None, frame.height, crashed="ZeroDivisionError") for rule in rules]
+
+    monkeypatch.setattr(expectations, "validate", crash)
+    world = open_world(tmp_path / "crash")
+    result = world.defs.resolve_job_def("series").execute_in_process(instance=world.instance, raise_on_error=False)
+    assert not result.success
+    assert any(event.is_step_failure and event.step_key == "check_raw_kalshi_series" for event in result.all_events)
+    assert not [event for event in result.all_events if event.event_type_value == "ASSET_CHECK_EVALUATION"]
+
+
+def test_days_before_the_venues_cutoff_need_the_archive_and_say_so(tmp_path: Path) -> None:
+    from orchestration.runner import RunFailed
+
+    world = open_world(tmp_path / "early")
+    runner = world.runner()
+    with pytest.raises(RunFailed, match="raw/kalshi_archive"):
+        runner.days(date(2025, 9, 1), date(2025, 9, 1))

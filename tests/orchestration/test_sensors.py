@@ -1,0 +1,76 @@
+"""Registered releases and forecasters become partitions; derived tables follow their inputs, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.forecasting import forecasters
+from bellwether.questions import releases
+from bellwether.settings import settings
+from orchestration.automation import FOLLOW_ANY
+from orchestration.sensors import missing, registry
+
+
+def test_only_new_names_are_added_in_the_registrys_order() -> None:
+    assert missing(["b", "a", "c"], ["a", "z"]) == ["b", "c"]
+
+
+def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = registry(dg.build_sensor_context(instance=instance))
+        assert isinstance(result, dg.SensorResult)
+        added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
+        assert added == {"release": list(releases()), "forecaster": list(forecasters())}
+        for name, keys in added.items():
+            instance.add_dynamic_partitions(name, keys)
+        assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
+
+
+def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "forecasters.toml").write_text('[mine]\ndescription = "Mine."\nkind = "constant"\np_yes = 0.4\n')
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("release", list(releases()))
+        instance.add_dynamic_partitions("forecaster", list(forecasters()))
+        monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+        settings.cache_clear()
+        result = registry(dg.build_sensor_context(instance=instance))
+        assert isinstance(result, dg.SensorResult)
+        assert [list(request.partition_keys) for request in result.dynamic_partitions_requests or ()] == [["mine"]]
+
+
+def test_a_registry_that_cannot_be_read_fails_the_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "forecasters.toml").write_text('[mine]\nkind = "constnat"\ndescription = "x"\n')
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+    settings.cache_clear()
+    with dg.DagsterInstance.ephemeral() as instance, pytest.raises(ConfigError, match="constnat"):
+        registry(dg.build_sensor_context(instance=instance))
+
+
+DAYS = dg.StaticPartitionsDefinition(["a", "b", "c"])
+
+
+@dg.asset(partitions_def=DAYS)
+def rows() -> int:
+    return 1
+
+
+@dg.asset(deps=[dg.AssetDep(rows, partition_mapping=dg.AllPartitionMapping())], automation_condition=FOLLOW_ANY)
+def summary() -> int:
+    return 2
+
+
+def test_a_summary_follows_although_some_upstream_partitions_are_missing() -> None:
+    defs = dg.Definitions(assets=[rows, summary])
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = dg.evaluate_automation_conditions(defs, instance)
+        assert first.total_requested == 0
+        dg.materialize([rows], instance=instance, partition_key="a")
+        second = dg.evaluate_automation_conditions(defs, instance, cursor=first.cursor)
+        assert second.get_num_requested(dg.AssetKey("summary")) == 1
+        dg.materialize([summary], instance=instance, selection=[summary])
+        third = dg.evaluate_automation_conditions(defs, instance, cursor=second.cursor)
+        assert third.total_requested == 0
