@@ -36,8 +36,7 @@ def _table(table: Table) -> str:
         facts.append(f"Partition: {_names(table.partitioned_by)}.")
     if table.sort:
         facts.append(f"Order: {_names(table.sort)}.")
-    if table.group != "meta":
-        facts.append(f"In the warehouse: {'a table' if table.mart else 'a view'}. Version {table.version}.")
+    facts.append(f"In the warehouse: {'a table' if table.mart else 'a view'}. Version {table.version}.")
     lines = [
         f"### {table.name}\n",
         f"{table.row} {' '.join(facts)}\n",

@@ -35,6 +35,7 @@ PARTITIONS = Table(
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
     ),
     key=("table", "partition"),
+    mart=True,
 )
 
 TABLES = Table(
@@ -52,6 +53,7 @@ TABLES = Table(
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
     ),
     key=("table",),
+    mart=True,
 )
 
 COLUMNS = Table(
@@ -68,6 +70,7 @@ COLUMNS = Table(
     ),
     key=("table", "column"),
     sort=("table", "ordinal"),
+    mart=True,
 )
 
 

@@ -149,7 +149,7 @@ def _build(lake: Lake, seen: list[meta.Seen], draft: Path) -> None:
                 _create(connection, one.table, duck.select(one.table, one.slice.files))
             for table, rows in meta.rows(lake, seen).items():
                 connection.register("rows", table.validate(rows).to_arrow())
-                _create(connection, table, "SELECT * FROM rows", mart=True)
+                _create(connection, table, "SELECT * FROM rows")
                 connection.unregister("rows")
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")
@@ -159,10 +159,10 @@ def _build(lake: Lake, seen: list[meta.Seen], draft: Path) -> None:
         ) from error
 
 
-def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str, *, mart: bool = False) -> None:
+def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) -> None:
     """Create the view or table with its comments: one for the row, one for each column, which ends with its unit."""
     name = f"{identifier(table.group)}.{identifier(table.short_name)}"
-    kind = "TABLE" if table.mart or mart else "VIEW"
+    kind = "TABLE" if table.mart else "VIEW"
     comments = [f"COMMENT ON {kind} {name} IS {literal(table.row)}"]
     for column in table.columns:
         text = f"{column.description} [{column.unit}]" if column.unit else column.description

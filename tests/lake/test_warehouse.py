@@ -135,6 +135,11 @@ def test_a_damaged_file_stops_the_publication_and_the_old_one_stays(lake: Lake, 
     assert query(published, "FROM clean.prices LIMIT 6").equals(prices())
 
 
+def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(published: Path) -> None:
+    tags = query(published, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'warehouse'").item()
+    assert tags.startswith("v1.5.0")
+
+
 def test_nothing_is_left_beside_it(published: Path) -> None:
     assert sorted(file.name for file in published.parent.iterdir()) == ["warehouse[1].duckdb", "warehouse[1].duckdb.lock"]
 
