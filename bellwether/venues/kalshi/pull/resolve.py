@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import polars as pl
@@ -41,8 +41,8 @@ def keys_of(parsed: Parsed, listing: int) -> pl.DataFrame:
 def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(the key of the record that counts for every ticker, the records that do not).
 
-    The newest `updated_at` counts; of equally new records the one that came first. The others have a `field`, its `value` and a `reason` when
-    they disagree on the result, the settlement value or the close time; these are null for mere repetitions.
+    The newest `updated_at` counts; of equally new records the one that came first. Of the others, the first that disagrees in one way on the
+    result, the settlement value or the close time has the `field`, its `value` and a `reason`; mere repetitions have no reason.
     """
     repeated = keys.filter(pl.col("ticker").is_duplicated())
     if repeated.is_empty():
@@ -52,19 +52,24 @@ def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
     winners = ranked.unique("ticker", keep="first", maintain_order=True)
     place = ["listing", "page", "ordinal"]
-    losers = ranked.join(winners, on=place, how="anti").join(winners.select("ticker", *AGREED), on="ticker", suffix="_kept")
-    differs = [pl.col(name).ne_missing(pl.col(f"{name}_kept")) for name in AGREED]
-    first = pl.coalesce(pl.when(differ).then(pl.lit(name)) for name, differ in zip(AGREED, differs, strict=True))
-    value = pl.coalesce(pl.when(differ).then(pl.col(name).cast(pl.String())) for name, differ in zip(AGREED, differs, strict=True))
-    kept = pl.coalesce(
-        pl.when(differ).then(pl.col(f"{name}_kept").cast(pl.String()).fill_null("null"))
-        for name, differ in zip(AGREED, differs, strict=True)
+    others = ranked.join(winners, on=place, how="anti", maintain_order="left")
+    losers = others.join(winners.select("ticker", *AGREED), on="ticker", suffix="_kept", maintain_order="left")
+    said_first = pl.struct("ticker", *AGREED).is_first_distinct()
+    superseded = losers.with_columns(
+        field=_of_first_difference(pl.lit),
+        value=_of_first_difference(lambda name: pl.col(name).cast(pl.String())),
+        kept=_of_first_difference(lambda name: pl.col(f"{name}_kept").cast(pl.String()).fill_null("null")),
+    ).with_columns(
+        reason=pl.when(pl.col("field").is_not_null() & said_first).then(
+            pl.format("another record of this market, at least as new, says {}", pl.col("kept"))
+        )
     )
-    reason = pl.format("another record of this market, at least as new, says {}", kept)
-    superseded = losers.with_columns(field=first, value=value, reason=reason).with_columns(
-        reason=pl.when(pl.col("field").is_not_null()).then(pl.col("reason"))
-    )
-    return keys.join(superseded, on=place, how="anti"), superseded.select(SUPERSEDED.names())
+    return keys.join(superseded, on=place, how="anti", maintain_order="left"), superseded.select(SUPERSEDED.names())
+
+
+def _of_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
+    """What `tell` says about the first field in which a record differs from the one that counts; null when it differs in none."""
+    return pl.coalesce(pl.when(pl.col(name).ne_missing(pl.col(f"{name}_kept"))).then(tell(name)) for name in AGREED)
 
 
 def contradicted(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:

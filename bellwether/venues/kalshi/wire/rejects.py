@@ -138,4 +138,6 @@ def _ticker(item: Any, identity: str) -> str | None:
     if not isinstance(record, dict):
         return None
     ticker = record.get(identity, record.get(f"_{identity}"))
-    return value_text(ascii(ticker) if isinstance(item, Unusable) and ticker is not None else ticker)
+    return value_text(
+        ticker.encode("ascii", "backslashreplace").decode() if isinstance(ticker, str) and isinstance(item, Unusable) else ticker
+    )

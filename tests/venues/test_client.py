@@ -1,0 +1,231 @@
+"""The client: retries, refusals, rate, and what it says when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.kalshi.client import KalshiClient, RateLimit
+from bellwether.venues.kalshi.retry import RefusedError, Retry, error_text
+from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
+
+GOOD = answer({"markets": [], "cursor": ""})
+REQUEST = httpx.Request("GET", URL)
+
+PASSING = {
+    "429 with a string error and no Retry-After": answer({"error": "too many requests"}, status=429),
+    "500": answer({"error": {"code": "internal"}}, status=500),
+    "503 during maintenance, as a web page": answer(b"<html>maintenance</html>", status=503),
+    "a web page with status 200": answer(b"<!doctype html><html></html>"),
+    "truncated JSON": answer(b'{"markets":[{"ticker":"A"'),
+    "an empty body": answer(b""),
+    "a list instead of an object": answer([]),
+    "a timeout": httpx.ReadTimeout("too slow", request=REQUEST),
+    "a refused connection": httpx.ConnectError("refused", request=REQUEST),
+    "a reset in the middle of the body": httpx.ReadError("reset by peer", request=REQUEST),
+    "a body shorter than announced": httpx.RemoteProtocolError("peer closed connection", request=REQUEST),
+    "a broken encoding": httpx.DecodingError("bad gzip", request=REQUEST),
+}
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=list(PASSING))
+async def test_a_failure_that_may_pass_is_repeated(failure: httpx.Response | Exception):
+    script, naps = Script(failure, failure, GOOD), Naps()
+    async with client(script, naps=naps) as venue:
+        page = await venue.page("/markets")
+    assert page.answer == {"markets": [], "cursor": ""}
+    assert len(script.requests) == 3
+    assert len(naps.taken) == 2
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=list(PASSING))
+async def test_a_failure_that_does_not_pass_ends_in_one_clear_error(failure: httpx.Response | Exception):
+    script = Script(failure)
+    async with client(script, retry=Retry(attempts=4)) as venue:
+        with pytest.raises(VenueError, match=r"GET /markets\?limit=5: failed after 4 attempts: .+run again later") as caught:
+            await venue.page("/markets", (("limit", "5"),))
+    assert (caught.value.call, caught.value.attempts) == ("GET /markets?limit=5", 4)
+    assert len(script.requests) == 4
+
+
+async def test_the_back_off_grows_is_jittered_and_is_capped():
+    naps = Naps()
+    async with client(Script(answer({}, status=500)), naps=naps, retry=Retry(base=1, cap=8, seconds=1e9, attempts=40)) as venue:
+        with pytest.raises(VenueError):
+            await venue.page("/markets")
+    ceilings = [min(8, 2**attempt) for attempt in range(39)]
+    assert all(0 <= nap <= ceiling for nap, ceiling in zip(naps.taken, ceilings, strict=True))
+    assert max(naps.taken[4:]) > 4
+    assert len(set(naps.taken)) == 39
+
+
+async def test_two_clients_with_one_seed_wait_alike():
+    runs = []
+    for _ in range(2):
+        naps = Naps()
+        async with client(Script(answer({}, status=500)), naps=naps, retry=Retry(attempts=5)) as venue:
+            with pytest.raises(VenueError):
+                await venue.page("/markets")
+        runs.append(naps.taken)
+    assert runs[0] == runs[1]
+
+
+async def test_the_total_time_of_a_call_is_bounded():
+    naps = Naps()
+    async with client(Script(answer({}, status=500)), naps=naps, retry=Retry(base=4, cap=16, seconds=60, attempts=10_000)) as venue:
+        with pytest.raises(VenueError):
+            await venue.page("/markets")
+    assert 30 < sum(naps.taken) <= 60
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_the_defaults_outlive_a_minute_of_429(seed: int):
+    from random import Random
+
+    waited = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+
+    def venue_of_a_bad_minute(request: httpx.Request) -> httpx.Response:
+        return answer({"error": "too many requests"}, status=429) if waited < 60 else GOOD
+
+    transport = httpx.MockTransport(venue_of_a_bad_minute)
+    async with KalshiClient(URL, limits=FAST, transport=transport, sleep=sleep, rng=Random(seed)) as venue:
+        assert (await venue.page("/markets")).status == 200
+
+
+@pytest.mark.parametrize("asked", ["17", "Fri, 20 Mar 2026 08:30:17 GMT"])
+async def test_retry_after_is_honoured(asked: str):
+    naps = Naps()
+    now = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
+    script = Script(answer({"error": "slow down"}, status=429, Retry_After=asked), GOOD)
+    async with client(script, naps=naps, clock=lambda: now) as venue:
+        await venue.page("/markets")
+    assert naps.taken == [17.0]
+
+
+@pytest.mark.parametrize("asked", ["soon", "-5", "", "Fri, 20 Mar 1999 08:30:17 GMT"])
+async def test_a_retry_after_that_makes_no_sense_is_ignored(asked: str):
+    naps = Naps()
+    async with client(Script(answer({}, status=429, Retry_After=asked), GOOD), naps=naps) as venue:
+        await venue.page("/markets")
+    assert 0 <= naps.taken[0] <= 0.5
+
+
+async def test_a_retry_after_beyond_the_bound_ends_the_call_at_once():
+    naps = Naps()
+    async with client(Script(answer({}, status=503, Retry_After="86400")), naps=naps) as venue:
+        with pytest.raises(VenueError, match="after 1 attempt"):
+            await venue.page("/markets")
+    assert naps.taken == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (
+            400,
+            {"error": {"code": "bad_request", "message": "bad request", "details": "invalid status filter"}},
+            "bad_request: bad request: invalid status filter",
+        ),
+        (404, {"error": "market not found"}, "market not found"),
+        (401, {"code": "unauthorized", "message": "no key"}, "unauthorized: no key"),
+        (403, b"<html>forbidden</html>", "a web page"),
+        (302, b"", "no JSON"),
+        (418, {}, "no message"),
+    ],
+)
+async def test_a_refusal_is_not_repeated_and_carries_the_venues_words(status: int, body: object, words: str):
+    script, naps = Script(answer(body, status=status)), Naps()
+    async with client(script, naps=naps) as venue:
+        with pytest.raises(RefusedError, match=f"HTTP {status}: .*{words}") as caught:
+            await venue.page("/markets")
+    assert (len(script.requests), naps.taken, caught.value.status) == (1, [], status)
+
+
+async def test_a_status_that_the_caller_accepts_is_an_answer():
+    async with client(Script(answer({"error": "not found"}, status=404))) as venue:
+        assert (await venue.page("/historical/markets/A/candlesticks", accept=frozenset({404}))).status == 404
+
+
+def test_error_words_are_cut():
+    assert len(error_text(b'{"error":"' + b"x" * 10_000 + b'"}')) == 300
+
+
+async def test_no_header_reaches_a_message():
+    script = Script(answer({"error": "no"}, status=400, Set_Cookie="session=secret", Kalshi_Key="secret"))
+    async with client(script) as venue:
+        with pytest.raises(VenueError) as caught:
+            await venue.page("/markets")
+    assert "secret" not in str(caught.value)
+
+
+async def test_the_time_of_an_answer_is_the_venues_own():
+    async with client(Script(GOOD), clock=lambda: datetime(1999, 1, 1, tzinfo=UTC)) as venue:
+        assert (await venue.page("/markets")).fetched_at == datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("date", ["", "yesterday"])
+async def test_without_a_date_the_clock_tells_the_time(date: str):
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    async with client(Script(answer({}, Date=date)), clock=lambda: now) as venue:
+        assert (await venue.page("/markets")).fetched_at == now
+
+
+async def test_the_body_is_kept_to_the_byte():
+    body = b'{ "markets" : [ ],\n "cursor":null }'
+    compressed = httpx.Response(200, content=gzip.compress(body), headers={"Date": DATE, "Content-Encoding": "gzip"})
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        return compressed
+
+    async with client(handler) as venue:
+        assert (await venue.page("/markets")).body == body
+
+
+async def test_every_call_has_a_timeout_and_connections_are_few():
+    seen = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.extensions["timeout"])
+        return GOOD
+
+    async with client(handler, limits=RateLimit(tokens_per_second=1e9, timeout=7)) as venue:
+        await venue.page("/markets")
+    assert seen == [dict.fromkeys(("connect", "read", "write", "pool"), 7)]
+
+
+async def test_the_token_bucket_lets_a_burst_through_and_then_holds_the_rate():
+    # bucket of 5 calls, then 100 calls per second: 25 calls take at least 0.2 s
+    limits = RateLimit(tokens_per_second=1000, tokens_per_read=10, bucket_seconds=0.05)
+    async with client(Script(GOOD), limits=limits) as venue:
+        start = time.monotonic()
+        await asyncio.gather(*(venue.page("/markets") for _ in range(5)))
+        burst = time.monotonic() - start
+        await asyncio.gather(*(venue.page("/markets") for _ in range(20)))
+        whole = time.monotonic() - start
+    assert burst < 0.15
+    assert whole >= 0.18
+
+
+def test_the_documented_basic_tier_is_the_default():
+    bucket = RateLimit().bucket()
+    assert (bucket.max_rate, bucket.time_period) == (400, 2)
+
+
+def test_a_bucket_holds_at_least_one_call():
+    assert RateLimit(tokens_per_second=1).bucket().max_rate == 10
+
+
+@pytest.mark.parametrize("address", ["", "venue.example", "ftp://venue.example", "//venue.example"])
+def test_an_address_that_is_none_is_refused_before_any_call(address: str):
+    with pytest.raises(ConfigError, match="does not start with http"):
+        KalshiClient(address)

@@ -1,0 +1,114 @@
+"""Listings page by page, and guards against those that never end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from bellwether.errors import PagingError, VenueError
+from bellwether.venues.kalshi.page import Page
+from bellwether.venues.kalshi.paging import MOST_EMPTY_PAGES
+from tests.venues.venue import Script, answer, client
+from tests.venues.wire_objects import market
+
+
+def listing(cursor: Any, *tickers: str) -> httpx.Response:
+    return answer({"markets": [market(ticker) for ticker in tickers], "cursor": cursor})
+
+
+async def collect(script: Script) -> list[Page]:
+    async with client(script) as venue:
+        return [page async for page in venue.markets()]
+
+
+def tickers(pages: list[Page]) -> list[str]:
+    return [item["ticker"] for page in pages for item in page.items("markets")]
+
+
+@pytest.mark.parametrize("end", ["", None])
+async def test_a_listing_is_followed_to_its_end(end: str | None):
+    script = Script(listing("c1", "A", "B"), listing("c2", "C"), listing(end, "D"))
+    pages = await collect(script)
+    assert tickers(pages) == ["A", "B", "C", "D"]
+    assert [page.ordinal for page in pages] == [0, 1, 2]
+
+
+async def test_an_absent_cursor_is_the_end():
+    assert len(await collect(Script(answer({"markets": []})))) == 1
+
+
+async def test_all_other_parameters_stay_the_same_between_pages():
+    script = Script(listing("c/1=", "A"), listing("c2", "B"), listing("", "C"))
+    await collect(script)
+    assert script.urls == [
+        "/markets?mve_filter=exclude&limit=1000",
+        "/markets?mve_filter=exclude&limit=1000&cursor=c%2F1%3D",
+        "/markets?mve_filter=exclude&limit=1000&cursor=c2",
+    ]
+
+
+async def test_an_empty_page_with_a_cursor_is_not_the_end():
+    assert tickers(await collect(Script(listing("c1", "A"), listing("c2"), listing("c3"), listing("", "B")))) == ["A", "B"]
+
+
+async def test_a_null_list_is_an_empty_page():
+    assert len(await collect(Script(answer({"markets": None, "cursor": ""})))) == 1
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [listing("c1", "A"), listing("c1", "B")],
+        [listing("c1", "A"), listing("c2", "B"), listing("c1", "C")],
+    ],
+    ids=["at once", "after a while"],
+)
+async def test_a_cursor_that_repeats_for_ever_ends_in_an_error(pages: list[httpx.Response]):
+    script = Script(*pages)
+    with pytest.raises(PagingError, match=r"loops at page \d: the cursor 'c1' came before"):
+        await collect(script)
+    assert len(script.requests) == len(pages)
+
+
+async def test_a_page_that_repeats_an_earlier_one_under_fresh_cursors_ends_in_an_error():
+    with pytest.raises(PagingError, match="its 2 markets are those of an earlier page"):
+        await collect(Script(listing("c1", "A", "B"), listing("c2", "C"), listing("c3", "A", "B")))
+
+
+async def test_a_last_page_may_repeat_an_earlier_one():
+    assert tickers(await collect(Script(listing("c1", "A"), listing("", "A")))) == ["A", "A"]
+
+
+async def test_a_single_market_that_moved_to_the_next_page_is_no_loop():
+    assert tickers(await collect(Script(listing("c1", "A", "B"), listing("c2", "B", "C"), listing("", "D")))) == ["A", "B", "B", "C", "D"]
+
+
+async def test_empty_pages_without_end_are_an_error():
+    endless = [listing(f"c{number}") for number in range(50)]
+    script = Script(*endless)
+    with pytest.raises(PagingError, match="empty pages in a row"):
+        await collect(script)
+    assert len(script.requests) == MOST_EMPTY_PAGES + 1
+
+
+async def test_pages_before_a_loop_are_handed_out():
+    seen = []
+    async with client(Script(listing("c1", "A"), listing("c1", "B"))) as venue:
+        with pytest.raises(PagingError):
+            async for page in venue.markets():
+                seen.append(page)
+    assert tickers(seen) == ["A"]
+
+
+async def test_an_answer_without_the_list_is_an_error_and_not_an_empty_listing():
+    with pytest.raises(VenueError, match="no list 'markets', it holds cursor, events"):
+        await collect(Script(answer({"events": [], "cursor": ""})))
+
+
+async def test_a_listing_can_be_taken_up_at_a_cursor():
+    script = Script(listing("", "C"))
+    async with client(script) as venue:
+        assert len([page async for page in venue.pages("/markets", (("limit", "2"),), "markets", cursor="c2")]) == 1
+    assert script.urls == ["/markets?limit=2&cursor=c2"]

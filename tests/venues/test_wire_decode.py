@@ -1,0 +1,94 @@
+"""Bytes of an answer, whole or damaged."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from bellwether.venues.kalshi.wire import MalformedBody, Unusable, decode, nested_markets, parse_events
+from tests.venues.wire_objects import DAY, ORIGIN, market, read
+
+
+def page(*markets: bytes) -> bytes:
+    return b'{"markets":[' + b",".join(markets) + b'],"cursor":"c"}'
+
+
+GOOD = orjson.dumps(market("GOOD"))
+
+
+def test_strict_json_is_read_as_it_is():
+    assert decode(page(GOOD)) == {"markets": [market("GOOD")], "cursor": "c"}
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (page(GOOD)[:-20], "cut off"),
+        (page(GOOD)[:1], "cut off"),
+        (b"", "empty body"),
+        (b"  \n", "empty body"),
+        (b"<!DOCTYPE html><html>down for maintenance</html>", "web page"),
+        (b"\n  <html>", "web page"),
+        (b"[1, 2]", "a JSON list"),
+        (b'"too many requests"', "a JSON str"),
+        (b"null", "a JSON NoneType"),
+        (b"\xff\xfe", "not JSON"),
+        (b'{"a":' * 3000, "not JSON"),
+    ],
+    ids=["cut", "one byte", "empty", "blank", "html", "indented html", "list", "string", "null", "binary", "bottomless"],
+)
+def test_a_body_that_is_no_json_object_is_malformed(body: bytes, reason: str):
+    with pytest.raises(MalformedBody, match=reason):
+        decode(body)
+
+
+@pytest.mark.parametrize(
+    ("value", "field", "reason"),
+    [
+        (b"NaN", "x", "not a finite number"),
+        (b"-Infinity", "x", "not a finite number"),
+        (b"1e400", "x", "not a finite number"),
+        (b'{"y":[0,NaN]}', "x.y.1", "not a finite number"),
+        (b"123456789012345678901234567890", "x", "too large"),
+        (b'"\\ud800"', "x", "not Unicode"),
+        (b'"\xff"', "x", "not Unicode"),
+    ],
+    ids=["NaN", "infinity", "overflow", "nested", "huge integer", "half a surrogate pair", "byte that is no UTF-8"],
+)
+def test_only_the_record_that_holds_something_unusable_is_given_up(value: bytes, field: str, reason: str):
+    # a bare NaN elsewhere forces the lenient parser even where orjson alone would have been content
+    bad = b'{"ticker":"BAD","x":' + value + b"}"
+    markets = decode(page(GOOD, bad, b'{"ticker":"BAD2","x":NaN}'))["markets"]
+    assert markets[0] == market("GOOD")
+    assert isinstance(markets[1], Unusable)
+    assert (markets[1].field, markets[1].record["ticker"]) == (field, "BAD")
+    assert reason in markets[1].reason
+    markets[1].body.encode("ascii")
+
+
+def test_bare_control_characters_are_data():
+    raw = orjson.dumps(market("A", title="a b")).replace(b"a b", b"a\x01\tb")
+    found = read(*decode(page(GOOD, raw))["markets"])
+    assert found.rows["title"].to_list() == ["Will it rain?", "a\x01\tb"]
+
+
+def test_a_ticker_that_is_no_unicode_is_named_in_ascii():
+    found = read(*decode(page(GOOD, b'{"ticker":"A\\ud800"}'))["markets"]).rejects
+    assert found["record_id"].to_list() == ["A\\ud800"]
+
+
+def test_a_nan_in_a_nested_market_costs_neither_its_event_nor_its_siblings():
+    body = b'{"events":[{"event_ticker":"E","markets":[' + GOOD + b',{"ticker":"BAD","floor_strike":NaN}]}],"cursor":""}'
+    events = decode(body)["events"]
+    parsed = parse_events(events, ORIGIN, day=DAY)
+    assert parsed.rows["event_ticker"].to_list() == ["E"]
+    nested = read(*nested_markets(events))
+    assert nested.rows["ticker"].to_list() == ["GOOD"]
+    assert nested.rejects["record_id"].to_list() == ["BAD"]
+
+
+def test_a_nan_in_an_event_costs_the_event():
+    events = decode(b'{"events":[{"event_ticker":"E","fee_multiplier_override":NaN},{"event_ticker":"F"}],"cursor":""}')["events"]
+    parsed = parse_events(events, ORIGIN, day=DAY)
+    assert parsed.rows["event_ticker"].to_list() == ["F"]
+    assert parsed.rejects["record_id"].to_list() == ["E"]
