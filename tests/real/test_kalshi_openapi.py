@@ -1,0 +1,252 @@
+"""The contract with the venue, derived from its own OpenAPI: names, words, parameters and shapes that the code relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.client import RateLimit
+from bellwether.venues.kalshi.routes import Window
+from bellwether.venues.kalshi.wire import STATUSES, Origin, decode, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
+from bellwether.venues.kalshi.wire.events import EVENT
+from bellwether.venues.kalshi.wire.markets import MARKET
+from bellwether.venues.kalshi.wire.series import SERIES
+from bellwether.venues.kalshi.wire.shapes import Shape
+
+pytestmark = pytest.mark.real
+
+Schema = dict[str, Any]
+ORIGIN = Origin("GET /markets", 0, datetime(2026, 11, 1, tzinfo=UTC))
+DAY = date(2026, 10, 1)
+
+
+@pytest.fixture(scope="module")
+def spec(recordings: Path) -> Schema:
+    import yaml
+
+    return yaml.load((recordings / "kalshi/openapi/openapi.yaml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def resolved(spec: Schema, node: Schema) -> Schema:
+    """A schema with its reference, or the single one it extends, put in its place."""
+    while "$ref" in node or "allOf" in node:
+        inner = node.get("allOf", [node])[0]
+        found = spec
+        for part in inner["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        node = {**found, **{name: value for name, value in node.items() if name not in ("$ref", "allOf")}}
+    return node
+
+
+def properties(spec: Schema, name: str) -> Schema:
+    return {field: resolved(spec, node) for field, node in spec["components"]["schemas"][name]["properties"].items()}
+
+
+def example(spec: Schema, node: Schema, numbers: Iterator[int] | None = None) -> Any:
+    """A value that the schema allows; no two numbers, texts or times in it are alike."""
+    numbers = numbers or count(1)
+    node = resolved(spec, node)
+    if "enum" in node:
+        return node["enum"][0]
+    kinds = spec["components"]["schemas"]
+    number = next(numbers)
+    match node["type"], node.get("format"):
+        case "string", "date-time":
+            return f"2026-10-01T00:{number // 60:02d}:{number % 60:02d}.{number:06d}Z"
+        case "string", _ if node.get("example") == kinds["FixedPointDollars"]["example"]:
+            return f"0.{100_000 + number}"
+        case "string", _ if node.get("example") == kinds["FixedPointCount"]["example"]:
+            return f"{number}.25"
+        case "string", _:
+            return f"TEXT-{number}"
+        case "integer", _:
+            return 1_790_000_000 + number
+        case "number", _:
+            return number + 0.5
+        case "boolean", _:
+            return True
+        case "array", _:
+            return [example(spec, node["items"], numbers)]
+        case _:
+            members = node.get("properties", {"key": {"type": "string"}})
+            return {name: example(spec, member, numbers) for name, member in members.items()}
+
+
+def decimal_fields(shape: Shape) -> Iterator[tuple[str, str]]:
+    return ((name, name + rule.suffix) for name, rule in shape.decimals.items())
+
+
+KINDS = {"Market": MARKET, "EventData": EVENT, "Series": SERIES}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_field_that_is_read_exists_under_that_name(spec: Schema, name: str):
+    assert set(KINDS[name].fields) <= set(properties(spec, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("BidAskDistribution", PARTS["yes_bid"]), ("PriceDistribution", PARTS["price"]), ("MarketCandlestick", CANDLE)]
+)
+def test_every_member_of_a_live_candle_exists_under_that_name(spec: Schema, name: str, shape: Shape):
+    assert {field for _, field in decimal_fields(shape)} <= set(properties(spec, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("BidAskDistributionHistorical", PARTS["yes_bid"]),
+        ("PriceDistributionHistorical", PARTS["price"]),
+        ("MarketCandlestickHistorical", CANDLE),
+    ],
+)
+def test_every_member_of_a_historical_candle_exists_without_its_suffix(spec: Schema, name: str, shape: Shape):
+    assert {plain for plain, _ in decimal_fields(shape)} <= set(properties(spec, name))
+
+
+def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
+    item = example(spec, {"$ref": "#/components/schemas/Market"}) | {
+        "status": "finalized",
+        "result": "scalar",
+        "floor_strike": 1.5,
+        "cap_strike": 2.5,
+    }
+    parsed = parse_markets([item], ORIGIN, day=DAY, source="live")
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    found = parsed.rows.row(0, named=True)
+    for column, field in decimal_fields(MARKET):
+        assert found[column] == Decimal(item[field]), field
+    for column, field in MARKET.times.items():
+        assert found[column] == datetime.fromisoformat(item[field]), field
+    for field in (*MARKET.tickers, *MARKET.texts, *MARKET.flags, *MARKET.numbers):
+        assert found[field] == item[field], field
+    assert decode(found["custom_strike"].encode()) == item["custom_strike"]
+    assert found["wire_format"] == "current"
+
+
+def test_every_typed_field_of_an_event_reaches_its_column(spec: Schema):
+    item = example(spec, {"$ref": "#/components/schemas/EventData"})
+    found = parse_events([item], ORIGIN, day=DAY).rows.row(0, named=True)
+    for field in (*EVENT.tickers, *EVENT.texts, *EVENT.flags):
+        assert found[field] == item[field], field
+    for column, field in EVENT.times.items():
+        assert found[column] == datetime.fromisoformat(item[field]), field
+    assert float(found["fee_multiplier_override"]) == item["fee_multiplier_override"]
+
+
+def test_every_typed_field_of_a_series_reaches_its_column(spec: Schema):
+    item = example(spec, {"$ref": "#/components/schemas/Series"})
+    found = parse_series([item], ORIGIN).rows.row(0, named=True)
+    assert found["series_ticker"] == item["ticker"]
+    for field in (*SERIES.texts, *SERIES.text_lists):
+        assert found[field] == item[field], field
+    assert found["last_updated_at"] == datetime.fromisoformat(item["last_updated_ts"])
+    assert float(found["fee_multiplier"]) == item["fee_multiplier"]
+
+
+@pytest.mark.parametrize(
+    ("name", "suffixes"),
+    [
+        ("GetMarketCandlesticksResponse", True),
+        ("BatchGetMarketCandlesticksResponse", True),
+        ("GetMarketCandlesticksHistoricalResponse", False),
+    ],
+)
+def test_every_typed_field_of_a_candle_reaches_its_column(spec: Schema, name: str, suffixes: bool):
+    answer = example(spec, {"$ref": f"#/components/schemas/{name}"})
+    parsed = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=60)
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    found = parsed.rows.row(0, named=True)
+    group = answer["markets"][0] if "markets" in answer else answer
+    item = group["candlesticks"][0]
+    assert found["ticker"] == group.get("market_ticker", group.get("ticker"))
+    assert found["end_at"] == datetime.fromtimestamp(item["end_period_ts"], UTC)
+    for part, shape in PARTS.items():
+        for plain, field in decimal_fields(shape):
+            assert found[f"{part}_{plain}"] == Decimal(item[part][field if suffixes else plain]), (part, field)
+    for plain, field in decimal_fields(CANDLE):
+        assert found[plain] == Decimal(item[field if suffixes else plain]), field
+
+
+def test_the_words_for_a_markets_state_are_the_venues(spec: Schema):
+    assert set(properties(spec, "Market")["status"]["enum"]) == STATUSES
+
+
+def test_every_documented_result_type_and_strike_is_kept(spec: Schema):
+    fields = properties(spec, "Market")
+    item = example(spec, {"$ref": "#/components/schemas/Market"}) | {"status": "closed"}
+    for field in ("result", "market_type", "strike_type"):
+        for word in fields[field]["enum"]:
+            assert parse_markets([item | {field: word}], ORIGIN, day=DAY, source="live").rows[field].to_list() == [word]
+
+
+def parameters(spec: Schema, path: str) -> dict[str, Schema]:
+    """Name -> schema of the query parameters of a route, whose path is written with the venue's placeholders."""
+    found = [resolved(spec, node) for node in spec["paths"][path]["get"].get("parameters", [])]
+    return {node["name"]: resolved(spec, node["schema"]) for node in found if node["in"] == "query"}
+
+
+def test_the_filter_words_are_the_venues(spec: Schema):
+    assert set(parameters(spec, "/markets")["status"]["enum"]) == set(routes.MARKET_STATUSES)
+    assert set(parameters(spec, "/events")["status"]["enum"]) == set(routes.EVENT_STATUSES)
+    assert "finalized" not in routes.MARKET_STATUSES
+    assert set(parameters(spec, "/series/{series_ticker}/markets/{ticker}/candlesticks")["period_interval"]["enum"]) == set(routes.PERIODS)
+
+
+START = datetime(2026, 10, 1, tzinfo=UTC)
+END = START + timedelta(days=1)
+CALLS = {
+    "/events": routes.events(status="open", tickers=["A"], series_ticker="S", closing_after=START),
+    "/markets": routes.markets(status="closed", window=Window("close", START, END), tickers=["A"], event_ticker="E", series_ticker="S"),
+    "/historical/markets": routes.historical_markets(tickers=["A"]),
+    "/historical/cutoff": routes.historical_cutoff(),
+    "/series": routes.series(category="World", tags=["A"]),
+    "/markets/{ticker}": routes.market("A"),
+    "/series/{series_ticker}/markets/{ticker}/candlesticks": routes.candles("S", "A", START, END),
+    "/markets/candlesticks": routes.candles_batch(["A"], START, END),
+    "/historical/markets/{ticker}/candlesticks": routes.historical_candles("A", START, END),
+}
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_every_parameter_that_is_sent_is_documented(spec: Schema, path: str):
+    assert {name for name, _ in CALLS[path].params} <= set(parameters(spec, path))
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_every_parameter_that_is_needed_is_sent(spec: Schema, path: str):
+    nodes = [resolved(spec, node) for node in spec["paths"][path]["get"].get("parameters", [])]
+    needed = {node["name"] for node in nodes if node.get("required") and node["in"] == "query"}
+    assert needed <= {name for name, _ in CALLS[path].params}
+
+
+@pytest.mark.parametrize("kind", ["created", "updated", "close", "settled"])
+def test_windows_go_together_with_the_states_that_the_venue_documents(spec: Schema, kind: str):
+    table = spec["paths"]["/markets"]["get"]["description"]
+    line = next(line for line in table.splitlines() if f"min_{kind}_ts" in line)
+    _, _, states, *_ = line.split("|")
+    documented = {None if word == "*empty*" else word.strip("`") for word in states.replace(" ", "").split(",")}
+    assert set(routes.WINDOW_STATUSES[kind]) == documented
+
+
+@pytest.mark.parametrize("path", ["/events", "/markets", "/historical/markets"])
+def test_pages_are_as_large_as_the_venue_allows(spec: Schema, path: str):
+    assert dict(CALLS[path].params)["limit"] == str(parameters(spec, path)["limit"]["maximum"])
+
+
+def test_the_limits_of_a_batch_of_candles_are_documented(spec: Schema):
+    description = spec["paths"]["/markets/candlesticks"]["get"]["description"]
+    assert f"{routes.MOST_TICKERS} market tickers" in description
+    assert f"{routes.MOST_CANDLES:,} candlesticks" in description
+
+
+def test_a_bucket_of_the_basic_tier_lets_forty_reads_through():
+    limits = RateLimit()
+    assert limits.bucket().max_rate / limits.tokens_per_read == 40

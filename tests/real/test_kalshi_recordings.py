@@ -1,0 +1,210 @@
+"""Recorded bodies of the venue from 2024 to 2026, read and compared with a plain reading of each object, field by field."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
+from bellwether.venues.kalshi.retry import error_text
+from bellwether.venues.kalshi.wire import (
+    STATUS_SYNONYMS,
+    Origin,
+    decode,
+    nested_markets,
+    parse_candles,
+    parse_events,
+    parse_markets,
+    parse_series,
+)
+from bellwether.venues.kalshi.wire.candles import PARTS
+from bellwether.venues.kalshi.wire.markets import MARKET
+from bellwether.venues.kalshi.wire.shapes import DecimalRule
+
+pytestmark = pytest.mark.real
+
+Object = dict[str, Any]
+ORIGIN = Origin("GET /markets", 0, datetime(2026, 11, 1, tzinfo=UTC))
+DAY = date(2026, 11, 1)
+GENERATIONS = {"current": "rest_2026_08", "transitional": "rest_2026_01_transitional", "legacy": "rest_2024_legacy"}
+
+
+def objects(value: Any, *fields: str) -> Iterator[Object]:
+    """Every JSON object below `value` that has all these fields, with or without the underscore of the 2024 client."""
+    if isinstance(value, dict):
+        if all(name in value or f"_{name}" in value for name in fields):
+            yield value
+        for inner in value.values():
+            yield from objects(inner, *fields)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from objects(inner, *fields)
+
+
+def bodies(recordings: Path, generation: str) -> list[Any]:
+    return [json.loads(path.read_bytes()) for path in sorted((recordings / "kalshi" / GENERATIONS[generation]).glob("*.json"))]
+
+
+def markets(recordings: Path, generation: str) -> list[Object]:
+    found = [item for body in bodies(recordings, generation) for item in objects(body, "ticker", "event_ticker", "close_time")]
+    assert found, f"no markets in {GENERATIONS[generation]}"
+    return found
+
+
+def read(items: list[Object]) -> pl.DataFrame:
+    parsed = parse_markets(items, ORIGIN, day=DAY, source="live")
+    assert parsed.rejects.is_empty(), parsed.rejects.select("record_id", "field", "value", "reason").to_dicts()
+    return KALSHI_MARKETS.validate(parsed.rows, unique=False)
+
+
+def skip_without(found: object, what: str) -> None:
+    if not found:
+        pytest.skip(f"no {what} among these recordings")
+
+
+def plain(item: Object, name: str) -> Any:
+    return item.get(name, item.get(f"_{name}"))
+
+
+def expected_decimal(item: Object, name: str, rule: DecimalRule) -> Decimal | None:
+    """The value by a reading of one field at a time."""
+    text, number = plain(item, name + rule.suffix), plain(item, name)
+    if text is None and number is None:
+        return None
+    value = Decimal(text) if text is not None else Decimal(number) / (100 if rule.suffix == "_dollars" else 1)
+    return None if value in rule.absent else value
+
+
+def expected_time(text: str | None) -> datetime | None:
+    if not text or text.startswith("0001-"):
+        return None
+    whole, fraction = re.fullmatch(r"([^.]*?)(?:\.(\d+))?Z", text).groups()  # type: ignore[union-attr]
+    return datetime.fromisoformat(whole).replace(tzinfo=UTC, microsecond=int(f"{fraction or '':0<6}"[:6]))
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_every_recorded_market_is_read_field_by_field(recordings: Path, generation: str):
+    items = markets(recordings, generation)
+    for item, found in zip(items, read(items).iter_rows(named=True), strict=True):
+        assert (found["ticker"], found["event_ticker"]) == (plain(item, "ticker"), plain(item, "event_ticker"))
+        for name, rule in MARKET.decimals.items():
+            assert found[name] == expected_decimal(item, name, rule), (found["ticker"], name)
+        for column, name in MARKET.times.items():
+            assert found[column] == expected_time(plain(item, name)), (found["ticker"], name)
+        for name in set(MARKET.texts) - {"status", "result"}:
+            assert found[name] == plain(item, name), (found["ticker"], name)
+        assert found["status"] == STATUS_SYNONYMS.get(plain(item, "status"), plain(item, "status"))
+        assert found["result"] == (plain(item, "result") or "")
+        assert found["wire_format"] == generation
+        assert decode(found["body"].encode()) == item
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_recorded_market_is_a_combo_when_it_says_so_or_is_named_so(recordings: Path, generation: str):
+    items = markets(recordings, generation)
+    for item, is_combo in zip(items, read(items)["is_combo"], strict=True):
+        assert is_combo == bool(
+            item.get("mve_collection_ticker") or item.get("mve_selected_legs") or plain(item, "ticker").startswith("KXMVE")
+        )
+
+
+def test_a_transitional_market_reads_alike_without_its_cents_and_without_its_dollars(recordings: Path):
+    items = markets(recordings, "transitional")
+    cents = {name for name, rule in MARKET.decimals.items() if rule.suffix == "_dollars"}
+    without_cents = [{name: value for name, value in item.items() if name not in cents} for item in items]
+    without_dollars = [{name: value for name, value in item.items() if not name.endswith("_dollars")} for item in items]
+    both, dollars, only_cents = (read(variant).drop("body", "wire_format") for variant in (items, without_cents, without_dollars))
+    assert both.equals(dollars)
+    assert both.equals(only_cents)
+
+
+def test_the_book_of_a_settled_market_is_no_price(recordings: Path):
+    found = read(markets(recordings, "current")).filter(status="finalized")
+    skip_without(found.height, "settled markets")
+    assert found.select("yes_bid", "yes_ask", "no_bid", "no_ask").null_count().row(0) == (found.height,) * 4
+
+
+def test_settled_markets_have_results_and_open_ones_do_not(recordings: Path):
+    found = pl.concat([read(markets(recordings, generation)) for generation in GENERATIONS])
+    assert set(found.filter(status="finalized")["result"]) <= {"yes", "no", "scalar", "void"}
+    assert set(found.filter(pl.col("status") == "active")["result"]) == {""}
+
+
+def test_recorded_fractional_contracts_are_kept(recordings: Path):
+    sent = {item["volume_fp"] for item in markets(recordings, "current") if not item.get("volume_fp", ".00").endswith(".00")}
+    skip_without(sent, "fractional contracts")
+    assert {Decimal(text) for text in sent} <= set(read(markets(recordings, "current"))["volume"])
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_every_recorded_event_is_read(recordings: Path, generation: str):
+    items = [
+        item for body in bodies(recordings, generation) for item in objects(body, "event_ticker", "series_ticker", "mutually_exclusive")
+    ]
+    parsed = parse_events(items, ORIGIN, day=DAY)
+    assert parsed.rejects.is_empty()
+    rows = KALSHI_EVENTS.validate(parsed.rows, unique=False)
+    for item, found in zip(items, rows.iter_rows(named=True), strict=True):
+        for name in ("event_ticker", "series_ticker", "title", "sub_title", "category", "mutually_exclusive"):
+            assert found[name] == plain(item, name)
+        assert found["strike_date"] == expected_time(plain(item, "strike_date"))
+    nested = [market for item in items for market in item.get("markets") or []]
+    assert nested_markets(items) == nested
+
+
+def test_every_recorded_series_is_read(recordings: Path):
+    found = [
+        item
+        for generation in GENERATIONS
+        for body in bodies(recordings, generation)
+        for item in objects(body, "ticker", "fee_type", "frequency")
+    ]
+    parsed = parse_series(found, ORIGIN)
+    assert parsed.rejects.is_empty()
+    assert found
+    rows = KALSHI_SERIES.validate(parsed.rows, unique=False)
+    for item, row in zip(found, rows.iter_rows(named=True), strict=True):
+        assert (row["series_ticker"], row["category"], row["fee_type"]) == (item["ticker"], item["category"], item["fee_type"])
+        assert row["fee_multiplier"] == Decimal(repr(item["fee_multiplier"]))
+        assert row["tags"] == (item["tags"] or [])
+
+
+@pytest.mark.parametrize("generation", ["current", "transitional"])
+def test_every_recorded_candle_is_read_field_by_field(recordings: Path, generation: str):
+    items = [item for body in bodies(recordings, generation) for item in objects(body, "end_period_ts", "yes_bid", "price")]
+    for item in items:
+        parsed = parse_candles({"ticker": "T", "candlesticks": [item]}, ORIGIN, day=DAY, source="live", period_minutes=60)
+        assert parsed.rejects.is_empty()
+        found = KALSHI_CANDLES.validate(parsed.rows).row(0, named=True)
+        assert found["end_at"] == datetime.fromtimestamp(item["end_period_ts"], UTC)
+        for part, shape in PARTS.items():
+            for name, rule in shape.decimals.items():
+                assert found[f"{part}_{name}"] == expected_decimal(item[part], name, rule), (part, name)
+
+
+def test_recorded_candle_answers_are_read_as_wholes(recordings: Path):
+    for body in bodies(recordings, "transitional"):
+        answer = body.get("response", {}) if isinstance(body, dict) else {}
+        wanted = list(objects(answer, "end_period_ts"))
+        if not wanted or not ("candlesticks" in answer or "markets" in answer):
+            continue
+        parsed = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=1440)
+        assert parsed.rejects.is_empty()
+        assert parsed.rows.height == len({item["end_period_ts"] for item in wanted})
+        quiet = [item["end_period_ts"] for item in wanted if item["price"].get("close") is None]
+        assert set(parsed.rows.filter(pl.col("price_close").is_null())["end_at"].dt.epoch("s")) == set(quiet)
+
+
+def test_the_recorded_refusal_of_a_response_word_is_understood(recordings: Path):
+    refusals = [query["error"] for body in bodies(recordings, "current") for query in objects(body, "status", "error", "series")]
+    skip_without(refusals, "refused calls")
+    for text in refusals:
+        assert error_text(text.split("\n", 1)[1].encode()) == "bad_request: bad request: invalid status filter"
