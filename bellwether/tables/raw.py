@@ -71,7 +71,7 @@ KALSHI_EVENTS = Table(
         _text("fee_type_override", "fee formula that wins over the series'"),
         Column("fee_multiplier_override", pl.Decimal(10, 6), "fee factor that wins over the series'", "ratio", nullable=True),
         _time("last_updated_at", "last change of the event's metadata"),
-        BODY,
+        Column("body", TEXT, "the object as it came but for its nested markets, as JSON text"),
         *FETCHED,
     ),
     key=("day", "event_ticker"),

@@ -87,8 +87,10 @@ def test_a_nan_in_a_nested_market_costs_neither_its_event_nor_its_siblings():
     assert nested.rejects["record_id"].to_list() == ["BAD"]
 
 
-def test_a_nan_in_an_event_costs_the_event():
-    events = decode(b'{"events":[{"event_ticker":"E","fee_multiplier_override":NaN},{"event_ticker":"F"}],"cursor":""}')["events"]
+def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
+    nested = b'{"event_ticker":"E","fee_multiplier_override":NaN,"markets":[' + GOOD + b"]}"
+    events = decode(b'{"events":[' + nested + b',{"event_ticker":"F"}],"cursor":""}')["events"]
     parsed = parse_events(events, ORIGIN, day=DAY)
     assert parsed.rows["event_ticker"].to_list() == ["F"]
     assert parsed.rejects["record_id"].to_list() == ["E"]
+    assert read(*nested_markets(events)).rows["ticker"].to_list() == ["GOOD"]

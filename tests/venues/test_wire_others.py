@@ -67,6 +67,10 @@ def test_the_markets_of_all_events_are_taken_out_in_order():
     assert [item["ticker"] for item in nested_markets([*events, {"event_ticker": "X", "markets": [market("C")]}])] == ["A", "B", "C"]
 
 
+def test_markets_that_are_no_list_are_handed_on_to_be_quarantined():
+    assert nested_markets([{"event_ticker": "X", "markets": "none"}]) == ["none"]
+
+
 def test_an_event_without_a_ticker_is_quarantined():
     parsed = parse_events([EVENT, {**EVENT, "event_ticker": None}], ORIGIN, day=DAY)
     assert parsed.rows.height == 1
@@ -179,7 +183,18 @@ def test_a_repeated_candle_is_dropped_and_a_contradicting_one_quarantined():
 
 
 def test_candles_of_several_markets_in_one_answer():
-    answer = {"markets": [{"market_ticker": "A", "candlesticks": [candle()]}, {"market_ticker": "B", "candlesticks": None}, None]}
+    answer = {"markets": [{"market_ticker": "A", "candlesticks": [candle()]}, {"market_ticker": "B", "candlesticks": None}]}
     parsed = parse_candles(answer, ORIGIN, day=date(2026, 3, 14), source="live", period_minutes=60)
     assert parsed.rows["ticker"].to_list() == ["A"]
+    assert parsed.rejects.is_empty()
+
+
+def test_a_group_of_candles_that_is_none_is_quarantined():
+    answer = {"markets": [None, {"market_ticker": "B", "candlesticks": "none"}, {"market_ticker": "A", "candlesticks": [candle(), 7]}]}
+    parsed = parse_candles(answer, ORIGIN, day=DAY, source="live", period_minutes=60)
+    assert parsed.rows["ticker"].to_list() == ["A"]
+    assert parsed.rejects.select("ordinal", "record_id").rows() == [(0, None), (1, "B"), (3, None)]
+
+
+def test_an_answer_without_candles_has_none():
     assert parse_candles({"markets": None}, ORIGIN, day=DAY, source="live", period_minutes=60).rows.is_empty()

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from bellwether.errors import VenueError
-from bellwether.venues.kalshi.wire.decode import MalformedBody, decode
+from bellwether.venues.kalshi.wire.decode import decode
 from bellwether.venues.kalshi.wire.rejects import Origin
 
 Params = tuple[tuple[str, str], ...]
@@ -54,7 +54,7 @@ class Page:
     def cursor(self) -> str | None:
         """The cursor of the next page; None at the end of a listing."""
         cursor = self.answer.get("cursor")
-        return cursor if isinstance(cursor, str) and cursor else None
+        return str(cursor) if cursor else None
 
     @property
     def origin(self) -> Origin:
@@ -75,6 +75,3 @@ class Page:
                 "A failed read is not an empty list; look at the address",
             )
         return items
-
-
-__all__ = ["MalformedBody", "Page", "Params", "comma_list", "request_text", "segment"]

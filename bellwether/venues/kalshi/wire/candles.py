@@ -22,14 +22,21 @@ PARTS = {
 }
 
 
-def candle_groups(answer: Mapping[str, Any]) -> list[tuple[Any, list[Any]]]:
-    """(ticker, candle objects) of an answer: one group of a single market's endpoint, many of the batch endpoint."""
+def candle_objects(answer: Mapping[str, Any]) -> list[Any]:
+    """The candles of an answer, each with the ticker of its market: one group of a single market's endpoint, many of the batch endpoint.
+
+    A group that is none, or whose candles are no list, stands for itself, so that it is not lost.
+    """
+    objects: list[Any] = []
     groups = answer.get("markets") if "markets" in answer else [answer]
-    return [
-        (group.get("market_ticker", group.get("ticker")), group["candlesticks"])
-        for group in groups or []
-        if type(group) is dict and type(group.get("candlesticks")) is list
-    ]
+    for group in groups or []:
+        if type(group) is not dict:
+            objects.append(group)
+            continue
+        named = {"ticker": group.get("market_ticker", group.get("ticker"))}
+        candles = group.get("candlesticks") or []
+        objects += [candle | named if type(candle) is dict else candle for candle in (candles if type(candles) is list else [group])]
+    return objects
 
 
 def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> Parsed:
@@ -39,9 +46,7 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
     integer cents under `open`; all are read alike. Bids and asks at 0 and 1 are null (nobody offered), trades are null where there were none.
     A second candle of the same market and end is dropped when it says the same and a reject when it does not.
     """
-    objects = [
-        {**candle, "ticker": ticker} if type(candle) is dict else candle for ticker, candles in candle_groups(answer) for candle in candles
-    ]
+    objects = candle_objects(answer)
     problems = Problems()
     columns = Columns(records_of(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}

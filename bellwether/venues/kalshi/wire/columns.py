@@ -18,7 +18,7 @@ import polars as pl
 from bellwether.tables.schema import TIME
 from bellwether.venues.kalshi.wire.decode import Unusable
 from bellwether.venues.kalshi.wire.rejects import Problem
-from bellwether.venues.kalshi.wire.shapes import DecimalRule, Shape
+from bellwether.venues.kalshi.wire.shapes import DecimalRule, Shape, instants
 
 Record = Mapping[str, Any]
 Typed = dict[str, pl.Series]
@@ -108,7 +108,7 @@ class Columns:
                 self._note_no_ticker(name, strings[name])
         typed = {name: strings[name] for name in shape.tickers}
         typed |= {name: self._decimal(strings[name], rule, fits=not unfit[name]).alias(name) for name, rule in shape.decimals.items()}
-        read = _read_times(times)
+        read = pl.DataFrame(times).select(instants(pl.all())).to_dict()
         typed |= {
             column: self._time(texts, read[texts.name]).alias(column) for column, texts in zip(shape.times, times.values(), strict=True)
         }
@@ -223,11 +223,6 @@ def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, 
     found = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
     missed = [~pl.col(name).str.contains(pattern).all() for name, pattern in required.items()]
     return pl.DataFrame(strings).select(*found, *missed).row(0, named=True)
-
-
-def _read_times(texts: Typed) -> Typed:
-    """The instants that RFC 3339 texts with any number of fractional digits say, cut to microseconds; null where there is none."""
-    return pl.DataFrame(texts).select(pl.all().str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)).to_dict()
 
 
 def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:

@@ -10,6 +10,7 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_EVENTS
 from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
+from bellwether.venues.kalshi.wire.decode import Unusable
 from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
 from bellwether.venues.kalshi.wire.shapes import RATIO, Shape
 
@@ -34,5 +35,6 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
 
 def nested_markets(objects: Sequence[Any]) -> list[Any]:
     """The market objects inside the event objects of one page, in order; an event whose markets are null or absent has none."""
-    lists = (item.get("markets") for item in objects if type(item) is dict)
-    return [market for markets in lists if type(markets) is list for market in markets]
+    events = [item.record if type(item) is Unusable else item for item in objects]
+    lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]
+    return [market for markets in lists for market in (markets if type(markets) is list else [markets])]

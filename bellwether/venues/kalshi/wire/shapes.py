@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
 from bellwether.tables.schema import PRICE, SIZE
+
+S = TypeVar("S", pl.Series, pl.Expr)
 
 
 def dollars_of_cents(cents: int) -> str:
@@ -23,8 +25,8 @@ def number_text(number: float) -> str:
     return format(Decimal(repr(number)), "f")
 
 
-def instants(texts: pl.Series) -> pl.Series:
-    """The instants that RFC 3339 texts with any number of fractional digits say, cut to microseconds, in UTC; null where there is none."""
+def instants(texts: S) -> S:
+    """The UTC instants that RFC 3339 texts with any number of fractional digits say, cut to microseconds; null where there is none."""
     return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
