@@ -50,10 +50,20 @@ def test_a_body_that_is_no_json_object_is_malformed(body: bytes, reason: str):
         (b"1e400", "x", "not a finite number"),
         (b'{"y":[0,NaN]}', "x.y.1", "not a finite number"),
         (b"123456789012345678901234567890", "x", "too large"),
+        (b"-9223372036854775809", "x", "too large"),
         (b'"\\ud800"', "x", "not Unicode"),
         (b'"\xff"', "x", "not Unicode"),
     ],
-    ids=["NaN", "infinity", "overflow", "nested", "huge integer", "half a surrogate pair", "byte that is no UTF-8"],
+    ids=[
+        "NaN",
+        "infinity",
+        "overflow",
+        "nested",
+        "huge integer",
+        "huge negative integer",
+        "half a surrogate pair",
+        "byte that is no UTF-8",
+    ],
 )
 def test_only_the_record_that_holds_something_unusable_is_given_up(value: bytes, field: str, reason: str):
     # a bare NaN elsewhere forces the lenient parser even where orjson alone would have been content

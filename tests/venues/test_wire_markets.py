@@ -94,6 +94,10 @@ def test_null_dollars_fall_back_to_cents():
     assert row(market(last_price_dollars=None, last_price=42))["last_price"] == Decimal("0.42")
 
 
+def test_an_empty_price_is_no_price():
+    assert row(market(last_price_dollars=""))["last_price"] is None
+
+
 def test_prices_keep_six_decimals_and_counts_two():
     found = row(market(last_price_dollars="0.123456", volume_fp="9999999999999999.99"))
     assert found["last_price"] == Decimal("0.123456")
@@ -240,6 +244,8 @@ REJECTED = {
     "an exponent": ({"last_price_dollars": "1e-3"}, "last_price_dollars", "1e-3", "decimal"),
     "NaN as text": ({"no_bid_dollars": "NaN"}, "no_bid_dollars", "NaN", "decimal"),
     "a float price": ({"no_bid_dollars": 0.25}, "no_bid_dollars", "0.25", "decimal"),
+    "an integer in a dollar field": ({"no_bid_dollars": 1}, "no_bid_dollars", "1", "decimal"),
+    "an integer in a dollar field beside cents": ({"no_bid_dollars": 1, "no_bid": 2}, "no_bid_dollars", "1", "decimal"),
     "half a cent": ({"last_price_dollars": ..., "last_price": 35.5}, "last_price", "35.5", "decimal"),
     "true for a price": ({"last_price_dollars": True}, "last_price_dollars", "true", "decimal"),
     "a negative size": ({"volume_fp": "-1.00"}, "volume_fp", "-1.00", "outside [0"),

@@ -5,7 +5,7 @@ A value that does not fit is null in its column and noted against its object; th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from operator import itemgetter
@@ -66,22 +66,13 @@ class Columns:
         self.records = records
         self.problems = problems
         self._prefix = prefix
-        self._pulled: dict[str, Sequence[Any]] = {}
 
-    def values(self, name: str) -> Sequence[Any]:
+    def values(self, name: str) -> list[Any]:
         """The raw values of a field; None where it is absent."""
-        pulled = self._pulled.get(name)
-        return [record.get(name) for record in self.records] if pulled is None else pulled
-
-    def _pull(self, names: Iterable[str]) -> None:
-        """Fetch the fields that every record has in one pass, which is kinder to the processor's caches than a pass per field."""
-        present = [name for name in names if self.records and name in self.records[0]]
-        while len(present) > 1:
-            try:
-                self._pulled = dict(zip(present, zip(*map(itemgetter(*present), self.records), strict=True), strict=True))
-                return
-            except KeyError as missing:
-                present.remove(missing.args[0])
+        try:
+            return list(map(itemgetter(name), self.records))
+        except KeyError:
+            return [record.get(name) for record in self.records]
 
     def note_where(self, mask: pl.Series, name: str, reason: str, *, instead: str | None = None) -> None:
         """Note the field `name` (or, where that is null, the field `instead`) of every record whose `mask` is true."""
@@ -97,7 +88,6 @@ class Columns:
 
     def typed(self, shape: Shape) -> Typed:
         """A Series per column of `shape`, as long as the page and of the dtypes that the tables declare."""
-        self._pull(shape.fields)
         times = {name: self._text(name) for name in shape.times.values()}
         strings = {name: self._text(name) for name in shape.tickers} | {
             name: self._decimal_text(name, rule) for name, rule in shape.decimals.items()
@@ -185,12 +175,9 @@ class Columns:
                 return texts
         except TypeError:
             pass
-        if rule.suffix:
-            values = [old if value is None else value for value, old in zip(values, self.values(name), strict=True)]
-        values = [
-            rule.text(value) if type(value) in rule.numbers else value if type(value) in (str, NoneType) else "neither" for value in values
-        ]
-        return pl.Series(name, values, dtype=pl.String())
+        plain = self.values(name)
+        chosen = [_as_text(old, rule) if value is None or not rule.suffix else value for value, old in zip(values, plain, strict=True)]
+        return pl.Series(name, [text if type(text) in (str, NoneType) else "no text" for text in chosen], dtype=pl.String())
 
     def _decimal(self, texts: pl.Series, rule: DecimalRule, *, fits: bool) -> pl.Series:
         """The decimals that `texts` say, exactly; an empty text is absent."""
@@ -216,6 +203,10 @@ class Columns:
             if value is not None and type(value) not in types:
                 self.problems.note(index, self._prefix + name, value, reason)
         return [value if type(value) in types else None for value in values]
+
+
+def _as_text(value: Any, rule: DecimalRule) -> Any:
+    return rule.text(value) if type(value) in rule.numbers else value
 
 
 def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, str]) -> dict[str, bool]:

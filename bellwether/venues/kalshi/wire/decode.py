@@ -91,7 +91,7 @@ def _find_unusable(value: Any, path: str = "") -> tuple[str, str, str] | None:
                 return found
     elif isinstance(value, float) and not math.isfinite(value):
         return path, repr(value), "not a finite number"
-    elif isinstance(value, int) and value.bit_length() > 64:
+    elif isinstance(value, int) and not -(2**63) <= value < 2**64:
         return path, str(value), "a number too large for 64 bits"
     elif isinstance(value, str):
         try:

@@ -75,13 +75,14 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
     problems = Problems()
     columns = Columns(records_of(objects, "ticker", problems), problems)
     typed = columns.typed(MARKET)
-    columns.note_where(typed["close_time"].is_null(), "close_time", "missing")
+    if typed["close_time"].null_count():
+        columns.note_where(typed["close_time"].is_null(), "close_time", "missing")
     frame = pl.DataFrame(
         {
             **typed,
             **_outcome(columns, typed["result"]),
             "day": typed["close_time"].cast(pl.Date()),
-            "is_combo": _is_combo(columns, typed["ticker"]),
+            "is_combo": pl.Series([_is_combo(record) for record in columns.records], dtype=pl.Boolean()),
             "wire_format": pl.Series([_wire_format(record) for record in columns.records], dtype=pl.String()),
             "body": columns.bodies(objects),
             "source": constant(source, pl.String(), len(objects)),
@@ -104,9 +105,11 @@ def _outcome(columns: Columns, result: pl.Series) -> Typed:
     return {"status": status, "result": result}
 
 
-def _is_combo(columns: Columns, ticker: pl.Series) -> pl.Series:
-    legs = [bool(record.get("mve_collection_ticker") or record.get("mve_selected_legs")) for record in columns.records]
-    return pl.Series(legs, dtype=pl.Boolean()) | ticker.str.starts_with("KXMVE")
+def _is_combo(record: Record) -> bool:
+    ticker = record.get("ticker")
+    return bool(record.get("mve_collection_ticker") or record.get("mve_selected_legs")) or (
+        type(ticker) is str and ticker.startswith("KXMVE")
+    )
 
 
 def _wire_format(record: Record) -> str:

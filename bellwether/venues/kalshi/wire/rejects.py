@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from bellwether.venues.kalshi.wire.decode import Unusable
 
 #: Longest offending value that a reject repeats; its body holds the whole object.
 VALUE_LIMIT = 200
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ def constant(value: Any, dtype: pl.DataType, height: int) -> pl.Series:
 
 
 def _fetched_columns(origin: Origin, height: int) -> list[pl.Series]:
-    at = constant(origin.fetched_at, TIME, height)
+    at = constant((origin.fetched_at - _EPOCH) // timedelta(microseconds=1), pl.Int64(), height).cast(TIME)
     page = constant(origin.page, pl.Int32(), height)
     return [
         constant(origin.request, pl.String(), height).alias("request"),

@@ -77,9 +77,3 @@ class Shape:
     flags: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
-
-    @property
-    def fields(self) -> list[str]:
-        """The wire's names of all fields, in today's format."""
-        decimals = (name + rule.suffix for name, rule in self.decimals.items())
-        return [*self.tickers, *self.texts, *self.text_lists, *self.times.values(), *decimals, *self.flags, *self.numbers, *self.objects]
