@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
+from operator import itemgetter
 
 import polars as pl
 
@@ -21,7 +23,7 @@ from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
 from bellwether.venues.kalshi.retry import error_text
 from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import parse_candles, parse_events
-from bellwether.venues.kalshi.wire.rejects import Problem, Quarantine
+from bellwether.venues.kalshi.wire.rejects import Origin, Problem, Quarantine
 
 LISTING = "day"
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
@@ -91,31 +93,30 @@ class DayPull:
         return keys.filter(~pl.col("is_combo"))["event_ticker"].unique().sort().to_list()
 
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
-        """Events that do not fit, and those that were asked for and not returned."""
+        """Events that do not fit, and those that were asked for and not returned, which count against the last page of their call."""
         answered: set[str | None] = set()
-        last_asked: dict[str, Page] = {}
+        asked: dict[str, Origin] = {}
         for page in self.pull.pages("events"):
-            objects = page.items("events")
-            parsed = parse_events(objects, page.origin, day=self.day)
+            parsed = parse_events(page.items("events"), page.origin, day=self.day)
             yield parsed.rejects
             answered.update(parsed.rows["event_ticker"], parsed.rejects["record_id"])
-            last_asked.update(dict.fromkeys(routes.asked_tickers(page.request), page))
-        for page in {page.ordinal: page for page in last_asked.values()}.values():
-            missing = sorted(ticker for ticker, last in last_asked.items() if last.ordinal == page.ordinal and ticker not in answered)
-            yield self._unanswered(KALSHI_EVENTS, page, missing, "event_ticker", "the venue was asked for this event and returned none")
+            asked.update(dict.fromkeys(routes.asked_tickers(page.request), page.origin))
+        missing = sorted((origin.page, ticker) for ticker, origin in asked.items() if ticker not in answered)
+        for _, group in groupby(missing, key=itemgetter(0)):
+            tickers = [ticker for _, ticker in group]
+            reason = "the venue was asked for this event and returned none"
+            yield self._unanswered(KALSHI_EVENTS, asked[tickers[0]], "event_ticker", tickers, reason)
 
-    def _unanswered(self, table: Table, page: Page, tickers: Sequence[str], identity: str, reason: str) -> pl.DataFrame:
-        objects = [{identity: ticker} for ticker in tickers]
-        return Quarantine(table, identity, self.day, page.origin).rows(
-            objects, dict.fromkeys(range(len(objects)), Problem(None, None, reason)), {}
-        )
+    def _unanswered(self, table: Table, origin: Origin, identity: str, tickers: Sequence[str], reason: str) -> pl.DataFrame:
+        problems = dict.fromkeys(range(len(tickers)), Problem(None, None, reason))
+        return Quarantine(table, identity, self.day, origin).rows([{identity: ticker} for ticker in tickers], problems, {})
 
     def _candles_of(self, page: Page) -> tuple[pl.DataFrame, pl.DataFrame]:
         """(candles, rejects) of one page."""
         asked = routes.asked_tickers(page.request)
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {error_text(page.body)}"
-            return KALSHI_CANDLES.empty(), self._unanswered(KALSHI_CANDLES, page, sorted(asked), "ticker", reason)
+            return KALSHI_CANDLES.empty(), self._unanswered(KALSHI_CANDLES, page.origin, "ticker", sorted(asked), reason)
         source = "historical" if page.request.startswith("GET /historical/") else "live"
         parsed = parse_candles(page.answer, page.origin, day=self.day, source=source, period_minutes=self.plan.period_minutes)
         ours = self.markets_of_day.keys.filter(pl.col("ticker").is_in(asked))

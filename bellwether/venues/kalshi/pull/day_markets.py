@@ -49,7 +49,7 @@ class Gathering:
         self.keys.append(keys_of(parsed, STEPS.index(step)))
         if parsed.rejects.height:
             new = parsed.rejects.filter(pl.col("day") == self.day)
-            self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti"))
+            self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
 
     def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
         """Take in the rows of raw/kalshi_archive and the rejects of its scan."""
