@@ -25,7 +25,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether and its test tools into $(VENV) (a minute or two)"
-	@$(PIP) install -q -c constraints.txt -e '.[dev]'
+	@$(PIP) install -q -c constraints.txt -e '.[dev,s3]'
 	@touch $@ $(VENV)/.core
 
 setup: $(VENV)/.core ## make the virtual environment and install the pinned dependencies
@@ -54,7 +54,7 @@ bench: setup-dev ## measure speed and memory, as ratios
 
 test-duckdb2: setup-dev ## run the tests on DuckDB 2, in an environment of its own
 	@test -x .venv-duckdb2/bin/python || $(PYTHON) -m venv .venv-duckdb2
-	@grep -v '^duckdb==' constraints.txt > .venv-duckdb2/constraints.txt
+	@grep -v '^duckdb' constraints.txt > .venv-duckdb2/constraints.txt
 	@.venv-duckdb2/bin/python -m pip install -q -c .venv-duckdb2/constraints.txt -e '.[dev]' 'duckdb>=2,<3'
 	@.venv-duckdb2/bin/python -m pytest -n 2 --dist worksteal
 

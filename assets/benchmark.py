@@ -36,10 +36,16 @@ def _pair(context: dg.AssetExecutionContext) -> tuple[str, str]:
 )
 def questions(context: dg.AssetExecutionContext, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
     """One question of a benchmark release, with its resolved outcome."""
+    from bellwether.checks.gate import require
     from bellwether.questions import build, release
 
     spec = release(context.partition_key)
     frame = build(spec, markets.scan(), prices.scan())
+    require("clean/markets", markets.scan())
+    require(
+        "clean/prices",
+        prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
+    )
     return dg.Output(frame, metadata={"cutoff": spec.cutoff.isoformat(), "rules": spec.version, **_shape(frame)})
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 import dagster as dg
 
 from assets.declare import OWNER, key
+from bellwether.lake.warehouse import named_files
 from bellwether.tables import TABLES
 from orchestration.automation import FOLLOW_ANY
 from resources import LakeResource, WarehouseResource
@@ -31,7 +32,7 @@ class PublishConfig(dg.Config):
 def warehouse(config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place."""
     published = warehouse.publish(lake.lake)
-    removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days))
+    removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=named_files(published.path))
     return dg.MaterializeResult(
         metadata={
             "path": dg.MetadataValue.path(str(published.path)),
@@ -39,6 +40,7 @@ def warehouse(config: PublishConfig, lake: LakeResource, warehouse: WarehouseRes
             "partitions": published.partitions,
             "rows": published.rows,
             "bytes": published.bytes,
+            "outdated partitions left out": len(published.outdated),
             "superseded files removed": len(removed.files),
         }
     )

@@ -65,7 +65,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "answ."):
         table.add_column(name, justify="left" if name == "forecaster" else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        plain = [_number(row[metric]) for metric in ("brier_skill", "skill_vs_market", "ece", "accuracy")]
+        plain = [_number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3), ("accuracy", 2))]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), *plain, f"{row['coverage']:.0%}")
     table.caption = "Lower Brier is better. skill: over the base rate; vs mkt: over the price 24 h\nbefore close; answ.: share of questions answered (–: too few to be ranked)."
@@ -73,8 +73,8 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     return table
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
+def _number(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _interval(row: dict[str, Any], metric: str) -> str:

@@ -37,5 +37,9 @@ class PagingError(VenueError):
     """A listing loops: a cursor or a page repeats, or empty pages never end."""
 
 
+class QualityError(BellwetherError):
+    """Rows break a rule that guards the rankings: names the table, the rule and the first rows."""
+
+
 class ScoringError(BellwetherError):
     """Forecasts cannot be scored as given: names the column and the value."""

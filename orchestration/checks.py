@@ -66,9 +66,7 @@ def suite(name: str, rules: Sequence[Rule]) -> dg.AssetChecksDefinition:
 
 def _read_by(declared: Table, rules: Sequence[Rule]) -> list[str]:
     """The columns that the rules look at and the key that names a failing row; verbatim bodies stay on disk."""
-    read = {*declared.key}
-    for rule in rules:
-        read |= {*rule.columns, *(rule.condition.meta.root_names() if rule.condition is not None else ())}
+    read = {*declared.key}.union(*(rule.columns for rule in rules))
     return [name for name in declared.names if name in read]
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -193,8 +194,10 @@ def ui(port: int) -> None:
     from orchestration.home import prepare
 
     prepare(settings())
-    executable = os.path.join(os.path.dirname(sys.executable), "dagster")
-    command = [executable, "dev", "-m", "orchestration.definitions", "--host", "127.0.0.1", "--port", str(port)]
+    executable = Path(sys.executable).with_name("dagster")
+    workspace = Path(__file__).resolve().parent.parent / "workspace.yaml"
+    code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "orchestration.definitions"]
+    command = [str(executable), "dev", *code, "--host", "127.0.0.1", "--port", str(port)]
     os.execv(executable, command)  # noqa: S606
 
 

@@ -19,6 +19,7 @@ from assets.raw import DAY_TABLES
 from bellwether.errors import BellwetherError
 from orchestration import jobs
 from orchestration.freshness import Record, spans, stale
+from orchestration.partitions import RELEASE
 from orchestration.sensors import registered_partitions
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -72,6 +73,7 @@ class Runner:
 
     def release(self, release: str, forecasters: Sequence[str]) -> None:
         """Build the questions of a release, let the forecasters answer and score them, and rank all that have been scored."""
+        self._instance.add_dynamic_partitions(str(RELEASE.name), [release])
         record = self._record()
         if self._due([release], record, ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"]):
             self._launch(jobs.QUESTIONS, f"questions of {release}", partition=release)

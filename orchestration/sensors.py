@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import dagster as dg
 
+from bellwether.settings import settings
 from orchestration.partitions import FORECASTER, RELEASE
 
 
@@ -20,12 +21,13 @@ def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
 
 
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
-    """Requests for every registered release and forecaster that Dagster does not know yet."""
+    """Requests for every forecaster, and every release of this world, that is registered and that Dagster does not know yet."""
     from bellwether.forecasting import forecasters
     from bellwether.questions import releases
 
+    here = [name for name, release in releases().items() if settings().world in release.worlds]
     requests = []
-    for definition, names in ((RELEASE, releases()), (FORECASTER, forecasters())):
+    for definition, names in ((RELEASE, here), (FORECASTER, list(forecasters()))):
         new = missing(names, instance.get_dynamic_partitions(str(definition.name)))
         if new:
             requests.append(definition.build_add_request(new))
@@ -35,7 +37,7 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
 @dg.sensor(
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Adds every release and forecaster of the registry to the partitions.",
+    description="Adds every forecaster, and every release of this world, from the registry to the partitions.",
 )
 def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
     """Add what the registry has and the partitions lack; a registry that cannot be read fails the tick and changes nothing."""

@@ -15,8 +15,10 @@ from typing import TypeVar
 import dagster as dg
 from pydantic import Field
 
+from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import KALSHI_LIVE_URL, World
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
+from bellwether.venues.kalshi.retry import RefusedError
 
 UNLIMITED = RateLimit(tokens_per_second=1e9)
 
@@ -63,13 +65,19 @@ class KalshiVenue(dg.ConfigurableResource):
                 yield client
 
     def run(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
-        """Call `work(client)` to its end in an event loop of its own."""
+        """Call `work(client)` to its end in an event loop of its own.
+
+        What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
+        """
 
         async def session() -> T:
             async with self.client() as client:
                 return await work(client)
 
-        return asyncio.run(session())
+        try:
+            return asyncio.run(session())
+        except (ConfigError, LakeError, RefusedError) as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bellwether.checks.expectations import CheckOutcome, validate
+from bellwether.checks.gate import require
 from bellwether.checks.rules import RULES, Rule, rules_for
 
-__all__ = ["RULES", "CheckOutcome", "Rule", "rules_for", "validate"]
+__all__ = ["RULES", "CheckOutcome", "Rule", "require", "rules_for", "validate"]

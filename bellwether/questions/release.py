@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.forecasting import forecasters
-from bellwether.settings import settings
+from bellwether.settings import World, settings
 
 FILE = "releases.toml"
 
@@ -52,6 +52,7 @@ class Release(BaseModel):
     require_open_after_cutoff: StrictBool = Field(
         False, description="questions opened after the cutoff too: nothing about them can have been read in training"
     )
+    worlds: tuple[World, ...] = Field(tuple(World), min_length=1, description="worlds in which the release is built by itself")
     cluster: Literal["series", "event"] = Field(
         "series", description="what is resampled for intervals: whole series, or events where a release has few series and many events"
     )
@@ -68,7 +69,7 @@ class Release(BaseModel):
     @property
     def version(self) -> str:
         """Hash of the rules and of everything in the recipe that decides which questions there are."""
-        recipe = self.model_dump_json(exclude={"name", "description", "models"})
+        recipe = self.model_dump_json(exclude={"name", "description", "models", "worlds"})
         return hashlib.sha256(f"{RULES}:{recipe}".encode()).hexdigest()[:12]
 
 

@@ -126,9 +126,8 @@ class Table:
             if not column.nullable and frame[column.name].null_count():
                 row = frame.filter(pl.col(column.name).is_null()).select(self.key).row(0, named=True)
                 raise SchemaError(f"table {self.name}: column {column.name} may not be null; first null at {row}")
-        if unique and self.key and frame.height:
-            if frame.select(pl.struct(self.key).n_unique()).item() != frame.height:
-                keys = frame.select(self.key)
-                row = keys.filter(keys.is_duplicated()).row(0, named=True)
-                raise SchemaError(f"table {self.name}: the key {', '.join(self.key)} is not unique; first duplicate {row}")
+        if unique and self.key and frame.height and frame.select(pl.struct(self.key).n_unique()).item() != frame.height:
+            keys = frame.select(self.key)
+            row = keys.filter(keys.is_duplicated()).row(0, named=True)
+            raise SchemaError(f"table {self.name}: the key {', '.join(self.key)} is not unique; first duplicate {row}")
         return frame

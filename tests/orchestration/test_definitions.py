@@ -39,7 +39,7 @@ def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
         node = graph.get(key)
         assert node.description and node.owners and node.group_name == key.path[0] and node.kinds and node.tags, key
         if key.to_user_string() in TABLES:
-            schema = node.metadata["dagster/column_schema"].schema
+            schema = node.metadata["dagster/column_schema"]
             assert [column.name for column in schema.columns] == TABLES[key.to_user_string()].names
             assert all(column.description for column in schema.columns)
 
@@ -56,7 +56,10 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
     jobs = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
     assert jobs == {"series", "archive", "days", "questions", "evaluate", "rank", "publish"}
     assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {"daily_pull": "RUNNING"}
-    assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {"registry": "RUNNING", "automation": "RUNNING"}
+    assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
+        "registry": "RUNNING",
+        "automation": "RUNNING",
+    }
 
 
 def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Definitions) -> None:

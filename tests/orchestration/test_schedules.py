@@ -44,6 +44,11 @@ def lake(tmp_path: Path) -> LakeResource:
     return LakeResource(uri=str(tmp_path / "lake"))
 
 
+def tick(at: datetime, lake: LakeResource) -> list[dg.RunRequest | dg.SkipReason]:
+    """What the schedule yields when its clock strikes at `at`."""
+    return list(daily_pull(dg.build_schedule_context(scheduled_execution_time=at), lake=lake))  # type: ignore[call-overload]
+
+
 def test_a_quiet_day_pulls_yesterday_only() -> None:
     assert days_to_pull(TODAY, {}) == [date(2026, 3, 9)]
 
@@ -58,14 +63,12 @@ def test_waiting_markets_are_counted_from_the_clean_table(lake: LakeResource) ->
 
 
 def test_a_tick_requests_one_run_per_day(lake: LakeResource) -> None:
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2026, 3, 10, 1, 20, tzinfo=UTC), resources={"lake": lake})
-    requests = daily_pull.evaluate_tick(context).run_requests
+    requests = [request for request in tick(datetime(2026, 3, 10, 1, 20, tzinfo=UTC), lake) if isinstance(request, dg.RunRequest)]
     assert [request.partition_key for request in requests] == ["2026-03-07", "2026-03-09"]
     assert len({request.run_key for request in requests}) == 2
 
 
 def test_a_tick_after_the_sandboxs_present_is_skipped(lake: LakeResource) -> None:
-    context = dg.build_schedule_context(scheduled_execution_time=datetime(2026, 11, 20, 1, 20, tzinfo=UTC), resources={"lake": lake})
-    tick = daily_pull.evaluate_tick(context)
-    assert not tick.run_requests
-    assert "2026-11-19" in (tick.skip_message or "")
+    (skipped,) = tick(datetime(2026, 11, 20, 1, 20, tzinfo=UTC), lake)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "2026-11-19" in skipped.skip_message
