@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import date
+from typing import Any
 
 import dagster as dg
 
 from assets.declare import DOCS, key, of, out
 from bellwether.tables.raw import KALSHI_ARCHIVE
+from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pages import PageStore
 from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 from orchestration.partitions import DAY, DAYS_PER_RUN
@@ -16,6 +18,11 @@ from resources.kalshi import KalshiVenue
 POOL = "kalshi_api"
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
 DAY_TABLES = ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/rejects")
+
+
+def _plain(summary: dict[str, object]) -> dict[str, Any]:
+    """What a pull says of itself, as metadata: numbers as numbers, so that the UI plots them, everything else as text."""
+    return {name: value if isinstance(value, int) else str(value) for name, value in summary.items()}
 
 
 class PullConfig(dg.Config):
@@ -30,7 +37,7 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     """One Kalshi series (the template of recurring events), as of the last pull."""
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
-    return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(DOCS), "pull": pull.summary()})
+    return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(DOCS), **_plain(pull.summary())})
 
 
 @dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=POOL, retry_policy=RETRY)
@@ -38,7 +45,7 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
     """One Kalshi market that the venue has moved to its historical endpoints, as of the last scan of the archive."""
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
-    return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(DOCS), "pull": pull.summary()})
+    return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(DOCS), **_plain(pull.summary())})
 
 
 @dg.multi_asset(
@@ -57,14 +64,14 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     pages = PageStore(lake.lake.storage)
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
-    async def pull_all(client) -> list[DayPull]:  # type: ignore[no-untyped-def]
+    async def pull_all(client: KalshiClient) -> list[DayPull]:
         return [
             await pull_day(client, pages, day, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info)
             for day in days
         ]
 
     pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
-    requests = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(DOCS)}
+    requests: dict[str, Any] = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(DOCS)}
     yield dg.Output({day: pull.events() for day, pull in pulls.items()}, "kalshi_events", metadata=requests)
     yield dg.Output({day: pull.markets() for day, pull in pulls.items()}, "kalshi_markets", metadata=requests)
     yield dg.Output({day: pull.candles() for day, pull in pulls.items()}, "kalshi_candles", metadata=requests)

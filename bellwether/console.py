@@ -55,7 +55,7 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return repr(value) if isinstance(value, bytes) else str(value)
+    return repr(value) if isinstance(value, bytes | bytearray) else f"{value}"
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
@@ -65,7 +65,9 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "answ."):
         table.add_column(name, justify="left" if name == "forecaster" else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        plain = [_number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3), ("accuracy", 2))]
+        plain = [
+            _number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3), ("accuracy", 2))
+        ]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), *plain, f"{row['coverage']:.0%}")
     table.caption = "Lower Brier is better. skill: over the base rate; vs mkt: over the price 24 h\nbefore close; answ.: share of questions answered (–: too few to be ranked)."

@@ -87,7 +87,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
 
 
 @click.command()
-@click.option("--days", default=365, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
+@click.option("--days", default=180, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
 @AS_JSON
 def demo(days: int, as_json: bool) -> None:
     """Run everything in the sandbox: pull, clean, check, build questions, forecast, score, rank, publish.

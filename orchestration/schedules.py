@@ -1,4 +1,4 @@
-"""Clocks: the daily pull.
+"""Clocks: the daily pull and the weekly list of series.
 
 Not here: what follows by itself when its inputs change (automation.py).
 Concept: https://docs.dagster.io/guides/automate/schedules
@@ -13,7 +13,7 @@ import dagster as dg
 import polars as pl
 
 from bellwether.tables import table
-from orchestration.jobs import DAYS
+from orchestration.jobs import DAYS, SERIES
 from orchestration.partitions import DAY
 from resources import LakeResource
 
@@ -63,4 +63,18 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
         yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags={"bellwether/clock": "daily_pull"})
 
 
-SCHEDULES = (daily_pull,)
+@dg.schedule(
+    job=SERIES,
+    cron_schedule="40 0 * * 1",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every Monday at 00:40 UTC: the list of series, which has their categories and fees.",
+)
+def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    """One run that asks the venue again."""
+    return dg.RunRequest(
+        run_key=f"{context.scheduled_execution_time:%Y-%m-%d}", run_config={"ops": {"raw__kalshi_series": {"config": {"refresh": True}}}}
+    )
+
+
+SCHEDULES = (daily_pull, weekly_series)

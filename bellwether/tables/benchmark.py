@@ -17,7 +17,13 @@ HORIZONS: dict[str, int] = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
 
 def _horizon(name: str, hours: int) -> tuple[Column, Column]:
     return (
-        Column(f"price_{name}", PRICE, f"market price {hours} h before close: the middle of bid and ask, else the last trade; null when there was none", DOLLARS, nullable=True),
+        Column(
+            f"price_{name}",
+            PRICE,
+            f"market price {hours} h before close: the middle of bid and ask, else the last trade; null when there was none",
+            DOLLARS,
+            nullable=True,
+        ),
         Column(f"price_{name}_at", TIME, f"the instant of that price: at or before close - {hours} h", UTC, nullable=True),
     )
 
@@ -33,7 +39,13 @@ QUESTIONS = Table(
         Column("category", TEXT, "topic category"),
         Column("close_time", TIME, "when the market closed", UTC),
         Column("ground_truth", TEXT, "yes or no"),
-        Column("market_probability", PROBABILITY, "final market price, for the record; known after the fact and never a forecast", "probability", nullable=True),
+        Column(
+            "market_probability",
+            PROBABILITY,
+            "final market price, for the record; known after the fact and never a forecast",
+            "probability",
+            nullable=True,
+        ),
         Column("series_ticker", TEXT, "series of the market, a cluster key; the market's own id where it has none"),
         Column("source", TEXT, "venue"),
         Column("market_id", TEXT, "the venue's own id of the market"),
@@ -116,8 +128,20 @@ RELIABILITY = Table(
         Column("mean_forecast", PROBABILITY, "mean forecast probability of yes; null in an empty bin", "probability", nullable=True),
         Column("yes_rate", PROBABILITY, "observed frequency of yes; null in an empty bin", "probability", nullable=True),
         Column("gap", pl.Float64(), "mean_forecast - yes_rate; null in an empty bin", "probability", nullable=True),
-        Column("yes_rate_lower", PROBABILITY, "lower end of the 95 % Wilson interval of yes_rate; null in an empty bin", "probability", nullable=True),
-        Column("yes_rate_upper", PROBABILITY, "upper end of the 95 % Wilson interval of yes_rate; null in an empty bin", "probability", nullable=True),
+        Column(
+            "yes_rate_lower",
+            PROBABILITY,
+            "lower end of the 95 % Wilson interval of yes_rate; null in an empty bin",
+            "probability",
+            nullable=True,
+        ),
+        Column(
+            "yes_rate_upper",
+            PROBABILITY,
+            "upper end of the 95 % Wilson interval of yes_rate; null in an empty bin",
+            "probability",
+            nullable=True,
+        ),
         KNOWN_AT,
         RULES,
     ),

@@ -29,7 +29,12 @@ MARKETS = Table(
         Column("settled_at", TIME, "paid out", UTC, nullable=True),
         Column("status", TEXT, "initialized, active, inactive, closed, determined, disputed, amended or settled"),
         Column("outcome", TEXT, "yes or no; null when there is no binary outcome", nullable=True),
-        Column("outcome_reason", TEXT, "why there is no binary outcome: undetermined, disputed, scalar, void, or unknown result; null when there is one", nullable=True),
+        Column(
+            "outcome_reason",
+            TEXT,
+            "why there is no binary outcome: undetermined, disputed, scalar, void, or unknown result; null when there is one",
+            nullable=True,
+        ),
         Column("settlement_value", PRICE, "value of a YES contract at settlement", DOLLARS, nullable=True),
         Column("last_price", PRICE, "last trade: a final price, for the record; never a forecast", DOLLARS, nullable=True),
         Column("volume", SIZE, "contracts traded", CONTRACTS, nullable=True),

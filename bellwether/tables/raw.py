@@ -95,7 +95,11 @@ _MARKET = (
     _time("expiration_time", "deprecated latest expiration"),
     _time("latest_expiration_time", "last possible expiration; 2099 is ordinary"),
     _time("settled_at", "settlement_ts of the wire: when the market was paid out"),
-    Column("status", TEXT, "response word: initialized, active, inactive, closed, determined, disputed, amended, finalized; 2024 synonyms mapped"),
+    Column(
+        "status",
+        TEXT,
+        "response word: initialized, active, inactive, closed, determined, disputed, amended, finalized; 2024 synonyms mapped",
+    ),
     Column("result", TEXT, "yes, no, scalar, void or another word as sent; empty while undecided"),
     _price("settlement_value", "value of a YES contract at settlement"),
     _text("expiration_value", "free text; never an outcome"),

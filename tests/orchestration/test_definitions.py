@@ -55,7 +55,10 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
     assert jobs == {"series", "archive", "days", "questions", "evaluate", "rank", "publish"}
-    assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {"daily_pull": "RUNNING"}
+    assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {
+        "daily_pull": "RUNNING",
+        "weekly_series": "RUNNING",
+    }
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",
         "automation": "RUNNING",

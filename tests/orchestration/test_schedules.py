@@ -10,7 +10,8 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.tables import table
-from orchestration.schedules import daily_pull, days_to_pull, waiting_markets
+from orchestration.definitions import build_defs
+from orchestration.schedules import daily_pull, days_to_pull, waiting_markets, weekly_series
 from resources import LakeResource
 
 TODAY = date(2026, 3, 10)
@@ -66,6 +67,13 @@ def test_a_tick_requests_one_run_per_day(lake: LakeResource) -> None:
     requests = [request for request in tick(datetime(2026, 3, 10, 1, 20, tzinfo=UTC), lake) if isinstance(request, dg.RunRequest)]
     assert [request.partition_key for request in requests] == ["2026-03-07", "2026-03-09"]
     assert len({request.run_key for request in requests}) == 2
+
+
+def test_the_weekly_list_of_series_asks_the_venue_again() -> None:
+    request = weekly_series(dg.build_schedule_context(scheduled_execution_time=datetime(2026, 3, 9, 0, 40, tzinfo=UTC)))
+    assert isinstance(request, dg.RunRequest)
+    job = build_defs().resolve_job_def("series")
+    assert dg.validate_run_config(job, request.run_config)["ops"]["raw__kalshi_series"]["config"] == {"refresh": True}
 
 
 def test_a_tick_after_the_sandboxs_present_is_skipped(lake: LakeResource) -> None:

@@ -54,8 +54,12 @@ class StoredPull:
 
     def pages(self, step: str) -> Iterator[Page]:
         """The pages of a step of a finished pull, in order. Raises `LakeError` when one is gone or damaged."""
-        for ordinal in range(self._finished()["pages"].get(step, 0)):
+        for ordinal in range(self.count(step)):
             yield self.page(step, ordinal)
+
+    def count(self, step: str) -> int:
+        """How many pages a step of a finished pull has."""
+        return int(self._finished()["pages"].get(step, 0))
 
     def page(self, step: str, ordinal: int) -> Page:
         """One page of a finished pull. Raises `LakeError` when it is gone or damaged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -45,6 +45,7 @@ class DayPull:
     markets_of_day: DayMarkets
     archive: pl.LazyFrame | None
     requests: int
+    _candle_rejects: dict[int, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     def markets(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_markets, unique over all of them."""
@@ -63,7 +64,7 @@ class DayPull:
     def candles(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_candles, unique over all of them: within the plan's days before each market's close."""
         for page in self.pull.pages("candles"):
-            rows = self._candles_of(page)[0]
+            rows, self._candle_rejects[page.ordinal] = self._candles_of(page)
             if rows.height:
                 yield rows
 
@@ -75,7 +76,7 @@ class DayPull:
                 self.markets_of_day.rejects,
                 *self.markets_of_day.contradicted(self.pull, self.archive),
                 *self._event_rejects(),
-                *(self._candles_of(page)[1] for page in self.pull.pages("candles")),
+                *self._all_candle_rejects(),
             ]
         )
 
@@ -110,6 +111,14 @@ class DayPull:
     def _unanswered(self, table: Table, origin: Origin, identity: str, tickers: Sequence[str], reason: str) -> pl.DataFrame:
         problems = dict.fromkeys(range(len(tickers)), Problem(None, None, reason))
         return Quarantine(table, identity, self.day, origin).rows([{identity: ticker} for ticker in tickers], problems, {})
+
+    def _all_candle_rejects(self) -> Iterator[pl.DataFrame]:
+        """Those that `candles` met when it read all pages, else of another reading."""
+        found = self._candle_rejects
+        if len(found) == self.pull.count("candles"):
+            yield from (found[ordinal] for ordinal in sorted(found))
+        else:
+            yield from (self._candles_of(page)[1] for page in self.pull.pages("candles"))
 
     def _candles_of(self, page: Page) -> tuple[pl.DataFrame, pl.DataFrame]:
         """(candles, rejects) of one page."""
