@@ -55,7 +55,9 @@ def _cell(value: Any) -> str:
         return f"{value:.6g}"
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return repr(value) if isinstance(value, bytes | bytearray) else f"{value}"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
