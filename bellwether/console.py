@@ -48,7 +48,7 @@ def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> G
     return table
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
@@ -64,7 +64,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
     questions = frame["n_questions"].max() or 0
     table = Grid(title=Text(f"{release}: {questions} questions"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "answ."):
+    for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "cov."):
         table.add_column(name, justify="left" if name == "forecaster" else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
         plain = [
@@ -72,7 +72,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
         ]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), *plain, f"{row['coverage']:.0%}")
-    table.caption = "Lower Brier is better. skill: over the base rate; vs mkt: over the price 24 h\nbefore close; answ.: share of questions answered (–: too few to be ranked)."
+    table.caption = "Lower Brier is better. skill: over the base rate; vs mkt: over the price 24 h\nbefore close; cov.: share of questions answered (–: too little to be ranked)."
     table.caption_justify = "left"
     return table
 

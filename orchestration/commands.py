@@ -79,7 +79,8 @@ def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
         console().print(leaderboard_table(name, frame))
     console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
     console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
-    console().print('Query it   bellwether query "SELECT * FROM benchmark.leaderboard", or any DuckDB client; it is never locked')
+    command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
+    console().print(f'Query it   {command} query "FROM benchmark.leaderboard", or any DuckDB client: it is never locked', soft_wrap=True)
     console().print("See it     make ui, then http://127.0.0.1:3000")
 
 
