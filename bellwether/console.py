@@ -62,7 +62,12 @@ def _cell(value: object) -> str:
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
-    table = Grid(title=Text(f"{release}: {max(frame['n_questions'], default=0)} questions"), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Grid(
+        title=Text(f"{release}: {max(frame['n_questions'], default=0)} questions"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "cov."):
         table.add_column(name, justify="left" if name == "forecaster" else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
