@@ -89,7 +89,7 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 def _venue(config: Settings) -> Iterator[Finding]:
     if config.world is World.LIVE:
-        yield _ask(config.kalshi_url)
+        yield ask_venue(config.kalshi_url)
         return
     from bellwether.sandbox import serve
     from bellwether.sandbox.worlds import application
@@ -98,10 +98,11 @@ def _venue(config: Settings) -> Iterator[Finding]:
         config.world, seed=config.sandbox_seed, now=config.sandbox_now, folder=config.playback, folder_now=config.playback_now
     )
     with serve(app) as url:
-        yield _ask(url)
+        yield ask_venue(url)
 
 
-def _ask(url: str) -> Finding:
+def ask_venue(url: str) -> Finding:
+    """One harmless call to the venue at `url`, given up after 20 seconds."""
     from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.kalshi.retry import Retry
 

@@ -30,6 +30,8 @@ def runner() -> Iterator[Runner]:
     """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait."""
     from orchestration.home import prepare
 
+    if settings().world is World.LIVE:
+        _require_venue(settings().kalshi_url)
     prepare(settings())
     import dagster as dg
 
@@ -38,6 +40,15 @@ def runner() -> Iterator[Runner]:
 
     with dg.DagsterInstance.get() as instance, console().status("starting") as status:
         yield Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
+
+
+def _require_venue(url: str) -> None:
+    """Without this a person without a network would wait for all retries of a pull."""
+    from bellwether.doctor import ask_venue
+
+    found = ask_venue(url)
+    if found.status != "ok":
+        raise ConfigError(f"{found.found}. {found.advice}")
 
 
 def _last_days(count: int) -> tuple[date, date]:
@@ -86,6 +97,13 @@ def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
+ARCHIVE = click.option(
+    "--archive/--no-archive",
+    default=False,
+    show_default=True,
+    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
+)
+
 
 @click.command()
 @click.option("--days", default=180, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
@@ -107,12 +125,7 @@ def demo(days: int, as_json: bool) -> None:
 @click.command()
 @click.option("--days", default=3, show_default=True, type=click.IntRange(1, 2000), help="Complete UTC days to pull, up to yesterday.")
 @click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; may be repeated.")
-@click.option(
-    "--archive/--no-archive",
-    default=False,
-    show_default=True,
-    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
-)
+@ARCHIVE
 @AS_JSON
 def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
@@ -125,12 +138,7 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
 @click.argument("first", type=DAY)
 @click.argument("last", type=DAY, required=False)
 @click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
-@click.option(
-    "--archive/--no-archive",
-    default=False,
-    show_default=True,
-    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
-)
+@ARCHIVE
 @AS_JSON
 def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
     """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
