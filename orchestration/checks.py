@@ -11,10 +11,14 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from assets.declare import key
-from bellwether.checks.rules import RULES, Rule
+from assets.raw import DAY_TABLES
+from bellwether.checks.rules import RULES, Rule, rules_for
 from bellwether.lake import Slice
 from bellwether.tables import Table, table
 from orchestration.partitions import DAY, RELEASE, RELEASE_FORECASTER
+from resources import LakeResource
+
+REJECTS = "raw/rejects"
 
 PARTITIONS: dict[tuple[str, ...], dg.PartitionsDefinition] = {
     ("day",): DAY,
@@ -38,10 +42,11 @@ def suite(name: str, rules: Sequence[Rule]) -> dg.AssetChecksDefinition:
         ins={"rows": dg.AssetIn(asset)},
         compute_kind="great_expectations",
     )
-    def check(rows: Slice) -> Iterator[dg.AssetCheckResult]:
+    def check(lake: LakeResource, rows: Slice) -> Iterator[dg.AssetCheckResult]:
         from bellwether.checks.expectations import validate
 
-        outcomes = validate(declared, rows.scan().select(_read_by(declared, rules)).collect(), rules)
+        asked = rules_for(name, objects=_objects_per_day(lake, rows)) if name == REJECTS else rules
+        outcomes = validate(declared, rows.scan().select(_read_by(declared, asked)).collect(), asked)
         for outcome in outcomes:
             if outcome.passed is None:
                 continue
@@ -62,6 +67,13 @@ def suite(name: str, rules: Sequence[Rule]) -> dg.AssetChecksDefinition:
                 raise dg.Failure(f"the check {outcome.name} of {name} could not run (this says nothing about the data): {outcome.crashed}")
 
     return check
+
+
+def _objects_per_day(lake: LakeResource, rejects: Slice) -> int:
+    """How many objects the pulls behind these rejects stored, per day: what their number is measured against."""
+    days = [manifest.partition for manifest in rejects.manifests]
+    stored = sum(lake.lake.slice(table(name), days, missing="skip").rows for name in DAY_TABLES if name != REJECTS)
+    return stored // max(len(days), 1)
 
 
 def _read_by(declared: Table, rules: Sequence[Rule]) -> list[str]:

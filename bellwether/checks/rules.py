@@ -290,6 +290,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
 def rules_for(table: str, *, objects: int = 0) -> tuple[Rule, ...]:
     """The rules of `table`; () where none are declared. Names do not depend on `objects`.
 
-    objects: how many objects a day's pull behind raw/rejects read, of which a share may be rejects.
+    objects: how many objects a day's pull behind raw/rejects stored, of which a share may be rejects.
     """
     return (_few_rejects(objects),) if table == "raw/rejects" else RULES.get(table, ())

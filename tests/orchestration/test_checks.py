@@ -1,0 +1,31 @@
+"""How checks are asked: which columns they read, and what rejects are measured against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bellwether.checks.rules import RULES
+from bellwether.lake import Lake
+from bellwether.tables import table
+from orchestration.checks import _objects_per_day, _read_by
+from resources import LakeResource
+from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
+
+
+def test_checks_leave_verbatim_bodies_on_disk() -> None:
+    for name, rules in RULES.items():
+        read = _read_by(table(name), rules)
+        assert "body" not in read, name
+        assert set(table(name).key) <= set(read)
+
+
+def test_rejects_are_measured_against_what_their_days_stored(tmp_path: Path) -> None:
+    lake, day = Lake(str(tmp_path)), (DAY.isoformat(),)
+    rows = {"raw/kalshi_events": [raw_event()], "raw/kalshi_markets": [raw_market()], "raw/kalshi_candles": [raw_candle(1), raw_candle(2)]}
+    for name, stored in rows.items():
+        lake.write(table(name), day, table(name).frame(stored), run_id="run")
+    for partition in (day, ("2026-03-11",)):
+        lake.write(table("raw/rejects"), partition, table("raw/rejects").empty(), run_id="run")
+    resource = LakeResource(uri=str(tmp_path))
+    assert _objects_per_day(resource, lake.slice(table("raw/rejects"), [day])) == 4
+    assert _objects_per_day(resource, lake.slice(table("raw/rejects"))) == 2
