@@ -39,7 +39,11 @@ def runner() -> Iterator[Runner]:
     from orchestration.runner import Runner
 
     with dg.DagsterInstance.get() as instance, console().status("starting") as status:
-        yield Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
+        work = Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
+        try:
+            yield work
+        finally:
+            work.close()
 
 
 def _require_venue(url: str) -> None:
@@ -207,7 +211,23 @@ def ui(port: int) -> None:
     workspace = Path(__file__).resolve().parent.parent / "workspace.yaml"
     code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "orchestration.definitions"]
     command = [str(executable), "dev", *code, "--host", "127.0.0.1", "--port", str(port)]
+    _take_over_the_ui()
     os.execv(executable, command)  # noqa: S606
+
+
+def _take_over_the_ui() -> None:
+    """Hold the UI's lock for as long as the UI runs, and end the runs that an earlier one left unfinished when it was killed."""
+    import dagster as dg
+
+    from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui
+
+    with dg.DagsterInstance.get() as instance:
+        process = Process(instance, UI)
+        if not process.held:
+            raise ConfigError(f"bellwether ui: another one already serves this world ({settings().world_home}); use it, or end it first")
+        process.outlive_exec()
+        end_orphans(instance, of_killed_processes(instance))
+        end_orphans(instance, of_the_ui)
 
 
 COMMANDS = (demo, run, pull, release, ui)

@@ -19,6 +19,7 @@ from assets.raw import DAY_TABLES
 from bellwether.errors import BellwetherError
 from orchestration import jobs
 from orchestration.freshness import Record, spans, stale
+from orchestration.orphans import Process, end_orphans, of_killed_processes
 from orchestration.partitions import RELEASE
 from orchestration.sensors import registered_partitions
 
@@ -51,8 +52,14 @@ class Runner:
         self._instance = instance
         self._report = report
         self.tally = Tally()
+        self._process = Process(instance)
+        end_orphans(instance, of_killed_processes(instance))
         for request in registered_partitions(instance):
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+
+    def close(self) -> None:
+        """Say that this process executes no more runs."""
+        self._process.close()
 
     def series(self, *, most_age: timedelta = timedelta(days=1)) -> None:
         """Pull the list of series, unless that was done less than `most_age` ago."""
@@ -147,7 +154,11 @@ class Runner:
         self._report(label)
         started = time.perf_counter()
         result = self._defs.resolve_job_def(job.name).execute_in_process(
-            instance=self._instance, partition_key=partition, tags=tags, run_config={**QUIET, **(config or {})}, raise_on_error=False
+            instance=self._instance,
+            partition_key=partition,
+            tags={**self._process.tags, **(tags or {})},
+            run_config={**QUIET, **(config or {})},
+            raise_on_error=False,
         )
         seconds = time.perf_counter() - started
         self.tally.runs += 1

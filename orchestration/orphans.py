@@ -1,0 +1,97 @@
+"""Runs whose process was killed: Dagster would call them started for ever, and their pool slots would block every later run.
+
+A process that executes runs holds a lock on a file of its own for as long as it lives; the lock of a killed process is free.
+Not here: runs that fail by themselves, which Dagster records.
+Concept: https://docs.dagster.io/guides/operate/managing-concurrency
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+
+#: Run tag that names the lock of the process that executes the run. Runs without it belong to the UI's daemon.
+TAG = "bellwether/process"
+UI = "ui"
+_UNFINISHED = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+
+
+class Process:
+    """This process's lock; given up when the process ends, however it ends.
+
+    instance: its storage says which runs there are and where the locks lie. name: of the lock, a new one when left out.
+    """
+
+    def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
+        self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._path = _folder(instance) / self.name
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        self.held = _try_lock(self._file)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags for the runs that this process executes."""
+        return {TAG: self.name}
+
+    def outlive_exec(self) -> None:
+        """Keep the lock in the program that replaces this one."""
+        os.set_inheritable(self._file, True)
+
+    def close(self) -> None:
+        """Give the lock up and remove its file; the file of another process that holds it stays."""
+        if self.held:
+            self._path.unlink(missing_ok=True)
+        os.close(self._file)
+
+
+def end_orphans(instance: dg.DagsterInstance, is_orphan: Callable[[dg.DagsterRun], bool]) -> list[str]:
+    """Report every unfinished run that `is_orphan` as failed and free its pool slots. Returns the run ids."""
+    ended = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
+        run = record.dagster_run
+        if is_orphan(run):
+            instance.report_run_failed(run, "The process that executed this run was killed; run it again, nothing stored is lost.")
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+            ended.append(run.run_id)
+    return ended
+
+
+def of_killed_processes(instance: dg.DagsterInstance) -> Callable[[dg.DagsterRun], bool]:
+    """Runs of command-line processes that are gone."""
+    folder = _folder(instance)
+    return lambda run: TAG in run.tags and _is_free(folder / run.tags[TAG])
+
+
+def of_the_ui(run: dg.DagsterRun) -> bool:
+    """Runs that a UI launched: orphans when no UI is running."""
+    return TAG not in run.tags
+
+
+def _folder(instance: dg.DagsterInstance) -> Path:
+    folder = Path(instance.root_directory) / "processes"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _try_lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        file = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        return _try_lock(file)
+    finally:
+        os.close(file)
