@@ -10,8 +10,10 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import AwareDatetime, Field, field_validator
+from pydantic import AwareDatetime, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from bellwether.errors import ConfigError
 
 
 class World(StrEnum):
@@ -87,5 +89,10 @@ class Settings(BaseSettings):
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The settings of this process, read once."""
-    return Settings()
+    """The settings of this process, read once. Raises `ConfigError` naming the variable and its value."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = f"BELLWETHER_{str(first['loc'][0]).upper()}" if first["loc"] else "the settings"
+        raise ConfigError(f"reading {name} = {first['input']!r}: {first['msg']}; .env.example lists what can be set") from None

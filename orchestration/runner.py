@@ -175,6 +175,6 @@ def _reason(result: dg.ExecuteInProcessResult) -> str:
             error = event.step_failure_data.error
             while error is not None and error.cause is not None:
                 error = error.cause
-            text = f"{error.cls_name}: {error.message}" if error else "no reason recorded"
+            text = error.message.removeprefix("bellwether.errors.") if error else "no reason recorded"
             return f"step {event.step_key}: {' '.join(text.split())[:600]}"
     return "no step failed; a run-level error is in its log"

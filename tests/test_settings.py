@@ -1,0 +1,42 @@
+"""Settings from the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bellwether.cli import main
+from bellwether.errors import ConfigError
+from bellwether.settings import Settings, World, settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("WORLD", "elsewhere"), ("CANDLE_DAYS", "0"), ("SANDBOX_NOW", "2026-07-01T00:00:00"), ("FIRST_DAY", "soon")]
+)
+def test_a_wrong_setting_names_the_variable_and_its_value(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"BELLWETHER_{name}", value)
+    settings.cache_clear()
+    with pytest.raises(ConfigError, match=f"BELLWETHER_{name}") as refused:
+        settings()
+    assert value in str(refused.value)
+
+
+def test_the_command_line_shows_it_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_WORLD", "elsewhere")
+    settings.cache_clear()
+    result = CliRunner().invoke(main, ["leaderboard"])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: reading BELLWETHER_WORLD")
+
+
+def test_worlds_never_share_a_place(tmp_path: Path) -> None:
+    places = [Settings(home=tmp_path, world=world) for world in World]
+    for place in ("lake_uri", "warehouse_path", "dagster_home"):
+        assert len({getattr(found, place) for found in places}) == len(World)
+
+
+def test_the_sandboxs_present_is_its_own() -> None:
+    config = Settings(world=World.SANDBOX)
+    assert config.now() == config.sandbox_now
