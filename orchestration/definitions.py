@@ -19,6 +19,7 @@ from assets import benchmark, clean, raw, summary  # noqa: E402
 from bellwether.settings import Settings, settings  # noqa: E402
 from orchestration.checks import all_checks  # noqa: E402
 from orchestration.jobs import JOBS  # noqa: E402
+from orchestration.progress import progress  # noqa: E402
 from orchestration.schedules import SCHEDULES  # noqa: E402
 from orchestration.sensors import SENSORS  # noqa: E402
 from resources import LakeIOManager, LakeResource, WarehouseResource  # noqa: E402
@@ -58,6 +59,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         schedules=SCHEDULES,
         sensors=SENSORS,
         executor=EXECUTOR,
+        loggers={"console": dg.colored_console_logger, "progress": progress},
         resources={**resources(config or settings()), **(resource_overrides or {})},
     )
 

@@ -21,10 +21,12 @@ from orchestration import jobs
 from orchestration.freshness import Record, spans, stale
 from orchestration.orphans import Process, end_orphans, of_killed_processes
 from orchestration.partitions import RELEASE
+from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
-QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+#: What steps say goes to the listener; Dagster's own log stays in its storage.
+QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
 WAREHOUSE = dg.AssetKey(["summary", "warehouse"])
 
 Report = Callable[[str], None]
@@ -152,6 +154,7 @@ class Runner:
         config: dict[str, Any] | None = None,
     ) -> None:
         self._report(label)
+        token = listener.set(lambda line: self._report(f"{label}: {line}"))
         started = time.perf_counter()
         result = self._defs.resolve_job_def(job.name).execute_in_process(
             instance=self._instance,
@@ -160,6 +163,7 @@ class Runner:
             run_config={**QUIET, **(config or {})},
             raise_on_error=False,
         )
+        listener.reset(token)
         seconds = time.perf_counter() - started
         self.tally.runs += 1
         self.tally.seconds += seconds
