@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import subprocess
 import sys
 
 import benchmarks
 
 
+def measure(name: str) -> int:
+    """Print one line per measurement of one benchmark; returns how many ratios are above their target."""
+    missed = 0
+    for row in importlib.import_module(f"benchmarks.{name}").run():
+        good = row["ratio"] <= row["target"]
+        missed += not good
+        print(f"{'ok  ' if good else 'MISS'} {row['name']}: {row['ratio']:.3g} (at most {row['target']:g})  {row['detail']}", flush=True)
+    return missed
+
+
 def main() -> int:
-    """Print one line per measurement; the exit code is 1 when a ratio is above its target."""
+    """The exit code is 1 when a ratio is above its target, 2 when a name is unknown."""
     found = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
     chosen = sys.argv[1:] or found
     unknown = [name for name in chosen if name not in found]
     if unknown:
         print(f"there is no benchmark {unknown[0]!r}; there are {', '.join(found)}", file=sys.stderr)
         return 2
-    missed = 0
-    for name in chosen:
-        for row in importlib.import_module(f"benchmarks.{name}").run():
-            good = row["ratio"] <= row["target"]
-            missed += not good
-            print(
-                f"{'ok  ' if good else 'MISS'} {row['name']}: {row['ratio']:.3g} (at most {row['target']:g})  {row['detail']}", flush=True
-            )
-    return 1 if missed else 0
+    if len(chosen) == 1:
+        return 1 if measure(chosen[0]) else 0
+    # Each in a process of its own: what one leaves in memory would count as another's peak.
+    codes = [
+        subprocess.run([sys.executable, "-m", "benchmarks", name], stderr=subprocess.DEVNULL, check=False).returncode for name in chosen
+    ]
+    return max(codes)
 
 
 if __name__ == "__main__":
