@@ -12,8 +12,8 @@ import dagster as dg
 FOLLOW = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window()).with_label("follow")
 
 #: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing.
-#: Blocking checks are not asked for here: of a run over several days Dagster records one result and none per partition, so that
-#: the condition would never hold. benchmark/questions asks the rules themselves (bellwether/checks/gate.py).
+#: Blocking checks are not asked for here: their latest results speak of the latest run, not of all days that such a table reads.
+#: Where rows reach a ranking, benchmark/questions asks the rules themselves (bellwether/checks/gate.py).
 FOLLOW_ANY = (
     dg.AutomationCondition.any_deps_updated().since_last_handled()
     & ~dg.AutomationCondition.any_deps_in_progress()

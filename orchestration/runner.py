@@ -18,13 +18,13 @@ from assets.declare import key
 from assets.raw import DAY_TABLES
 from bellwether.errors import BellwetherError
 from orchestration import jobs
+from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
 from orchestration.orphans import Process, end_orphans, of_killed_processes
 from orchestration.partitions import RELEASE
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 
-RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
 WAREHOUSE = dg.AssetKey(["summary", "warehouse"])

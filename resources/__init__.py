@@ -1,7 +1,7 @@
 """Resources: what assets are given from outside. Each wraps a plain object of the domain library."""
 
-from resources.io_manager import LakeIOManager
+from resources.io_manager import LakeIOManager, lake_partition
 from resources.lake import LakeResource, table_schema
 from resources.warehouse import WarehouseResource
 
-__all__ = ["LakeIOManager", "LakeResource", "WarehouseResource", "table_schema"]
+__all__ = ["LakeIOManager", "LakeResource", "WarehouseResource", "lake_partition", "table_schema"]

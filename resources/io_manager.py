@@ -43,7 +43,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
-        partitions = {key: _partition(declared, key) for key in keys}
+        partitions = {key: lake_partition(declared, key) for key in keys}
         lake, started = self.lake.lake, time.perf_counter()
         written = {
             key: lake.write(declared, partition, own, run_id=context.run_id)
@@ -70,11 +70,11 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
-        partitions = [_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
+        partitions = [lake_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
         return self.lake.lake.slice(declared, partitions, missing=_missing(context))
 
 
-def _partition(declared: Table, key: str) -> Partition:
+def lake_partition(declared: Table, key: str) -> Partition:
     """A Dagster partition key as the lake's; dimensions are taken by name, in the order of the table's partition columns."""
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else dict.fromkeys(declared.partitioned_by[:1], str(key))
     if set(dimensions) != set(declared.partitioned_by):

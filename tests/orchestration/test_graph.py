@@ -15,7 +15,7 @@ from assets.declare import key
 from bellwether.lake.warehouse import query
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
-from orchestration.runner import RANGE_END, RANGE_START
+from orchestration.checks import RANGE_END, RANGE_START
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +108,25 @@ def test_checks_were_evaluated_and_passed_where_they_block(evaluated: World) -> 
     ]
     assert {found.asset_key for found in evaluations} >= {key("raw/kalshi_markets"), key("clean/markets"), key("benchmark/questions")}
     assert [found.check_name for found in evaluations if found.blocking and not found.passed] == []
+
+
+def test_a_check_looks_at_the_partitions_of_its_run(evaluated: World) -> None:
+    def rows_seen(**options: object) -> int:
+        job = evaluated.defs.resolve_job_def("days")
+        result = job.execute_in_process(instance=evaluated.instance, **options)  # type: ignore[arg-type]
+        (found,) = (
+            check
+            for check in result.get_asset_check_evaluations()
+            if check.asset_key == key("clean/markets") and check.check_name == "unique_key"
+        )
+        rows = found.metadata["rows"].value
+        assert isinstance(rows, int)
+        return rows
+
+    stored = evaluated.lake.slice(table("clean/markets")).read().group_by("day").len()
+    of_day = {str(day): count for day, count in stored.rows()}
+    assert rows_seen(partition_key=DAYS[2]) == of_day[DAYS[2]]
+    assert rows_seen(tags={RANGE_START: DAYS[2], RANGE_END: DAYS[3]}) == of_day[DAYS[2]] + of_day[DAYS[3]]
 
 
 def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
