@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -68,9 +70,19 @@ def test_recorded_settled_markets_reach_the_leaderboard(recordings: Path, tmp_pa
     assert {row["table"] for row in rejected} <= {"raw/kalshi_events"}, "only events that nobody recorded may be missing"
 
 
+def ten_days_with_candles(folder: Path) -> tuple[date, date]:
+    """The last ten close days of settled markets whose candles were recorded."""
+    markets = pl.concat([pl.read_parquet(path).select("ticker", "close_time", "result") for path in folder.glob("kalshi_markets*.parquet")])
+    candles = pl.concat([pl.read_parquet(path).select("ticker") for path in folder.glob("kalshi_candles*.parquet")])
+    settled = markets.filter(pl.col("result") != "").join(candles, on="ticker", how="semi")
+    days = settled["close_time"].dt.date().unique().sort().tail(10)
+    return days[0], days[-1]
+
+
 def test_recorded_weather_markets_and_candles_are_scored_at_fixed_horizons(recordings: Path, tmp_path: Path) -> None:
     play = Playback(recordings / "kalshi" / "settled", tmp_path)
-    play("pull", "2026-04-20", "2026-04-29")
+    first, last = ten_days_with_candles(recordings / "kalshi" / "settled")
+    play("pull", str(first), str(last))
     counts = play.query(
         "SELECT (SELECT count(*) FROM clean.markets WHERE outcome IS NOT NULL) AS settled,"
         ' (SELECT count(*) FROM clean.prices p JOIN clean.markets m USING (venue, market_id) WHERE p."at" > m.close_time) AS late'
