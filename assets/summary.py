@@ -7,7 +7,6 @@ import dagster as dg
 from assets.declare import OWNER, key
 from bellwether.lake.warehouse import named_files
 from bellwether.tables import TABLES
-from orchestration.automation import FOLLOW_ANY
 from resources import LakeResource, WarehouseResource
 
 
@@ -27,7 +26,6 @@ class PublishConfig(dg.Config):
     tags={"layer": "summary"},
     deps=[key(name) for name in TABLES],
     pool="warehouse",
-    automation_condition=FOLLOW_ANY,
 )
 def warehouse(config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
     """The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place."""

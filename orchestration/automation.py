@@ -14,8 +14,10 @@ FOLLOW = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest
 #: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing.
 #: Blocking checks are not asked for here: their latest results speak of the latest run, not of all days that such a table reads.
 #: Where rows reach a ranking, benchmark/questions asks the rules themselves (bellwether/checks/gate.py).
+#: Nor does it run in the tick that requests its inputs: it would read them as they were, and count as done.
 FOLLOW_ANY = (
     dg.AutomationCondition.any_deps_updated().since_last_handled()
+    & ~dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested())
     & ~dg.AutomationCondition.any_deps_in_progress()
     & ~dg.AutomationCondition.in_progress()
 ).with_label("follow_any")

@@ -7,11 +7,16 @@ Concept: https://docs.dagster.io/guides/automate/sensors
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
 
 import dagster as dg
 
+from bellwether.lake.warehouse import current_files, named_files
 from bellwether.settings import settings
+from orchestration.jobs import PUBLISH
 from orchestration.partitions import FORECASTER, RELEASE
+from resources import LakeResource, WarehouseResource
 
 
 def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
@@ -47,6 +52,31 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 
+def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
+    """A key of the state to publish, the same for the same files; None when it is published already.
+
+    Every write of a partition makes a file of a new name, so that equal sets mean equal contents.
+    """
+    return None if current == published else sha256("\n".join(sorted(current)).encode()).hexdigest()[:16]
+
+
+@dg.sensor(
+    job=PUBLISH,
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Publishes the warehouse when it does not show the lake as it is; many changes at once are one publication.",
+)
+def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+    """One run for a state that is not published. Updates that race with a publication are seen at the next tick, whatever their order.
+
+    A state whose publication failed is tried again the next day, or when anything changes.
+    """
+    key = publication_key(current_files(lake.lake), named_files(warehouse.path))
+    if key is None:
+        return dg.SkipReason("the published warehouse shows the lake as it is")
+    return dg.RunRequest(run_key=f"{key}@{datetime.now(UTC):%Y-%m-%d}")
+
+
 automation = dg.AutomationConditionSensorDefinition(
     "automation",
     target=dg.AssetSelection.all(),
@@ -54,4 +84,4 @@ automation = dg.AutomationConditionSensorDefinition(
     description="Lets derived tables follow what they are made from.",
 )
 
-SENSORS = (registry, automation)
+SENSORS = (registry, automation, publisher)

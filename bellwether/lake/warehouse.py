@@ -129,6 +129,16 @@ def named_files(path: Path | str) -> frozenset[str]:
         return frozenset(file for (file,) in connection.execute(sql_text("meta/files")).fetchall())
 
 
+def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
+    """Locations of the lake's files that a warehouse published now would show."""
+    return frozenset(
+        lake.storage.location(manifest.file)
+        for table in tables
+        for manifest in lake.manifests(table).values()
+        if manifest.version == table.version
+    )
+
+
 def _see(lake: Lake, table: Table) -> meta.Seen:
     manifests = lake.manifests(table)
     outdated = tuple(manifest for manifest in manifests.values() if manifest.version != table.version)

@@ -62,6 +62,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",
         "automation": "RUNNING",
+        "publisher": "RUNNING",
     }
 
 
