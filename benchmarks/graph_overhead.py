@@ -108,10 +108,10 @@ def _evaluate(lake: Lake) -> None:
 
 def _check(lake: Lake, name: str, *partitions: tuple[str, ...]) -> None:
     from bellwether.checks import rules_for, validate
+    from bellwether.checks.rules import columns_read
 
     declared, rules = table(name), rules_for(name)
-    read = {*declared.key}.union(*(rule.columns for rule in rules))
-    rows = lake.slice(declared, list(partitions)).scan().select(column for column in declared.names if column in read)
+    rows = lake.slice(declared, list(partitions)).scan().select(columns_read(declared, rules))
     validate(declared, rows.collect(), rules)
 
 

@@ -12,7 +12,7 @@ import dagster as dg
 
 from assets.declare import key
 from assets.raw import DAY_TABLES
-from bellwether.checks.rules import RULES, Rule, rules_for
+from bellwether.checks.rules import RULES, Rule, columns_read, rules_for
 from bellwether.lake import Slice
 from bellwether.tables import Table, table
 from orchestration.partitions import DAY, RELEASE, RELEASE_FORECASTER
@@ -45,7 +45,7 @@ def suite(name: str, rules: Sequence[Rule]) -> dg.AssetChecksDefinition:
 
         rows = lake.lake.slice(declared, _of_the_run(context, declared), missing="skip")
         asked = rules_for(name, objects=_objects_per_day(lake, rows)) if name == REJECTS else rules
-        outcomes = validate(declared, rows.scan().select(_read_by(declared, asked)).collect(), asked)
+        outcomes = validate(declared, rows.scan().select(columns_read(declared, asked)).collect(), asked)
         for outcome in outcomes:
             if outcome.passed is None:
                 continue
@@ -86,12 +86,6 @@ def _objects_per_day(lake: LakeResource, rejects: Slice) -> int:
     days = [manifest.partition for manifest in rejects.manifests]
     stored = sum(lake.lake.slice(table(name), days, missing="skip").rows for name in DAY_TABLES if name != REJECTS)
     return stored // max(len(days), 1)
-
-
-def _read_by(declared: Table, rules: Sequence[Rule]) -> list[str]:
-    """The columns that the rules look at and the key that names a failing row; verbatim bodies stay on disk."""
-    read = {*declared.key}.union(*(rule.columns for rule in rules))
-    return [name for name in declared.names if name in read]
 
 
 def all_checks() -> list[dg.AssetChecksDefinition]:

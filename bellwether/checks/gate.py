@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.checks.expectations import validate
-from bellwether.checks.rules import rules_for
+from bellwether.checks.rules import columns_read, rules_for
 from bellwether.errors import QualityError
 from bellwether.tables import table
 
@@ -17,8 +17,7 @@ def require(name: str, rows: pl.LazyFrame) -> None:
     """
     declared = table(name)
     rules = [rule for rule in rules_for(name) if rule.blocking]
-    read = {*declared.key}.union(*(rule.columns for rule in rules))
-    for outcome in validate(declared, rows.select(column for column in declared.names if column in read).collect(), rules):
+    for outcome in validate(declared, rows.select(columns_read(declared, rules)).collect(), rules):
         if outcome.crashed:
             raise QualityError(f"checking {name}: the rule {outcome.name} could not be evaluated: {outcome.crashed}")
         if not outcome.passed:

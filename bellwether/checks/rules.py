@@ -7,12 +7,13 @@ the condition is null is not concerned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
+from bellwether.tables import Table
 from bellwether.tables.benchmark import HORIZONS
 
 #: Rejects that a day may have whatever its size, and the share of its objects that may be rejects.
@@ -293,3 +294,9 @@ def rules_for(table: str, *, objects: int = 0) -> tuple[Rule, ...]:
     objects: how many objects a day's pull behind raw/rejects stored, of which a share may be rejects.
     """
     return (_few_rejects(objects),) if table == "raw/rejects" else RULES.get(table, ())
+
+
+def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
+    """The columns that `rules` look at and the key that names a failing row, in stored order; verbatim bodies stay on disk."""
+    read = {*table.key}.union(*(rule.columns for rule in rules))
+    return [name for name in table.names if name in read]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bellwether.checks.rules import RULES
+from bellwether.checks.rules import RULES, columns_read
 from bellwether.lake import Lake
 from bellwether.tables import table
-from orchestration.checks import _objects_per_day, _read_by
+from orchestration.checks import _objects_per_day
 from resources import LakeResource
 from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
 
 
 def test_checks_leave_verbatim_bodies_on_disk() -> None:
     for name, rules in RULES.items():
-        read = _read_by(table(name), rules)
+        read = columns_read(table(name), rules)
         assert "body" not in read, name
         assert set(table(name).key) <= set(read)
 
