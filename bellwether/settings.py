@@ -25,6 +25,9 @@ class World(StrEnum):
 
 
 KALSHI_LIVE_URL = "https://external-api.kalshi.com/trade-api/v2"
+KALSHI_LIVE_STREAM_URL = "wss://external-api-ws.kalshi.com/trade-api/ws/v2"
+GAMMA_LIVE_URL = "https://gamma-api.polymarket.com"
+CLOB_LIVE_URL = "https://clob.polymarket.com"
 
 
 class Settings(BaseSettings):
@@ -44,12 +47,24 @@ class Settings(BaseSettings):
     sandbox_now: AwareDatetime = Field(
         default=datetime(2026, 7, 1, tzinfo=UTC), description="what the sandbox's clock shows; it stands still"
     )
+    sandbox_faults: str = Field(default="", description="faults of the sandbox, such as `status=0.1,cut=0.05`; docs/sandbox.md lists them")
+    sandbox_limits: bool = Field(default=False, description="the sandbox enforces the venues' rate limits")
+    sandbox_speed: float = Field(
+        default=1.0, gt=0, description="seconds of the sandbox's clock per real second where its clock runs, as for `bellwether record`"
+    )
     playback_now: AwareDatetime | None = Field(
         default=None, description="what playback's clock shows; the time of the newest recording when left out"
     )
     first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
     kalshi_url: str = Field(default=KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
     kalshi_tokens_per_second: float = Field(default=200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
+    kalshi_stream_url: str = Field(default=KALSHI_LIVE_STREAM_URL, description="address of Kalshi's WebSocket in the live world")
+    gamma_url: str = Field(default=GAMMA_LIVE_URL, description="base URL of Polymarket's Gamma interface in the live world")
+    clob_url: str = Field(default=CLOB_LIVE_URL, description="base URL of Polymarket's CLOB interface in the live world")
+    journal: str | None = Field(
+        default=None, repr=False, description="database URL of the journal of model calls; SQLite in <home>/<world>/journal.db when left out"
+    )
+    recordings: Path | None = Field(default=None, description="folder of stream recordings; <home>/<world>/recordings when left out")
     candle_days: int = Field(default=8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
     candle_markets: int = Field(
         default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
@@ -80,6 +95,16 @@ class Settings(BaseSettings):
     def warehouse_path(self) -> Path:
         """Where the warehouse is published, absolute."""
         return (self.warehouse or self.world_home / "warehouse.duckdb").expanduser().absolute()
+
+    @property
+    def journal_url(self) -> str:
+        """Database URL of the journal; it may hold a password, so it is shown to nobody."""
+        return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
+
+    @property
+    def recordings_path(self) -> Path:
+        """Folder of stream recordings, absolute."""
+        return (self.recordings or self.world_home / "recordings").expanduser().absolute()
 
     @property
     def dagster_home(self) -> Path:
