@@ -1,30 +1,111 @@
-"""The sandbox's clock: the real one, or one that stands still."""
+"""The sandbox's clock: the real one, one that stands still, or one that runs at its own pace. It never goes back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import math
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 from bellwether.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """What time it is in the sandbox: `fixed`, or the real time when left out.
+def _aware(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise ConfigError(f"set the sandbox's clock: {instant.isoformat()} has no time zone; write it with Z or an offset")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ConfigError(f"set the sandbox's clock: {instant.isoformat()} is out of range; take a year from 2 to 9998") from error
 
-    Raises `ConfigError` when `fixed` has no time zone.
+
+def _pace(rate: float) -> float:
+    if not 0 <= rate < math.inf:
+        raise ConfigError(
+            f"set the sandbox's clock: the rate is {rate}; take a finite number of at least 0 (0 stands still, 1 is real time)"
+        )
+    return float(rate)
+
+
+class Clock:
+    """What time it is in the sandbox.
+
+    Every method may be called from any thread. What was shown cannot be unshown: the clock can be moved forward, never back.
+
+    Parameters
+    ----------
+    fixed: the instant at which it stands or starts; the real time when left out.
+    rate: seconds that pass per real second from `fixed` on; 0 stands still. The real clock has no rate of its own.
+    monotonic: real seconds from any origin.
+
+    Raises `ConfigError` when `fixed` has no time zone, the rate is negative or not finite, or a rate comes without `fixed`.
     """
 
-    fixed: datetime | None = None
+    def __init__(self, fixed: datetime | None = None, *, rate: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+        if fixed is None and rate:
+            raise ConfigError(f"set the sandbox's clock: a rate of {rate} needs an instant to start from; name it, or leave the rate out")
+        self._lock = threading.Lock()
+        self._monotonic = monotonic
+        self._anchor = None if fixed is None else _aware(fixed)
+        self._rate = 1.0 if fixed is None else _pace(rate)
+        self._since = monotonic()
 
-    def __post_init__(self) -> None:
-        if self.fixed is not None and self.fixed.tzinfo is None:
-            raise ConfigError(f"set the sandbox's clock: {self.fixed.isoformat()} has no time zone; write it with Z or an offset")
+    def _now(self) -> datetime:
+        if self._anchor is None:
+            return datetime.now(UTC)
+        try:
+            return self._anchor + timedelta(seconds=self._rate * (self._monotonic() - self._since))
+        except OverflowError:
+            return datetime.max.replace(tzinfo=UTC)
 
     def now(self) -> datetime:
         """The present moment, aware, in UTC."""
-        return datetime.now(UTC) if self.fixed is None else self.fixed.astimezone(UTC)
+        with self._lock:
+            return self._now()
+
+    @property
+    def rate(self) -> float:
+        """Seconds that pass per real second; 1 for the real clock."""
+        with self._lock:
+            return self._rate
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it still shows the real time, because nobody has set it."""
+        with self._lock:
+            return self._anchor is None
+
+    def _start(self, instant: datetime, rate: float) -> None:
+        self._anchor, self._rate, self._since = instant, rate, self._monotonic()
+
+    def set(self, instant: datetime) -> None:
+        """Go on from this instant at the same rate. Raises `ConfigError` when it has no time zone or lies before the present."""
+        wanted = _aware(instant)
+        with self._lock:
+            now = self._now()
+            if wanted < now:
+                raise ConfigError(
+                    f"set the sandbox's clock: {wanted.isoformat()} lies before its present {now.isoformat()}; it only moves forward"
+                )
+            self._start(wanted, self._rate)
+
+    def advance(self, duration: timedelta) -> None:
+        """Go on from so much later at the same rate. Raises `ConfigError` for a negative duration or one that leads out of range."""
+        if duration < timedelta(0):
+            raise ConfigError(f"advance the sandbox's clock: {duration.total_seconds()} seconds lead back; it only moves forward")
+        with self._lock:
+            try:
+                self._start(self._now() + duration, self._rate)
+            except OverflowError as error:
+                raise ConfigError(f"advance the sandbox's clock: {duration} leads beyond the year 9999; take less") from error
+
+    def run(self, rate: float) -> None:
+        """Go on from the present at this rate; 0 stops it. Raises `ConfigError` for a rate that is negative or not finite."""
+        pace = _pace(rate)
+        with self._lock:
+            self._start(self._now(), pace)
 
     def date_header(self) -> str:
         """The present moment as an HTTP date."""

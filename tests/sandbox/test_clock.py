@@ -1,0 +1,133 @@
+"""The clock: real, standing, running; never back."""
+
+from __future__ import annotations
+
+import math
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.sandbox.clock import Clock
+
+START = datetime(2025, 6, 15, 12, tzinfo=UTC)
+
+
+class Seconds:
+    """A monotonic clock that moves only when told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+def test_a_fixed_clock_stands_still(seconds: Seconds) -> None:
+    clock = Clock(START, monotonic=seconds)
+    seconds.now += 1000
+    assert clock.now() == START
+    assert (clock.rate, clock.is_real) == (0.0, False)
+
+
+def test_a_running_clock_runs_at_its_rate(seconds: Seconds) -> None:
+    clock = Clock(START, rate=60, monotonic=seconds)
+    seconds.now += 1.5
+    assert clock.now() == START + timedelta(seconds=90)
+
+
+def test_setting_moves_on_from_there_at_the_same_rate(seconds: Seconds) -> None:
+    clock = Clock(START, rate=2, monotonic=seconds)
+    clock.set(datetime(2025, 6, 15, 15, tzinfo=timezone(timedelta(hours=2))))
+    seconds.now += 5
+    assert clock.now() == START + timedelta(hours=1, seconds=10)
+    assert clock.now().tzinfo is UTC
+
+
+def test_advancing_adds_to_what_has_passed(seconds: Seconds) -> None:
+    clock = Clock(START, rate=1, monotonic=seconds)
+    seconds.now += 5
+    clock.advance(timedelta(days=1))
+    seconds.now += 5
+    assert clock.now() == START + timedelta(days=1, seconds=10)
+
+
+def test_a_new_rate_counts_from_the_present(seconds: Seconds) -> None:
+    clock = Clock(START, monotonic=seconds)
+    seconds.now += 50
+    clock.run(10)
+    seconds.now += 3
+    clock.run(0)
+    seconds.now += 50
+    assert clock.now() == START + timedelta(seconds=30)
+
+
+def test_the_real_clock_goes_on_from_where_it_was_put(seconds: Seconds) -> None:
+    clock = Clock(monotonic=seconds)
+    assert (clock.rate, clock.is_real) == (1.0, True)
+    clock.set(datetime(2100, 1, 1, tzinfo=UTC))
+    seconds.now += 3
+    assert clock.now() == datetime(2100, 1, 1, 0, 0, 3, tzinfo=UTC)
+    assert not clock.is_real
+
+
+@pytest.mark.parametrize(
+    "move", [lambda clock: clock.set(START - timedelta(microseconds=1)), lambda clock: clock.advance(-timedelta(seconds=1))]
+)
+def test_it_never_goes_back(move: object) -> None:
+    clock = Clock(START)
+    with pytest.raises(ConfigError, match="forward"):
+        move(clock)  # type: ignore[operator]
+    assert clock.now() == START
+
+
+def test_setting_it_to_its_present_changes_nothing() -> None:
+    clock = Clock(START)
+    clock.set(START)
+    assert clock.now() == START
+
+
+@pytest.mark.parametrize("rate", [-1, math.nan, math.inf])
+def test_rates_without_a_meaning_are_refused(rate: float) -> None:
+    with pytest.raises(ConfigError, match="rate"):
+        Clock(START, rate=rate)
+    with pytest.raises(ConfigError, match="rate"):
+        Clock(START).run(rate)
+
+
+def test_a_rate_needs_a_start() -> None:
+    with pytest.raises(ConfigError, match="start"):
+        Clock(rate=5)
+
+
+def test_times_without_a_zone_and_out_of_range_are_refused() -> None:
+    clock = Clock(START)
+    with pytest.raises(ConfigError, match="time zone"):
+        clock.set(datetime(2026, 1, 1))
+    with pytest.raises(ConfigError, match="9999"):
+        clock.advance(timedelta(days=3_000_000))
+    with pytest.raises(ConfigError, match="range"):
+        clock.set(datetime(9999, 12, 31, 23, tzinfo=timezone(-timedelta(hours=12))))
+    assert clock.now() == START
+
+
+def test_a_clock_that_ran_out_of_range_shows_the_last_instant(seconds: Seconds) -> None:
+    clock = Clock(START, rate=1e12, monotonic=seconds)
+    seconds.now += 1e6
+    assert clock.now().year == 9999
+
+
+def test_threads_that_advance_it_together_lose_nothing() -> None:
+    clock = Clock(START)
+    threads = [threading.Thread(target=lambda: [clock.advance(timedelta(seconds=1)) for _ in range(200)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert clock.now() == START + timedelta(seconds=1600)
