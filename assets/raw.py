@@ -8,8 +8,8 @@ import dagster as dg
 
 from assets.declare import DOCS, key, of, out
 from bellwether.tables.raw import KALSHI_ARCHIVE
+from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pages import PageStore
 from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
@@ -17,7 +17,7 @@ from resources.kalshi import KalshiVenue
 
 POOL = "kalshi_api"
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
-DAY_TABLES = ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/rejects")
+DAY_TABLES = ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/kalshi_rejects")
 
 
 def _plain(summary: dict[str, object]) -> dict[str, Any]:
@@ -75,4 +75,4 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     yield dg.Output({day: pull.events() for day, pull in pulls.items()}, "kalshi_events", metadata=requests)
     yield dg.Output({day: pull.markets() for day, pull in pulls.items()}, "kalshi_markets", metadata=requests)
     yield dg.Output({day: pull.candles() for day, pull in pulls.items()}, "kalshi_candles", metadata=requests)
-    yield dg.Output({day: pull.rejects() for day, pull in pulls.items()}, "rejects")
+    yield dg.Output({day: pull.rejects() for day, pull in pulls.items()}, "kalshi_rejects")

@@ -103,8 +103,8 @@ def _venue(config: Settings) -> Iterator[Finding]:
 
 def ask_venue(url: str) -> Finding:
     """One harmless call to the venue at `url`, given up after 20 seconds."""
+    from bellwether.venues.http.retry import Retry
     from bellwether.venues.kalshi.client import KalshiClient
-    from bellwether.venues.kalshi.retry import Retry
 
     async def call() -> str:
         async with KalshiClient(url, retry=Retry(attempts=2, seconds=20)) as client:

@@ -23,9 +23,13 @@ class LakeError(BellwetherError):
 
 
 class VenueError(BellwetherError):
-    """A venue's call failed for good. Carries the call, the number of attempts and the classified cause."""
+    """A venue's call failed for good. Carries the call, the number of attempts, the cause in words and its kind.
 
-    def __init__(self, call: str, attempts: int, cause: str, advice: str = "") -> None:
+    kind: rate limit, server, timeout, connection, malformed, authentication, out of credit, not found, refused, paging or unexpected.
+    """
+
+    def __init__(self, call: str, attempts: int, cause: str, advice: str = "", *, kind: str = "unexpected") -> None:
+        self.kind = kind
         self.call = call
         self.attempts = attempts
         self.cause = cause

@@ -40,8 +40,8 @@ def _plain(folder: Path) -> None:
 def _pull(lake: Lake, days: list[date]) -> None:
     from bellwether.sandbox import serve
     from bellwether.sandbox.worlds import generated
+    from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-    from bellwether.venues.kalshi.pages import PageStore
     from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 
     pages = PageStore(lake.storage)
@@ -60,7 +60,7 @@ def _pull(lake: Lake, days: list[date]) -> None:
         lake.write(table("raw/kalshi_events"), key, pulled.events(), run_id="plain")
         lake.write(table("raw/kalshi_markets"), key, pulled.markets(), run_id="plain")
         lake.write(table("raw/kalshi_candles"), key, pulled.candles(), run_id="plain")
-        lake.write(table("raw/rejects"), key, pulled.rejects(), run_id="plain")
+        lake.write(table("raw/kalshi_rejects"), key, pulled.rejects(), run_id="plain")
 
 
 def _clean(lake: Lake, days: list[date]) -> None:
@@ -76,7 +76,7 @@ def _clean(lake: Lake, days: list[date]) -> None:
         lake.write(table("clean/prices"), key, prices.filter(day=day), run_id="plain")
     for name in ("raw/kalshi_series", "raw/kalshi_archive"):
         _check(lake, name, ())
-    for name in ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/rejects", "clean/markets", "clean/prices"):
+    for name in ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/kalshi_rejects", "clean/markets", "clean/prices"):
         _check(lake, name, *keys)
 
 

@@ -16,8 +16,8 @@ import httpx
 import orjson
 
 from bellwether.lake.storage import open_storage
+from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-from bellwether.venues.kalshi.pages import PageStore
 from bellwether.venues.kalshi.pull import CandlePlan, pull_day
 from benchmarks.parse_markets import PAGE, market
 

@@ -18,7 +18,7 @@ from bellwether.tables import Table, table
 from orchestration.partitions import DAY, RELEASE, RELEASE_FORECASTER
 from resources import LakeResource, lake_partition
 
-REJECTS = "raw/rejects"
+REJECTS = "raw/kalshi_rejects"
 
 #: Tags of a run over a range of partitions.
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"

@@ -17,8 +17,8 @@ from pydantic import Field
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import KALSHI_LIVE_URL, World
+from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-from bellwether.venues.kalshi.retry import RefusedError
 
 UNLIMITED = RateLimit(tokens_per_second=1e9)
 

@@ -275,7 +275,7 @@ def _few_rejects(objects: int) -> Rule:
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
-    "raw/rejects": (_few_rejects(0),),
+    "raw/kalshi_rejects": (_few_rejects(0),),
     "raw/kalshi_series": _RAW_SERIES,
     "raw/kalshi_events": _RAW_EVENT,
     "raw/kalshi_markets": (_unique("day", "ticker"), *_RAW_MARKET),
@@ -291,9 +291,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
 def rules_for(table: str, *, objects: int = 0) -> tuple[Rule, ...]:
     """The rules of `table`; () where none are declared. Names do not depend on `objects`.
 
-    objects: how many objects a day's pull behind raw/rejects stored, of which a share may be rejects.
+    objects: how many objects a day's pull behind raw/kalshi_rejects stored, of which a share may be rejects.
     """
-    return (_few_rejects(objects),) if table == "raw/rejects" else RULES.get(table, ())
+    return (_few_rejects(objects),) if table == "raw/kalshi_rejects" else RULES.get(table, ())
 
 
 def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:

@@ -177,23 +177,32 @@ KALSHI_CANDLES = Table(
     partitioned_by=("day",),
 )
 
-REJECTS = Table(
-    name="raw/rejects",
-    row="One object of a venue's answer that does not fit, with the reason and the object itself.",
-    columns=(
-        DAY,
-        Column("venue", TEXT, "kalshi or polymarket"),
-        Column("table", TEXT, "the raw table that the object was meant for"),
-        _text("record_id", "ticker of the object, where it has one"),
-        _text("field", "field of the wire that does not fit; null when the object as a whole does not"),
-        _text("value", "the offending value as text, cut to 200 characters"),
-        Column("reason", TEXT, "what is wrong with it"),
-        BODY,
-        Column("ordinal", pl.Int32(), "position of the object within its page, from 0"),
-        *FETCHED,
-    ),
-    key=("day", "venue", "table", "request", "page", "ordinal", "reason"),
-    partitioned_by=("day",),
-)
 
-TABLES = (KALSHI_SERIES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_ARCHIVE, KALSHI_CANDLES, REJECTS)
+def _rejects(venue: str) -> Table:
+    return Table(
+        name=f"raw/{venue}_rejects",
+        row="One object of a venue's answer that does not fit, with the reason and the object itself.",
+        columns=(
+            DAY,
+            Column("venue", TEXT, "kalshi or polymarket"),
+            Column("table", TEXT, "the raw table that the object was meant for"),
+            _text("record_id", "ticker of the object, where it has one"),
+            _text("field", "field of the wire that does not fit; null when the object as a whole does not"),
+            _text("value", "the offending value as text, cut to 200 characters"),
+            Column("reason", TEXT, "what is wrong with it"),
+            BODY,
+            Column("ordinal", pl.Int32(), "position of the object within its page, from 0"),
+            *FETCHED,
+        ),
+        key=("day", "venue", "table", "request", "page", "ordinal", "reason"),
+        partitioned_by=("day",),
+    )
+
+
+KALSHI_REJECTS = _rejects("kalshi")
+POLYMARKET_REJECTS = _rejects("polymarket")
+
+#: Where the objects of each venue that do not fit are filed.
+REJECTS = {"kalshi": KALSHI_REJECTS, "polymarket": POLYMARKET_REJECTS}
+
+TABLES = (KALSHI_SERIES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_REJECTS)

@@ -38,7 +38,7 @@ def good(name: str) -> pl.DataFrame:
     if name == "benchmark/forecasts":
         return forecaster("random").forecast(questions, markets(*rows).lazy())
     made: dict[str, list[dict[str, Any]]] = {
-        "raw/rejects": [reject(0), reject(1)],
+        "raw/kalshi_rejects": [reject(0), reject(1)],
         "raw/kalshi_series": [raw_series("S1"), raw_series("S2")],
         "raw/kalshi_events": [raw_event("E1"), raw_event("E2", mutually_exclusive=True, collateral_return_type="MECNET")],
         "raw/kalshi_markets": [
@@ -92,7 +92,7 @@ def reject(ordinal: int, **changes: Any) -> dict[str, Any]:
 def rejects(count: int) -> pl.DataFrame:
     """So many rejects of one day, and one of the next."""
     rows = [*(reject(ordinal) for ordinal in range(count)), reject(0, day=DAY + timedelta(days=1))]
-    return table("raw/rejects").validate(table("raw/rejects").frame(rows))
+    return table("raw/kalshi_rejects").validate(table("raw/kalshi_rejects").frame(rows))
 
 
 RAW_MARKET: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
@@ -179,7 +179,7 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "answer_agrees_with_forecast": change(answer=pl.when(pl.col("answer") == "yes").then(pl.lit("no")).otherwise(pl.lit("yes"))),
         "coverage": change(p_yes=None, error="no answer"),
     },
-    "raw/rejects": {"few_rejects": lambda frame: rejects(11)},
+    "raw/kalshi_rejects": {"few_rejects": lambda frame: rejects(11)},
 }
 
 CASES = [(name, rule) for name, bad in BAD.items() for rule in bad]
@@ -198,7 +198,7 @@ def test_ordinary_rows_meet_every_rule(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "rule"), CASES)
 def test_a_rule_fails_on_rows_made_bad(name: str, rule: str) -> None:
-    rows = table(name).empty() if name == "raw/rejects" else good(name)
+    rows = table(name).empty() if name == "raw/kalshi_rejects" else good(name)
     (outcome,) = validate(table(name), BAD[name][rule](rows), [made for made in rules_for(name) if made.name == rule])
     assert (outcome.passed, outcome.crashed) == (False, None)
     assert outcome.sample
@@ -224,12 +224,12 @@ def test_a_price_of_120_cents_blocks_and_an_unknown_word_does_not() -> None:
     blocking = {rule.name: rule.blocking for rule in rules_for("raw/kalshi_markets")}
     assert blocking["prices_between_0_and_1"]
     assert not blocking["known_status"]
-    assert not any(rule.blocking for rule in rules_for("raw/rejects"))
+    assert not any(rule.blocking for rule in rules_for("raw/kalshi_rejects"))
 
 
 @pytest.mark.parametrize(("objects", "count", "passed"), [(0, 10, True), (0, 11, False), (5000, 50, True), (5000, 51, False)])
 def test_a_share_of_a_large_pull_may_be_rejects(objects: int, count: int, passed: bool) -> None:
-    (outcome,) = validate(table("raw/rejects"), rejects(count), rules_for("raw/rejects", objects=objects))
+    (outcome,) = validate(table("raw/kalshi_rejects"), rejects(count), rules_for("raw/kalshi_rejects", objects=objects))
     assert (outcome.passed, outcome.failing_rows) == (passed, 0 if passed else count)
 
 

@@ -25,7 +25,7 @@ def test_rejects_are_measured_against_what_their_days_stored(tmp_path: Path) -> 
     for name, stored in rows.items():
         lake.write(table(name), day, table(name).frame(stored), run_id="run")
     for partition in (day, ("2026-03-11",)):
-        lake.write(table("raw/rejects"), partition, table("raw/rejects").empty(), run_id="run")
+        lake.write(table("raw/kalshi_rejects"), partition, table("raw/kalshi_rejects").empty(), run_id="run")
     resource = LakeResource(uri=str(tmp_path))
-    assert _objects_per_day(resource, lake.slice(table("raw/rejects"), [day])) == 4
-    assert _objects_per_day(resource, lake.slice(table("raw/rejects"))) == 2
+    assert _objects_per_day(resource, lake.slice(table("raw/kalshi_rejects"), [day])) == 4
+    assert _objects_per_day(resource, lake.slice(table("raw/kalshi_rejects"))) == 2

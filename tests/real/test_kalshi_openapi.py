@@ -19,7 +19,7 @@ from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
 from bellwether.venues.kalshi.wire.events import EVENT
 from bellwether.venues.kalshi.wire.markets import MARKET
 from bellwether.venues.kalshi.wire.series import SERIES
-from bellwether.venues.kalshi.wire.shapes import Shape
+from bellwether.venues.wire.shapes import Shape
 
 pytestmark = pytest.mark.real
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES
-from bellwether.venues.kalshi.retry import error_text
+from bellwether.venues.http.retry import error_text
 from bellwether.venues.kalshi.wire import (
     STATUS_SYNONYMS,
     Origin,
@@ -27,7 +27,7 @@ from bellwether.venues.kalshi.wire import (
 )
 from bellwether.venues.kalshi.wire.candles import PARTS
 from bellwether.venues.kalshi.wire.markets import MARKET
-from bellwether.venues.kalshi.wire.shapes import DecimalRule
+from bellwether.venues.wire.shapes import DecimalRule
 
 pytestmark = pytest.mark.real
 

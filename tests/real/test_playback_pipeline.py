@@ -66,7 +66,7 @@ def test_recorded_settled_markets_reach_the_leaderboard(recordings: Path, tmp_pa
     half = next(row for row in board if row["forecaster"] == "always-half")
     assert half["brier"] == 0.25
     assert half["n"] >= len(final)
-    rejected = play.query('SELECT DISTINCT "table", reason FROM raw.rejects')
+    rejected = play.query('SELECT DISTINCT "table", reason FROM raw.kalshi_rejects')
     assert {row["table"] for row in rejected} <= {"raw/kalshi_events"}, "only events that nobody recorded may be missing"
 
 

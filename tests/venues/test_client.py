@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.retry import RefusedError, Retry, error_text
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-from bellwether.venues.kalshi.retry import RefusedError, Retry, error_text
 from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 
 GOOD = answer({"markets": [], "cursor": ""})

@@ -11,8 +11,8 @@ import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
-from bellwether.venues.kalshi.page import Page
-from bellwether.venues.kalshi.pages import FOLDER, PageStore, StoredPull
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import PageStore, StoredPull
 
 PAGE = Page("GET /markets?limit=2", 200, datetime(2026, 3, 20, 8, 30, tzinfo=UTC), b'{ "markets":[],\n"cursor":"c1" }', 0)
 
@@ -49,15 +49,15 @@ def test_a_page_that_was_not_stored_is_not_found(store: PageStore):
 
 def test_a_page_is_a_parquet_file_that_any_tool_reads(tmp_path: Path):
     pull = stored(PageStore(open_storage(str(tmp_path))), PAGE)
-    file = tmp_path / FOLDER / "day/2026-03-14/0001/markets/00000.parquet"
-    assert pull.folder == f"{FOLDER}/day/2026-03-14/0001"
+    file = tmp_path / "raw/kalshi_pages/day/2026-03-14/0001/markets/00000.parquet"
+    assert pull.folder == "raw/kalshi_pages/day/2026-03-14/0001"
     found = pl.read_parquet(file).row(0, named=True)
     assert found == {
         "request": PAGE.request,
         "status": 200,
         "fetched_at": PAGE.fetched_at,
         "ordinal": 0,
-        "next_cursor": "c1",
+        "sent": b"",
         "body": PAGE.body,
     }
 

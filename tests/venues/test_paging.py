@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from bellwether.errors import PagingError, VenueError
-from bellwether.venues.kalshi.page import Page
-from bellwether.venues.kalshi.paging import MOST_EMPTY_PAGES
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.paging import MOST_EMPTY_PAGES, SECOND_LOOKS
 from tests.venues.venue import Script, answer, client
 from tests.venues.wire_objects import market
 
@@ -69,7 +69,7 @@ async def test_a_cursor_that_repeats_for_ever_ends_in_an_error(pages: list[httpx
     script = Script(*pages)
     with pytest.raises(PagingError, match=r"loops at page \d: the cursor 'c1' came before"):
         await collect(script)
-    assert len(script.requests) == len(pages)
+    assert len(script.requests) == len(pages) + SECOND_LOOKS
 
 
 async def test_a_page_that_repeats_an_earlier_one_under_fresh_cursors_ends_in_an_error():
@@ -90,7 +90,14 @@ async def test_empty_pages_without_end_are_an_error():
     script = Script(*endless)
     with pytest.raises(PagingError, match="empty pages in a row"):
         await collect(script)
-    assert len(script.requests) == MOST_EMPTY_PAGES + 1
+    assert len(script.requests) == (MOST_EMPTY_PAGES + 1) * (1 + SECOND_LOOKS)
+
+
+@pytest.mark.parametrize("wrong", [listing("c2"), listing("c1", "A"), listing("c9", "A")], ids=["emptied", "repeated", "repeated anew"])
+async def test_a_page_that_looks_wrong_once_is_asked_for_again(wrong: httpx.Response):
+    script = Script(listing("c1", "A"), wrong, listing("c2", "B"), listing("", "C"))
+    assert tickers(await collect(script)) == ["A", "B", "C"]
+    assert script.urls[1] == script.urls[2]
 
 
 async def test_pages_before_a_loop_are_handed_out():

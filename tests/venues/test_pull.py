@@ -16,9 +16,9 @@ import pytest
 
 from bellwether.errors import LakeError, VenueError
 from bellwether.lake.storage import Storage, open_storage
-from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_SERIES, REJECTS
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.tables.schema import Table
-from bellwether.venues.kalshi.pages import PageStore
+from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi.pull import ArchivePull, CandlePlan, DayPull, SeriesPull, pull_archive, pull_day, pull_series
 from tests.venues.venue import client
 from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
@@ -66,7 +66,7 @@ def everything(pull: DayPull) -> dict[str, pl.DataFrame]:
         "markets": rows(KALSHI_MARKETS, pull.markets()),
         "events": rows(KALSHI_EVENTS, pull.events()),
         "candles": rows(KALSHI_CANDLES, pull.candles()),
-        "rejects": rows(REJECTS, [pull.rejects()]),
+        "rejects": rows(KALSHI_REJECTS, [pull.rejects()]),
     }
 
 

@@ -116,7 +116,7 @@ def test_the_tickers_of_a_call_can_be_read_back(call: Any, tickers: set[str]):
 
 
 async def test_every_route_is_a_method_of_the_client():
-    script = Script(answer({"markets": [], "events": [], "series": [], "cursor": ""}))
+    script = Script(answer({"markets": [{"ticker": "A"}], "events": [{"event_ticker": "E"}], "series": [{"ticker": "S"}], "cursor": ""}))
     async with client(script) as venue:
         for listing in (venue.events(tickers=["E"]), venue.markets(status="settled"), venue.historical_markets(), venue.series()):
             assert len([page async for page in listing]) == 1

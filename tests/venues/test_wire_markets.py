@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, REJECTS
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_REJECTS
 from bellwether.venues.kalshi.wire import STATUSES, Unusable, decode, parse_markets
 from tests.venues.wire_objects import DAY, FETCHED, ORIGIN, market, read, reject, row
 
@@ -64,9 +64,9 @@ def test_frames_are_exactly_the_declared_tables():
     KALSHI_MARKETS.validate(read(market(), transitional() | {"ticker": "B"}).rows)
     archived = parse_markets([legacy()], ORIGIN, day=DAY, source="historical", table=KALSHI_ARCHIVE)
     KALSHI_ARCHIVE.validate(archived.rows)
-    REJECTS.validate(read(None, market(close_time=...)).rejects)
+    KALSHI_REJECTS.validate(read(None, market(close_time=...)).rejects)
     KALSHI_MARKETS.validate(read().rows)
-    REJECTS.validate(read().rejects)
+    KALSHI_REJECTS.validate(read().rejects)
 
 
 def test_a_transitional_market_reads_like_the_current_one():

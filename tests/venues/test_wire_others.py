@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_SERIES, REJECTS
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_candles, parse_events, parse_series
 from tests.venues.wire_objects import DAY, FETCHED, ORIGIN, candle, market
 
@@ -172,7 +172,7 @@ def test_a_bid_of_zero_and_an_ask_of_one_are_no_quotes():
 def test_a_candle_that_does_not_fit_is_quarantined(changes: dict[str, Any], field: str):
     parsed = candles(candle(1_773_518_400), candle(**changes))
     assert parsed.rows.height == 1
-    REJECTS.validate(parsed.rejects)
+    KALSHI_REJECTS.validate(parsed.rejects)
     assert parsed.rejects.select("table", "record_id", "field").row(0) == ("raw/kalshi_candles", "T", field)
 
 

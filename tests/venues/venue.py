@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import orjson
 
+from bellwether.venues.http.retry import Retry
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-from bellwether.venues.kalshi.retry import Retry
 
 DATE = "Fri, 20 Mar 2026 08:30:00 GMT"
 URL = "https://venue.example/trade-api/v2"

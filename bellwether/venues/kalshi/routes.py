@@ -10,8 +10,8 @@ from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from bellwether.errors import ConfigError
-from bellwether.venues.kalshi.page import Params, comma_list, request_text, segment
-from bellwether.venues.kalshi.paging import Listing
+from bellwether.venues.http.page import Call, Params, comma_list, segment
+from bellwether.venues.http.paging import Listing
 
 EVENT_STATUSES = ("unopened", "open", "closed", "settled")
 MARKET_STATUSES = ("unopened", "open", "paused", "closed", "settled")
@@ -27,19 +27,6 @@ MOST_TICKERS = 100
 MOST_CANDLES = 10_000
 
 Mve = Literal["only", "exclude"]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call with a single answer."""
-
-    path: str
-    params: Params = ()
-
-    @property
-    def request(self) -> str:
-        """The call as text."""
-        return request_text(self.path, self.params)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import LakeError, VenueError
-from bellwether.tables.raw import KALSHI_ARCHIVE, REJECTS
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_REJECTS
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import Note, PageStore, StoredPull
+from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.page import Page
-from bellwether.venues.kalshi.pages import Note, PageStore, StoredPull
-from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
 from bellwether.venues.kalshi.pull.resolve import SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, parse_markets
-from bellwether.venues.kalshi.wire.rejects import Quarantine
-from bellwether.venues.kalshi.wire.shapes import instants
+from bellwether.venues.wire.rejects import Quarantine
+from bellwether.venues.wire.shapes import instants
 
 LISTING = "archive"
 STEP = "markets"
@@ -58,9 +58,9 @@ class ArchivePull:
                 yield rows
 
     def rejects(self, day: date | None = None) -> pl.DataFrame:
-        """Rows of raw/rejects, filed under the day of the market's close, or of the answer where that cannot be read; of one day, if given."""
+        """Rows of raw/kalshi_rejects, filed under the day of the market's close, or of the answer where that cannot be read; of one day, if given."""
         disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
-        frames = [REJECTS.empty()]
+        frames = [KALSHI_REJECTS.empty()]
         for ordinal in sorted({*self.reject_pages, *disputed}):
             page = self.pull.page(STEP, ordinal)
             replaced = self._superseded_on(page).filter(pl.col("reason").is_not_null())

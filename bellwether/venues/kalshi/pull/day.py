@@ -10,20 +10,20 @@ from operator import itemgetter
 
 import polars as pl
 
-from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, REJECTS
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS
 from bellwether.tables.schema import Table
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.puller import Progress, Puller, run
+from bellwether.venues.http.retry import error_text
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.page import Page
-from bellwether.venues.kalshi.pages import PageStore, StoredPull
 from bellwether.venues.kalshi.pull.archive import ArchivePull, covering_archive, cutoff_of
 from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
 from bellwether.venues.kalshi.pull.day_markets import DayMarkets, Gathering
-from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
-from bellwether.venues.kalshi.retry import error_text
 from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import parse_candles, parse_events
-from bellwether.venues.kalshi.wire.rejects import Origin, Problem, Quarantine
+from bellwether.venues.wire.rejects import Origin, Problem, Quarantine
 
 LISTING = "day"
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
@@ -69,10 +69,10 @@ class DayPull:
                 yield rows
 
     def rejects(self) -> pl.DataFrame:
-        """Rows of raw/rejects of this day: whatever does not fit one of the tables, or is contradicted by a newer record."""
+        """Rows of raw/kalshi_rejects of this day: whatever does not fit one of the tables, or is contradicted by a newer record."""
         return pl.concat(
             [
-                REJECTS.empty(),
+                KALSHI_REJECTS.empty(),
                 self.markets_of_day.rejects,
                 *self.markets_of_day.contradicted(self.pull, self.archive),
                 *self._event_rejects(),

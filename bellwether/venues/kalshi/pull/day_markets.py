@@ -12,12 +12,12 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, REJECTS
-from bellwether.venues.kalshi.page import Page
-from bellwether.venues.kalshi.pages import StoredPull
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_REJECTS
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi.pull.resolve import KEYS, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
-from bellwether.venues.kalshi.wire.rejects import Quarantine
+from bellwether.venues.wire.rejects import Quarantine
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
 STEPS = ("markets", "events")
@@ -41,7 +41,7 @@ class Gathering:
 
     day: date
     keys: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=KEYS)])
-    rejects: list[pl.DataFrame] = field(default_factory=lambda: [REJECTS.empty()])
+    rejects: list[pl.DataFrame] = field(default_factory=lambda: [KALSHI_REJECTS.empty()])
 
     def add(self, step: str, page: Page) -> None:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
@@ -107,7 +107,7 @@ class DayMarkets:
             yield archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
 
     def contradicted(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
-        """Frames of raw/rejects: records that another one of the same market, at least as new, contradicts."""
+        """Frames of raw/kalshi_rejects: records that another one of the same market, at least as new, contradicts."""
         disputed = self.superseded.filter(pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
         paged = disputed.filter(pl.col("listing") < ARCHIVED)
         for listing, ordinal in paged.select("listing", "page").unique().sort("listing", "page").rows():
@@ -124,7 +124,7 @@ class DayMarkets:
             rows.join(disputed, on="ticker")
             .sort("ticker")
             .with_columns(venue=pl.lit("kalshi"), table=pl.lit(KALSHI_ARCHIVE.name), record_id=pl.col("ticker"))
-            .select(REJECTS.names)
+            .select(KALSHI_REJECTS.names)
         )
 
     def _superseded_on(self, step: str, page: Page) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_MARKETS
 from bellwether.venues.kalshi.wire import Parsed
-from bellwether.venues.kalshi.wire.rejects import Problem, Quarantine
+from bellwether.venues.wire.rejects import Problem, Quarantine
 
 #: What two records of a market must agree on.
 AGREED = ("result", "settlement_value", "close_time")
@@ -73,7 +73,7 @@ def _of_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
 
 
 def contradicted(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
-    """Rows of raw/rejects for those of `objects`, one page's, that another record contradicts; `superseded` are the page's, with a reason."""
+    """Rows of raw/kalshi_rejects for those of `objects`, one page's, that another record contradicts; `superseded` are the page's, with a reason."""
     problems = {row["ordinal"]: Problem(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
     return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from bellwether.tables.raw import KALSHI_SERIES, REJECTS
+from bellwether.tables.raw import KALSHI_REJECTS, KALSHI_SERIES
+from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pages import PageStore, StoredPull
-from bellwether.venues.kalshi.pull.puller import Progress, Puller, run
 from bellwether.venues.kalshi.wire import Parsed, parse_series
 
 STEP = "series"
@@ -33,8 +33,8 @@ class SeriesPull:
             yield fresh
 
     def rejects(self) -> pl.DataFrame:
-        """Rows of raw/rejects, filed under the day of the pull."""
-        return pl.concat([REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
+        """Rows of raw/kalshi_rejects, filed under the day of the pull."""
+        return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
 
     def summary(self) -> dict[str, object]:
         """What was pulled, for people."""

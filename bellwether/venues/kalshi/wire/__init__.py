@@ -1,11 +1,11 @@
-"""Kalshi's JSON, in every format since 2024, read into the declared raw tables; what does not fit becomes a row of raw/rejects."""
+"""Kalshi's JSON, in every format since 2024, read into the declared raw tables; what does not fit becomes a row of raw/kalshi_rejects."""
 
 from bellwether.venues.kalshi.wire.candles import parse_candles
-from bellwether.venues.kalshi.wire.decode import MalformedBody, Unusable, decode
 from bellwether.venues.kalshi.wire.events import nested_markets, parse_events
 from bellwether.venues.kalshi.wire.markets import STATUS_SYNONYMS, STATUSES, parse_markets
-from bellwether.venues.kalshi.wire.rejects import Origin, Parsed
 from bellwether.venues.kalshi.wire.series import parse_series
+from bellwether.venues.wire.decode import MalformedBody, Unusable, decode
+from bellwether.venues.wire.rejects import Origin, Parsed
 
 __all__ = [
     "STATUSES",

@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_CANDLES
-from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
-from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.kalshi.wire.shapes import CONTRACTS, QUOTE, TRADE, Shape
+from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
+from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.shapes import Shape
 
 CANDLE = Shape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})
 #: Nested object of a candle -> its members.

@@ -9,10 +9,11 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_EVENTS
-from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
-from bellwether.venues.kalshi.wire.decode import Unusable
-from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.kalshi.wire.shapes import RATIO, Shape
+from bellwether.venues.kalshi.wire.rules import RATIO
+from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.decode import Unusable
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.shapes import Shape
 
 EVENT = Shape(
     tickers=("event_ticker",),

@@ -10,9 +10,10 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_MARKETS
 from bellwether.tables.schema import Table
-from bellwether.venues.kalshi.wire.columns import Columns, Problems, Record, Typed, records_of
-from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine, constant
-from bellwether.venues.kalshi.wire.shapes import CONTRACTS, DOLLARS, PRICE_OF_CONTRACT, QUOTE, TRADE, Shape
+from bellwether.venues.kalshi.wire.rules import CONTRACTS, DOLLARS, PRICE_OF_CONTRACT, QUOTE, TRADE
+from bellwether.venues.wire.columns import Columns, Problems, Record, Typed, records_of
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.shapes import Shape
 
 #: Words that /markets takes as a filter and that bodies of 2024 carry -> the response word of today.
 STATUS_SYNONYMS = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}

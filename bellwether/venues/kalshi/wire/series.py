@@ -8,9 +8,10 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables.raw import KALSHI_SERIES
-from bellwether.venues.kalshi.wire.columns import Columns, Problems, records_of
-from bellwether.venues.kalshi.wire.rejects import Origin, Parsed, Quarantine
-from bellwether.venues.kalshi.wire.shapes import RATIO, Shape
+from bellwether.venues.kalshi.wire.rules import RATIO
+from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine
+from bellwether.venues.wire.shapes import Shape
 
 SERIES = Shape(
     tickers=("ticker",),

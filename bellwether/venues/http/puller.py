@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
-from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.page import Page, Params, request_text
-from bellwether.venues.kalshi.pages import Note, PageStore, StoredPull
-from bellwether.venues.kalshi.paging import Listing, walk
-from bellwether.venues.kalshi.retry import RefusedError
-from bellwether.venues.kalshi.routes import Call
+from bellwether.venues.http.client import HttpClient
+from bellwether.venues.http.page import Call, Page, Params, request_text
+from bellwether.venues.http.pages import Note, PageStore, StoredPull
+from bellwether.venues.http.paging import Listing, walk
+from bellwether.venues.http.retry import RefusedError
 
 #: Gets a line of text now and then during a long pull.
 Progress = Callable[[str], None]
+Ask = Callable[..., Awaitable[Page]]
 T = TypeVar("T")
 
 #: Fetched pages between two lines of progress.
@@ -29,45 +30,48 @@ class StaleCursorError(Exception):
 class Puller:
     """One pull under way: `requests` counts the pages fetched from the venue."""
 
-    def __init__(self, client: KalshiClient, pull: StoredPull, progress: Progress | None = None) -> None:
+    def __init__(self, client: HttpClient, pull: StoredPull, progress: Progress | None = None) -> None:
         self.client = client
         self.pull = pull
         self.requests = 0
         self._progress = progress
         self._pages: Counter[str] = Counter()
 
-    async def call(self, step: str, call: Call) -> Page:
-        """The answer of a step that is a single call."""
-        await self.calls(step, [call])
+    async def call(self, step: str, call: Call, *, client: HttpClient | None = None) -> Page:
+        """The answer of a step that is a single call; of another interface where `client` is given."""
+        await self.calls(step, [call], client=client)
         return self.pull.page(step, 0)
 
-    async def calls(self, step: str, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> None:
+    async def calls(
+        self, step: str, calls: Sequence[Call], *, accept: frozenset[int] = frozenset(), client: HttpClient | None = None
+    ) -> None:
         """Make calls with a single answer each, several at a time, and store the answers under the calls' positions."""
         if self.pull.note is not None:
             return
-        gate = asyncio.Semaphore(self.client.limits.connections)
+        client = client or self.client
+        gate, ask = asyncio.Semaphore(client.limits.connections), partial(client.answer, accept=accept)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for ordinal, call in enumerate(calls):
-                    tasks.create_task(self._answer(gate, step, call, ordinal, accept))
+                    tasks.create_task(self._answer(gate, ask, step, call, ordinal))
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         self._pages[step] = len(calls)
 
-    async def _answer(self, gate: asyncio.Semaphore, step: str, call: Call, ordinal: int, accept: frozenset[int]) -> None:
+    async def _answer(self, gate: asyncio.Semaphore, ask: Ask, step: str, call: Call, ordinal: int) -> None:
         async with gate:
             stored = self.pull.find(step, ordinal)
             if stored is None or stored.request != call.request:
-                await self._store(step, await self.client.page(call.path, call.params, ordinal=ordinal, accept=accept))
+                await self._store(step, await ask(call, ordinal=ordinal))
 
-    async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncIterator[Page]:
+    async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncIterator[Page]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings."""
         if self.pull.note is not None:
             for page in self.pull.pages(step):
                 yield page
             return
         for listing in listings:
-            source = _Source(self.client, self.pull, step, listing)
+            source = _Source(client or self.client, self.pull, step, listing)
             async for page in walk(listing, source.fetch, first=self._pages[step]):
                 if source.fetched:
                     await self._store(step, page)
@@ -91,7 +95,7 @@ class Puller:
 class _Source:
     """The pages of one listing, from the store where it has them; `fetched` tells where the last one came from."""
 
-    def __init__(self, client: KalshiClient, pull: StoredPull, step: str, listing: Listing) -> None:
+    def __init__(self, client: HttpClient, pull: StoredPull, step: str, listing: Listing) -> None:
         self._client = client
         self._pull = pull
         self._step = step
@@ -113,7 +117,7 @@ class _Source:
 
 
 async def run(
-    client: KalshiClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
+    client: HttpClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
 ) -> T:
     """Do `work` on `pull`; where the venue refuses the cursor of an interrupted pull, do it on the next one, from the beginning."""
     try:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import polars as pl
 
-from bellwether.tables.schema import PRICE, SIZE
-
 S = TypeVar("S", pl.Series, pl.Expr)
-
-
-def dollars_of_cents(cents: int) -> str:
-    """Integer cents as a dollar string: 7 -> "0.07"."""
-    sign = "-" if cents < 0 else ""
-    return f"{sign}{abs(cents) // 100}.{abs(cents) % 100:02d}"
 
 
 def number_text(number: float) -> str:
@@ -47,17 +39,6 @@ class DecimalRule:
     highest: int
     numbers: tuple[type, ...] = (int,)
     absent: tuple[int, ...] = ()
-
-
-DOLLARS = DecimalRule(
-    "_dollars", dollars_of_cents, r"^-?[0-9]{1,4}(\.[0-9]{1,6})?$", PRICE, "not a decimal of at most 4 digits and 6 decimals", 9999
-)
-PRICE_OF_CONTRACT = replace(DOLLARS, highest=1)
-#: No order rests at 0 or 1, so a quote there says that there is none; a trade at 0 says that nothing traded.
-QUOTE = replace(PRICE_OF_CONTRACT, absent=(0, 1))
-TRADE = replace(PRICE_OF_CONTRACT, absent=(0,))
-CONTRACTS = DecimalRule("_fp", str, r"^-?[0-9]{1,16}(\.[0-9]{1,2})?$", SIZE, "not a decimal of at most 16 digits and 2 decimals", 10**16)
-RATIO = replace(DOLLARS, suffix="", text=number_text, numbers=(int, float))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import orjson
 from tenacity import RetryCallState
 
 from bellwether.errors import VenueError
-from bellwether.venues.kalshi.page import Page
-from bellwether.venues.kalshi.wire.decode import MalformedBody
+from bellwether.venues.http.page import Page
+from bellwether.venues.wire.decode import MalformedBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,17 @@ class Retry:
     attempts: int = 60
 
 
-class Transient(Exception):
-    """A failure that may pass: `cause` in words, and how many seconds the venue asked to wait, if it did."""
+#: Kinds of failures, as `VenueError.kind` states them.
+RATE_LIMIT, SERVER, TIMEOUT, CONNECTION, MALFORMED = "rate limit", "server", "timeout", "connection", "malformed"
+#: What a refusal with an HTTP status is; every other one is "refused".
+REFUSALS = {401: "authentication", 402: "out of credit", 403: "authentication", 404: "not found"}
 
-    def __init__(self, cause: str, retry_after: float | None = None) -> None:
+
+class Transient(Exception):
+    """A failure that may pass: its kind, its `cause` in words, and how many seconds the venue asked to wait, if it did."""
+
+    def __init__(self, kind: str, cause: str, retry_after: float | None = None) -> None:
+        self.kind = kind
         self.cause = cause
         self.retry_after = retry_after
         super().__init__(cause)
@@ -47,7 +54,8 @@ class RefusedError(VenueError):
 
     def __init__(self, call: str, attempts: int, status: int, cause: str) -> None:
         self.status = status
-        super().__init__(call, attempts, cause, "The venue will refuse it again: look at the parameters")
+        advice = "Look at the key" if status in (401, 403) else "The venue will refuse it again: look at the parameters"
+        super().__init__(call, attempts, cause, advice, kind=REFUSALS.get(status, "refused"))
 
 
 class Backoff:
@@ -73,25 +81,26 @@ class Backoff:
 def transient_failure(error: httpx.HTTPError) -> Transient:
     """What went wrong on the way, in words that hold neither headers nor addresses."""
     if isinstance(error, httpx.TimeoutException):
-        return Transient(f"no answer in time ({type(error).__name__})")
+        return Transient(TIMEOUT, f"no answer in time ({type(error).__name__})")
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.DecodingError):
-        return Transient(f"the connection broke in the middle of the answer ({type(error).__name__})")
-    return Transient(f"no connection ({type(error).__name__})")
+        return Transient(CONNECTION, f"the connection broke in the middle of the answer ({type(error).__name__})")
+    return Transient(CONNECTION, f"no connection ({type(error).__name__})")
 
 
 def check_status(response: httpx.Response, now: Callable[[], datetime]) -> None:
     """Raise `Transient` for a status that may come right: 429 and 5xx."""
     if response.status_code == 429 or response.status_code >= 500:
-        raise Transient(f"HTTP {response.status_code}: {error_text(response.content)}", retry_after(response, now))
+        kind = RATE_LIMIT if response.status_code == 429 else SERVER
+        raise Transient(kind, f"HTTP {response.status_code}: {error_text(response.content)}", retry_after(response, now))
 
 
-def check_body(page: Page) -> None:
-    """Raise `Transient` for a good status with a body that is cut off, a web page or otherwise no JSON object."""
+def check_body(page: Page, *, lists: bool = False) -> None:
+    """Raise `Transient` for a good status with a body that is cut off, a web page or otherwise no JSON object (nor list, where `lists`)."""
     try:
         if page.status < 300:
-            page.answer  # noqa: B018
+            page.json if lists else page.answer  # noqa: B018
     except MalformedBody as malformed:
-        raise Transient(f"HTTP {page.status} with {malformed}") from None
+        raise Transient(MALFORMED, f"HTTP {page.status} with {malformed}") from None
 
 
 def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float | None:

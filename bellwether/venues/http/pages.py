@@ -1,6 +1,6 @@
 """Verbatim pages: every answer of a pull stored once, as it came, so that a pull can be resumed and read again without the venue.
 
-`raw/kalshi_pages/<listing>/<partition>/<pull>/<step>/00000.parquet` holds one page; `done.json` beside the steps, written last, ends a pull.
+`raw/<venue>_pages/<listing>/<partition>/<pull>/<step>/00000.parquet` holds one page; `done.json` beside the steps, written last, ends a pull.
 Pulls are never changed once they are done: to ask again is to make the next one.
 """
 
@@ -18,9 +18,8 @@ from polars.exceptions import PolarsError
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage
 from bellwether.tables.schema import TIME
-from bellwether.venues.kalshi.page import Page
+from bellwether.venues.http.page import Page
 
-FOLDER = "raw/kalshi_pages"
 DONE = "done.json"
 
 Note = Mapping[str, Any]
@@ -30,7 +29,7 @@ _SCHEMA = {
     "status": pl.Int32(),
     "fetched_at": TIME,
     "ordinal": pl.Int32(),
-    "next_cursor": pl.String(),
+    "sent": pl.Binary(),
     "body": pl.Binary(),
 }
 
@@ -71,7 +70,7 @@ class StoredPull:
 
     def write(self, step: str, page: Page) -> None:
         """Store a page whole. Raises `LakeError` when it cannot be stored."""
-        row = (page.request, page.status, page.fetched_at, page.ordinal, page.cursor if page.status < 300 else None, page.body)
+        row = (page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body)
         buffer = BytesIO()
         pl.DataFrame([row], schema=_SCHEMA, orient="row").write_parquet(buffer, compression="zstd")
         self.storage.put(self._name(step, page.ordinal), buffer.getvalue())
@@ -92,17 +91,18 @@ class StoredPull:
 
 
 class PageStore:
-    """The pulls below one storage; a listing's partition has pulls 0001, 0002, …"""
+    """The pulls of one venue below a storage; a listing's partition has pulls 0001, 0002, …"""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, venue: str = "kalshi") -> None:
         self._storage = storage
+        self._root = f"raw/{venue}_pages"
 
     def open(self, listing: str, partition: str, *, reuse: Callable[[Note], bool]) -> StoredPull:
         """The pull to go on with: the latest when it is unfinished, or finished and `reuse` says yes to its note; else the next, empty."""
         latest = self.latest(listing, partition)
         if latest is not None and (latest.note is None or reuse(latest.note)):
             return latest
-        return self.following(latest) if latest else StoredPull(self._storage, f"{FOLDER}/{listing}/{partition}/0001")
+        return self.following(latest) if latest else StoredPull(self._storage, f"{self._root}/{listing}/{partition}/0001")
 
     def following(self, pull: StoredPull) -> StoredPull:
         """The pull after `pull`, empty."""
@@ -111,7 +111,7 @@ class PageStore:
 
     def latest(self, listing: str, partition: str) -> StoredPull | None:
         """The last pull of a partition, finished or not; None when there is none. Raises `LakeError` for a note that cannot be read."""
-        prefix = f"{FOLDER}/{listing}/{partition}"
+        prefix = f"{self._root}/{listing}/{partition}"
         names = [entry.name for entry in self._storage.files(prefix)]
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
         if not numbers:
@@ -122,7 +122,7 @@ class PageStore:
 
     def finished(self, listing: str) -> list[StoredPull]:
         """The last pull of every partition of a listing whose last pull is finished, in order of the partition."""
-        prefix = f"{FOLDER}/{listing}"
+        prefix = f"{self._root}/{listing}"
         partitions = {entry.name.removeprefix(f"{prefix}/").split("/")[0] for entry in self._storage.files(prefix)}
         latest = [self.latest(listing, partition) for partition in sorted(partitions)]
         return [pull for pull in latest if pull is not None and pull.note is not None]
@@ -145,4 +145,4 @@ def _read(storage: Storage, name: str) -> Page | None:
         row = pl.read_parquet(BytesIO(content), columns=list(_SCHEMA)).row(0, named=True)
     except (PolarsError, OSError, IndexError):
         return None
-    return Page(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"])
+    return Page(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"], row["sent"])

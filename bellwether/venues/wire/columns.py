@@ -16,9 +16,9 @@ import orjson
 import polars as pl
 
 from bellwether.tables.schema import TIME
-from bellwether.venues.kalshi.wire.decode import Unusable
-from bellwether.venues.kalshi.wire.rejects import Problem
-from bellwether.venues.kalshi.wire.shapes import DecimalRule, Shape, instants
+from bellwether.venues.wire.decode import Unusable
+from bellwether.venues.wire.rejects import Problem
+from bellwether.venues.wire.shapes import DecimalRule, Shape, instants
 
 Record = Mapping[str, Any]
 Typed = dict[str, pl.Series]

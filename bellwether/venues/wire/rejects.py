@@ -1,4 +1,4 @@
-"""Quarantine: objects that do not fit a table, as rows of raw/rejects with the field, the value and the reason."""
+"""Quarantine: objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 
 from bellwether.tables.raw import REJECTS
 from bellwether.tables.schema import TIME, Table
-from bellwether.venues.kalshi.wire.decode import Unusable
+from bellwether.venues.wire.decode import Unusable
 
 #: Longest offending value that a reject repeats; its body holds the whole object.
 VALUE_LIMIT = 200
@@ -54,7 +54,7 @@ class Parsed:
 class Quarantine:
     """Where the objects of a page that do not fit are filed.
 
-    table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of raw/rejects for objects
+    table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of rejects for objects
     whose own day cannot be read.
     """
 
@@ -64,13 +64,15 @@ class Quarantine:
     origin: Origin
 
     def rows(self, objects: Sequence[Any], problems: Mapping[int, Problem], days: Mapping[int, date | None]) -> pl.DataFrame:
-        """Rows of raw/rejects, one for every object that has a problem, in the order of the page; `days` are the objects' own."""
-        return REJECTS.frame([self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)])
+        """Rows of the venue's rejects, one for every object that has a problem, in the order of the page; `days` are the objects' own."""
+        return REJECTS[venue_of(self.table)].frame(
+            [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
+        )
 
     def _row(self, ordinal: int, item: Any, problem: Problem, day: date | None) -> dict[str, Any]:
         return {
             "day": day or self.day,
-            "venue": "kalshi",
+            "venue": venue_of(self.table),
             "table": self.table.name,
             "record_id": _ticker(item, self.identity),
             "field": problem.field,
@@ -93,6 +95,11 @@ class Quarantine:
         rows = (frame[ordinals] if dropped else frame).hstack(_fetched_columns(self.origin, len(ordinals)))
         days = {index: frame["day"][index] for index in problems} if "day" in frame.columns else {}
         return Parsed(rows[self.table.names], ordinals, self.rows(objects, problems, days))
+
+
+def venue_of(table: Table) -> str:
+    """The venue of a raw table, which its name begins with: raw/kalshi_markets -> kalshi."""
+    return table.short_name.partition("_")[0]
 
 
 def constant(value: Any, dtype: pl.DataType, height: int) -> pl.Series:

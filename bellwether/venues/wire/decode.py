@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 #: Names under which an answer lists its records.
-RECORD_LISTS = frozenset({"markets", "events", "series", "candlesticks"})
+RECORD_LISTS = frozenset({"markets", "events", "series", "candlesticks", "trades", "orderbooks", "data", "history"})
 
 
 class MalformedBody(ValueError):
@@ -32,19 +32,24 @@ class Unusable:
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`.
-
-    Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, half a surrogate pair,
-    a byte that is not UTF-8, a bare control character), those records are replaced by `Unusable` and the others are kept; bare control
-    characters are data. Raises `MalformedBody` when the body is not a JSON object at all.
-    """
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError as strict:
-        answer = _decode_leniently(body, strict)
+    """The JSON object in `body`; see `decode_any`. Raises `MalformedBody` when it is not a JSON object at all."""
+    answer = decode_any(body)
     if not isinstance(answer, dict):
         raise MalformedBody(f"a JSON {type(answer).__name__} where an object was expected")
     return answer
+
+
+def decode_any(body: bytes) -> Any:
+    """The JSON value in `body`; a list at the top is a list of records.
+
+    Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, half a surrogate pair,
+    a byte that is not UTF-8, a bare control character), those records are replaced by `Unusable` and the others are kept; bare control
+    characters are data. Raises `MalformedBody` when the body is not JSON.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as strict:
+        return _decode_leniently(body, strict)
 
 
 def _decode_leniently(body: bytes, strict: ValueError) -> Any:
@@ -60,7 +65,7 @@ def _decode_leniently(body: bytes, strict: ValueError) -> Any:
 def _set_aside(value: Any) -> Any:
     """`value` with every record that holds something unusable replaced by `Unusable`, innermost records first."""
     if not isinstance(value, dict):
-        return value
+        return [_record(item) for item in value] if isinstance(value, list) else value
     for name in RECORD_LISTS & value.keys():
         if isinstance(value[name], list):
             value[name] = [_record(item) for item in value[name]]

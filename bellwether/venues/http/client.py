@@ -1,0 +1,219 @@
+"""A venue's interface over HTTP: bounded rate, bounded retries, one connection pool, and a tally of what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import wraps
+from random import Random
+from types import TracebackType
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+from aiolimiter import AsyncLimiter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.page import Call, Page, Params, target
+from bellwether.venues.http.paging import Listing, walk
+from bellwether.venues.http.retry import (
+    RATE_LIMIT,
+    Backoff,
+    RefusedError,
+    Retry,
+    Transient,
+    check_body,
+    check_status,
+    error_text,
+    http_date,
+    transient_failure,
+)
+
+P = ParamSpec("P")
+C = TypeVar("C", bound="HttpClient")
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """A client-side token bucket; the defaults are the documented ones of Kalshi's Basic tier.
+
+    tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: how many seconds of refill the bucket holds.
+    connections: most calls at once. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection).
+    """
+
+    tokens_per_second: float = 200.0
+    tokens_per_read: float = 10.0
+    bucket_seconds: float = 2.0
+    connections: int = 8
+    timeout: float = 30.0
+
+    def bucket(self) -> AsyncLimiter:
+        """A full bucket; it holds at least one call."""
+        capacity = max(self.tokens_per_second * self.bucket_seconds, self.tokens_per_read)
+        return AsyncLimiter(capacity, capacity / self.tokens_per_second)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a client did: attempts sent, failures that may pass by kind, and seconds spent waiting for the rate limit.
+
+    limited_seconds counts the own bucket and the back-off after the venue's 429; calls that wait side by side count each.
+    """
+
+    attempts: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    limited_seconds: float = 0.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def following(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[Page]]:
+    """A method of a client that follows the listing that `build` describes."""
+
+    @wraps(build)
+    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Page]:
+        return client.follow(build(*args, **kwargs))
+
+    return method
+
+
+def answering(build: Callable[P, Call]) -> Callable[Concatenate[Any, P], Awaitable[Page]]:
+    """A method of a client that makes the call that `build` describes."""
+
+    @wraps(build)
+    def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[Page]:
+        return client.answer(build(*args, **kwargs))
+
+    return method
+
+
+class HttpClient:
+    """Reads one interface of a venue. Use it as an async context manager; subclasses add the calls.
+
+    Parameters
+    ----------
+    base_url: what all paths are relative to, of the venue or the sandbox.
+    limits, retry: bounds of rate, concurrency and repetition.
+    transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
+        the source of jitter, and the time (aware, UTC) for answers without a Date header.
+    """
+
+    #: What people call the interface, and the setting that holds its address.
+    name: ClassVar[str] = "the venue"
+    setting: ClassVar[str] = ""
+    #: Whether an answer may be a JSON list.
+    lists: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        limits: RateLimit | None = None,
+        retry: Retry | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: Random | None = None,
+        clock: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        if not base_url.startswith(("http://", "https://")):
+            raise ConfigError(
+                f"connecting to {self.name}: the address {base_url!r} does not start with http:// or https://; mend the setting {self.setting}"
+            )
+        self.limits = limits or RateLimit()
+        self.tally = Tally()
+        self._base_url = base_url.rstrip("/")
+        self._backoff = Backoff(retry or Retry(), rng or Random())
+        self._transport = transport
+        self._sleep = sleep
+        self._clock = clock
+
+    async def __aenter__(self) -> Self:
+        self._bucket = self.limits.bucket()
+        self._http = httpx.AsyncClient(
+            transport=self._transport,
+            timeout=self.limits.timeout,
+            limits=httpx.Limits(max_connections=self.limits.connections, max_keepalive_connections=self.limits.connections),
+            headers={"Accept": "application/json"},
+        )
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self._http.aclose()
+
+    async def page(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
+        """The answer to GET `path` with `params`; see `answer`."""
+        return await self.answer(Call(path, params), ordinal=ordinal, accept=accept)
+
+    async def answer(self, call: Call, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
+        """The answer to `call`, repeated while its failures may pass.
+
+        accept: HTTP statuses from 400 on that the caller wants as an answer. Raises `RefusedError` for every other status that repeating does
+        not help, and `VenueError` when attempts or time run out; both name the call, the number of attempts and the venue's words.
+        """
+        attempts = 0
+
+        async def attempt() -> Page:
+            nonlocal attempts
+            attempts += 1
+            return await self._attempt(call, ordinal)
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(Transient),
+            wait=self._backoff.wait,
+            stop=self._backoff.stop,
+            sleep=self._sleep,
+            before_sleep=lambda state: self._before_sleep(call, state),
+            reraise=True,
+        )
+        try:
+            page: Page = await retrying(attempt)
+        except Transient as failure:
+            raise VenueError(
+                call.request,
+                attempts,
+                failure.cause,
+                "The venue may be down or busy: run again later, what was pulled is stored",
+                kind=failure.kind,
+            ) from failure
+        if page.status >= 300 and page.status not in accept:
+            raise RefusedError(call.request, attempts, page.status, f"HTTP {page.status}: {error_text(page.body)}")
+        return page
+
+    async def _attempt(self, call: Call, ordinal: int) -> Page:
+        started = time.monotonic()
+        await self._bucket.acquire(self.limits.tokens_per_read)
+        self.tally.limited_seconds += time.monotonic() - started
+        self.tally.attempts += 1
+        headers = {"Content-Type": "application/json"} if call.body else None
+        url = self._base_url + target(call.path, call.params)
+        try:
+            response = await self._http.request(call.method, url, content=call.body or None, headers=headers)
+        except httpx.HTTPError as error:
+            raise transient_failure(error) from error
+        check_status(response, self._clock)
+        fetched_at = http_date(response.headers.get("Date", "")) or self._clock()
+        page = Page(call.request, response.status_code, fetched_at, response.content, ordinal, call.body)
+        check_body(page, lists=self.lists)
+        return page
+
+    def _before_sleep(self, call: Call, state: RetryCallState) -> None:
+        failure = state.outcome.exception() if state.outcome else None
+        if isinstance(failure, Transient):
+            self.tally.failures[failure.kind] += 1
+            self.tally.limited_seconds += state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0
+        log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
+
+    def follow(self, listing: Listing, *, cursor: str | None = None) -> AsyncIterator[Page]:
+        """The pages of `listing` from `cursor` on, from its beginning when left out; see `walk` for the guards."""
+        return walk(listing, self._fetch, cursor=cursor)
+
+    async def _fetch(self, path: str, params: Params, ordinal: int) -> Page:
+        return await self.page(path, params, ordinal=ordinal)

@@ -1,0 +1,109 @@
+"""One call of a venue and its answer, as it came."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from bellwether.errors import VenueError
+from bellwether.venues.wire.decode import MalformedBody, decode_any
+from bellwether.venues.wire.rejects import Origin
+
+Params = tuple[tuple[str, str], ...]
+
+
+def request_text(path: str, params: Params) -> str:
+    """A call as text, "GET /path?query", the same for the same call; it never holds a credential."""
+    return f"GET {target(path, params)}"
+
+
+def target(path: str, params: Params) -> str:
+    """Path and query of a call."""
+    query = urlencode(params, quote_via=quote, safe=",")
+    return f"{path}?{query}" if query else path
+
+
+def segment(ticker: str) -> str:
+    """`ticker` as one segment of a path."""
+    return quote(ticker, safe="")
+
+
+def comma_list(tickers: Iterable[str]) -> str:
+    """Tickers as the value of a list parameter."""
+    return ",".join(tickers)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call with a single answer; one with a JSON `body` is a POST."""
+
+    path: str
+    params: Params = ()
+    body: bytes = b""
+
+    @property
+    def method(self) -> str:
+        """GET or POST."""
+        return "POST" if self.body else "GET"
+
+    @property
+    def request(self) -> str:
+        """The call as text; a body stands in it as its digest."""
+        text = f"{self.method} {target(self.path, self.params)}"
+        return f"{text} body={hashlib.blake2b(self.body, digest_size=8).hexdigest()}" if self.body else text
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer: the call, the status, when the venue answered (aware, UTC) and the body's bytes exactly as they came.
+
+    ordinal: position within its pull, from 0. sent: the body of the call, empty for a GET.
+    """
+
+    request: str
+    status: int
+    fetched_at: datetime
+    body: bytes
+    ordinal: int = 0
+    sent: bytes = b""
+
+    @cached_property
+    def json(self) -> Any:
+        """The body as JSON, parsed at the first use. Raises `MalformedBody` when it is none."""
+        return decode_any(self.body)
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The body as a JSON object. Raises `MalformedBody` when it is something else."""
+        if not isinstance(self.json, dict):
+            raise MalformedBody(f"a JSON {type(self.json).__name__} where an object was expected")
+        return self.json
+
+    @property
+    def origin(self) -> Origin:
+        """What the rows of this page say about where they come from."""
+        return Origin(self.request, self.ordinal, self.fetched_at)
+
+    def items(self, key: str) -> list[Any]:
+        """The records that the answer lists under `key`; "" for an answer that is the list itself.
+
+        Null is an empty list. Raises `VenueError` when there is no such list.
+        """
+        items = self.answer.get(key, "missing") if key else self.json
+        if items is None:
+            return []
+        if not isinstance(items, list):
+            held = self.json if isinstance(self.json, dict) else {}
+            found = ", ".join(sorted(held)) or "nothing"
+            raise VenueError(
+                self.request,
+                1,
+                f"the answer has no list {key!r}, it holds {found}",
+                "A failed read is not an empty list; look at the address",
+            )
+        return items

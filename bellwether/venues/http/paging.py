@@ -1,0 +1,128 @@
+"""Walking a listing page by page, with guards against listings that never end and pages that are not what they should be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bellwether.errors import PagingError
+from bellwether.venues.http.page import Page, Params, request_text
+
+#: Empty pages in a row, each with a cursor, that are put up with.
+MOST_EMPTY_PAGES = 5
+#: How often a page that looks wrong is asked for again before it is believed (empty) or given up (repeated).
+SECOND_LOOKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A call whose answers list records page by page.
+
+    items: the key of the answer that holds the records; "" where the answer is the list itself. identity: the field that tells one record
+    from another. cursor_parameter, cursor_field: what a cursor is called in the call and in the answer. last: cursors that stand for the end.
+    """
+
+    path: str
+    params: Params
+    items: str
+    identity: str
+    cursor_parameter: str = "cursor"
+    cursor_field: str = "cursor"
+    last: frozenset[str] = frozenset({""})
+
+    def params_at(self, cursor: str | None) -> Params:
+        """The parameters of the page at `cursor`: all the others stay as they are."""
+        return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
+
+    def next_cursor(self, page: Page, cursor: str | None) -> str | None:
+        """The cursor of the page after `page`, which was asked for with `cursor`; None at the end."""
+        found = page.answer.get(self.cursor_field)
+        return None if found is None or str(found) in self.last else str(found)
+
+    @property
+    def request(self) -> str:
+        """The first call as text."""
+        return request_text(self.path, self.params)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetListing(Listing):
+    """A listing whose pages are asked for by the number of records before them; it ends with an empty page."""
+
+    cursor_parameter: str = "offset"
+
+    def next_cursor(self, page: Page, cursor: str | None) -> str | None:
+        """The number of records up to and with `page`."""
+        found = len(page.items(self.items))
+        return str(int(cursor or 0) + found) if found else None
+
+
+Fetch = Callable[[str, Params, int], Awaitable[Page]]
+
+
+async def walk(listing: Listing, fetch: Fetch, *, cursor: str | None = None, first: int = 0) -> AsyncIterator[Page]:
+    """The pages of `listing` from `cursor` on, numbered from `first`; `fetch(path, params, ordinal)` brings each.
+
+    Short pages and empty pages with a cursor are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it
+    lists again what an earlier one listed), is asked for again, `SECOND_LOOKS` times. An empty page is then believed; one that loops is a
+    `PagingError` before it is handed out, as are too many empty pages in a row.
+    """
+    guard = _Guard(listing, cursor)
+    ordinal = first
+    while True:
+        page = await fetch(listing.path, listing.params_at(cursor), ordinal)
+        for _ in range(SECOND_LOOKS):
+            if not guard.doubts(page, cursor):
+                break
+            page = await fetch(listing.path, listing.params_at(cursor), ordinal)
+        guard.check(page, cursor)
+        yield page
+        cursor, ordinal = listing.next_cursor(page, cursor), ordinal + 1
+        if cursor is None:
+            return
+
+
+class _Guard:
+    """What a walk has seen so far."""
+
+    def __init__(self, listing: Listing, cursor: str | None) -> None:
+        self._listing = listing
+        self._cursors = {cursor}
+        self._contents: set[bytes] = set()
+        self._empty = 0
+
+    def doubts(self, page: Page, cursor: str | None) -> bool:
+        """Whether the page deserves a second look."""
+        items = page.items(self._listing.items)
+        return not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None
+
+    def check(self, page: Page, cursor: str | None) -> None:
+        """Remember the page. Raises `PagingError` when it loops."""
+        items = page.items(self._listing.items)
+        following = self._listing.next_cursor(page, cursor)
+        self._empty = 0 if items else self._empty + 1
+        found = self._loop(page, items, following)
+        if found is None and following is not None and self._empty > MOST_EMPTY_PAGES:
+            found = f"{self._empty} empty pages in a row, each with a cursor"
+        if found is not None:
+            raise PagingError(
+                page.request, 1, f"the listing loops at page {page.ordinal}: {found}", "Pages before it are stored; run again later"
+            )
+        self._cursors.add(following)
+        if items:
+            self._contents.add(self._digest(items))
+
+    def _loop(self, page: Page, items: list[Any], following: str | None) -> str | None:
+        if following is None:
+            return None
+        if following in self._cursors:
+            return f"the cursor {following[:80]!r} came before"
+        if items and self._digest(items) in self._contents:
+            return f"its {len(items)} {self._listing.items or 'records'} are those of an earlier page"
+        return None
+
+    def _digest(self, items: list[Any]) -> bytes:
+        names = (str(item.get(self._listing.identity)) if isinstance(item, dict) else repr(item) for item in items)
+        return hashlib.blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=16).digest()
