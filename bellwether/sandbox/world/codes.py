@@ -36,31 +36,33 @@ class Codes:
         draw = Draw(seed, Purpose.CODE)
         return cls(2 * draw.integer(1 << 34, (1 << 38) - 1) + 1, draw.integer(0, (1 << 40) - 1))
 
-    def _hide(self, number: int, bits: int) -> int:
+    def hide(self, number: int, bits: int) -> int:
+        """A number below 2 to the power of `bits`, as another one that shows nothing of it."""
         return (number * self.factor + self.offset) % (1 << bits)
 
-    def _show(self, hidden: int, bits: int) -> int:
+    def show(self, hidden: int, bits: int) -> int:
+        """The number that was hidden."""
         return (hidden - self.offset) * pow(self.factor, -1, 1 << bits) % (1 << bits)
 
     def event(self, home: int, year: int) -> str:
         """The part of an event's ticker that hides its day; `year` is the one that it announces."""
-        hidden = self._hide(home, _EVENT_BITS)
+        hidden = self.hide(home, _EVENT_BITS)
         return f"{year % 100:02d}" + "".join(_ALPHABET[hidden >> shift & 31] for shift in (15, 10, 5, 0))
 
     def combo(self, home: int, index: int, year: int) -> str:
         """The part of a combo's event ticker that hides its day and its index in it."""
-        return f"S{year}{self._hide(home * _COMBOS_PER_DAY + index, _COMBO_BITS):010X}"
+        return f"S{year}{self.hide(home * _COMBOS_PER_DAY + index, _COMBO_BITS):010X}"
 
     def home(self, event_ticker: str) -> int | None:
         """The number of the day (0 is the first) to which an event's ticker points; None when it points to none."""
         series_ticker, _, rest = event_ticker.partition("-")
         if combo := _COMBO.fullmatch(rest):
-            return self._show(int(combo[1], 16), _COMBO_BITS) // _COMBOS_PER_DAY
+            return self.show(int(combo[1], 16), _COMBO_BITS) // _COMBOS_PER_DAY
         if coded := _CODED.fullmatch(rest):
             hidden = 0
             for letter in coded[1]:
                 hidden = hidden << 5 | _ALPHABET.index(letter)
-            return self._show(hidden, _EVENT_BITS)
+            return self.show(hidden, _EVENT_BITS)
         series = catalogue().by_ticker.get(series_ticker)
         if series is None or not (match := _DATED.fullmatch(rest)) or match[2] not in _MONTHS:
             return None

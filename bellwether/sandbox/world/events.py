@@ -44,7 +44,8 @@ _THIN = Liquidity((0.020, 0.050), 0.03, 0.15, 0.004, 6)
 _DEAD = Liquidity((0.030, 0.120), 0.004, 0.5, 0.0, 3)
 
 
-def _trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -> Trading:
+def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -> Trading:
+    """How a market trades: rarely deep or dead, mostly between."""
     luck = draw.unit()
     liquidity = _DEEP if luck < 0.25 else _NORMAL if luck < 0.68 else _THIN if luck < 0.93 else _DEAD
     return Trading(
@@ -192,7 +193,7 @@ def _markets(seed: int, key: tuple[int, int], plan: _Plan, legs: Legs, draw: Dra
         claim = Claim(path, leg.lower, leg.upper)
         life = table.life(closes, draw)
         terms = _market_terms(plan, leg, life)
-        trading = _trading((seed, Purpose.TRADING, *key, position), plan.grid, plan.whole, draw)
+        trading = draw_trading((seed, Purpose.TRADING, *key, position), plan.grid, plan.whole, draw)
         place = (-key[0], key[1], position)
         series = plan.series.ticker
         markets.append(Market(place, terms["ticker"], plan.ticker, series, claim, trading, life, fate.verdict(claim), terms))
