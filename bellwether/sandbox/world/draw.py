@@ -22,6 +22,9 @@ class Purpose(IntEnum):
     TRADING = 4
     COMBO = 5
     CODE = 6
+    FLOW = 7
+    FAULT = 20
+    MODEL = 21
 
 
 def stream(*entropy: int) -> np.random.Generator:
