@@ -56,6 +56,15 @@ DAY = datetime(2026, 3, 14, tzinfo=UTC)
             routes.historical_candles("A/B", DAY, DAY + timedelta(days=1), period_minutes=1440),
             "GET /historical/markets/A%2FB/candlesticks?start_ts=1773446400&end_ts=1773532800&period_interval=1440",
         ),
+        (routes.orderbook("A/B"), "GET /markets/A%2FB/orderbook"),
+        (routes.orderbook("A", depth=100), "GET /markets/A/orderbook?depth=100"),
+        (routes.orderbooks(["A", "B.5"]), "GET /markets/orderbooks?tickers=A&tickers=B.5"),
+        (routes.trades(), "GET /markets/trades?limit=1000"),
+        (
+            routes.trades(ticker="A", after=DAY, before=DAY + timedelta(hours=1), is_block_trade=False, limit=5),
+            "GET /markets/trades?ticker=A&min_ts=1773446400&max_ts=1773450000&is_block_trade=false&limit=5",
+        ),
+        (routes.historical_trades(ticker="A", is_block_trade=True), "GET /historical/trades?ticker=A&is_block_trade=true&limit=1000"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -80,6 +89,12 @@ FORBIDDEN = {
     "candles of two hours": lambda: routes.candles("S", "T", DAY, DAY, period_minutes=120),
     "candles of 101 markets": lambda: routes.candles_batch([f"T{n}" for n in range(101)], DAY, DAY),
     "candles of no market": lambda: routes.candles_batch([], DAY, DAY),
+    "an order book of negative depth": lambda: routes.orderbook("A", depth=-1),
+    "an order book of 101 levels": lambda: routes.orderbook("A", depth=101),
+    "order books of no market": lambda: routes.orderbooks([]),
+    "order books of 101 markets": lambda: routes.orderbooks([f"T{n}" for n in range(101)]),
+    "pages of 1,001 trades": lambda: routes.trades(limit=1001),
+    "archived trades in empty pages": lambda: routes.historical_trades(limit=0),
     "more than 10,000 candles": lambda: routes.candles_batch([f"T{n}" for n in range(100)], DAY, DAY + timedelta(hours=100)),
 }
 
@@ -109,6 +124,10 @@ def test_ten_thousand_candles_are_allowed():
         (routes.historical_candles("A/B", DAY, DAY), {"A/B"}),
         (routes.events(tickers=["E1", "E2"]), {"E1", "E2"}),
         (routes.markets(), set()),
+        (routes.orderbook("A/B"), {"A/B"}),
+        (routes.orderbooks(["A", "B"]), {"A", "B"}),
+        (routes.trades(ticker="A"), {"A"}),
+        (routes.trades(), set()),
     ],
 )
 def test_the_tickers_of_a_call_can_be_read_back(call: Any, tickers: set[str]):
@@ -116,9 +135,17 @@ def test_the_tickers_of_a_call_can_be_read_back(call: Any, tickers: set[str]):
 
 
 async def test_every_route_is_a_method_of_the_client():
-    script = Script(answer({"markets": [{"ticker": "A"}], "events": [{"event_ticker": "E"}], "series": [{"ticker": "S"}], "cursor": ""}))
+    listed = {"markets": [{"ticker": "A"}], "events": [{"event_ticker": "E"}], "series": [{"ticker": "S"}], "trades": [{"trade_id": "1"}]}
+    script = Script(answer({**listed, "cursor": ""}))
     async with client(script) as venue:
-        for listing in (venue.events(tickers=["E"]), venue.markets(status="settled"), venue.historical_markets(), venue.series()):
+        for listing in (
+            venue.events(tickers=["E"]),
+            venue.markets(status="settled"),
+            venue.historical_markets(),
+            venue.series(),
+            venue.trades(ticker="T"),
+            venue.historical_trades(),
+        ):
             assert len([page async for page in listing]) == 1
         for call in (
             venue.historical_cutoff(),
@@ -126,6 +153,8 @@ async def test_every_route_is_a_method_of_the_client():
             venue.candles("S", "T", DAY, DAY),
             venue.candles_batch(["T"], DAY, DAY),
             venue.historical_candles("T", DAY, DAY),
+            venue.orderbook("T"),
+            venue.orderbooks(["T"]),
         ):
             assert (await call).status == 200
     paths = [url.split("?")[0] for url in script.urls]
@@ -134,9 +163,13 @@ async def test_every_route_is_a_method_of_the_client():
         "/markets",
         "/historical/markets",
         "/series",
+        "/markets/trades",
+        "/historical/trades",
         "/historical/cutoff",
         "/markets/T",
         "/series/S/markets/T/candlesticks",
         "/markets/candlesticks",
         "/historical/markets/T/candlesticks",
+        "/markets/T/orderbook",
+        "/markets/orderbooks",
     ]

@@ -12,7 +12,7 @@ from bellwether.venues.kalshi import routes
 __all__ = ["IDENTITIES", "KalshiClient", "RateLimit"]
 
 #: Field that tells one record of a list from another.
-IDENTITIES = {"markets": "ticker", "events": "event_ticker", "series": "ticker"}
+IDENTITIES = {"markets": "ticker", "events": "event_ticker", "series": "ticker", "trades": "trade_id"}
 
 
 class KalshiClient(HttpClient):
@@ -34,3 +34,7 @@ class KalshiClient(HttpClient):
     candles = answering(routes.candles)
     candles_batch = answering(routes.candles_batch)
     historical_candles = answering(routes.historical_candles)
+    orderbook = answering(routes.orderbook)
+    orderbooks = answering(routes.orderbooks)
+    trades = following(routes.trades)
+    historical_trades = following(routes.historical_trades)

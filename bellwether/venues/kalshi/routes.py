@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
@@ -25,6 +25,10 @@ WINDOW_STATUSES: dict[str, tuple[str | None, ...]] = {
 PERIODS = (1, 60, 1440)
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
+MOST_LEVELS = 100
+#: What may stand in a path where the ticker of a market would.
+LISTS_OF_MARKETS = frozenset({"candlesticks", "orderbooks", "trades"})
+MOST_TRADES = 1000
 
 Mve = Literal["only", "exclude"]
 
@@ -165,15 +169,70 @@ def historical_candles(ticker: str, start: datetime, end: datetime, *, period_mi
     return Call(f"/historical/markets/{segment(ticker)}/candlesticks", _span(start, end, period_minutes))
 
 
+def orderbook(ticker: str, *, depth: int = 0) -> Call:
+    """GET /markets/{ticker}/orderbook: the bids of both sides, the best `depth` price levels (1 to 100) of each, or all when 0.
+
+    Raises `ConfigError` for another depth.
+    """
+    if not 0 <= depth <= MOST_LEVELS:
+        raise ConfigError(f"asking for an order book: a depth of {depth} levels; ask for 1 to {MOST_LEVELS}, or 0 for all")
+    return Call(f"/markets/{segment(ticker)}/orderbook", _given({"depth": str(depth) if depth else None}))
+
+
+def orderbooks(tickers: Sequence[str]) -> Call:
+    """GET /markets/orderbooks: all levels of up to 100 markets at once. Raises `ConfigError` for none or more."""
+    if not 1 <= len(tickers) <= MOST_TICKERS:
+        raise ConfigError(f"asking for order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
+    return Call("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
+
+
+def trades(
+    *,
+    ticker: str | None = None,
+    after: datetime | None = None,
+    before: datetime | None = None,
+    is_block_trade: bool | None = None,
+    limit: int = MOST_TRADES,
+) -> Listing:
+    """GET /markets/trades, newest first: of one market or of all, between two aware times, cut to whole seconds.
+
+    The venue's documentation does not say whether the ends belong to the span: ask a second wider and filter. Block trades are among them
+    unless `is_block_trade` says only (True) or none (False). Raises `ConfigError` for a limit that is not 1 to 1000.
+    """
+    if not 1 <= limit <= MOST_TRADES:
+        raise ConfigError(f"asking for trades: {limit} on a page; ask for 1 to {MOST_TRADES}")
+    chosen = {
+        "ticker": ticker,
+        "min_ts": str(int(after.timestamp())) if after else None,
+        "max_ts": str(int(before.timestamp())) if before else None,
+        "is_block_trade": None if is_block_trade is None else str(is_block_trade).lower(),
+        "limit": str(limit),
+    }
+    return Listing("/markets/trades", _given(chosen), "trades", "trade_id")
+
+
+def historical_trades(
+    *,
+    ticker: str | None = None,
+    after: datetime | None = None,
+    before: datetime | None = None,
+    is_block_trade: bool | None = None,
+    limit: int = MOST_TRADES,
+) -> Listing:
+    """GET /historical/trades: what was traded before the cutoff, otherwise as `trades`."""
+    live = trades(ticker=ticker, after=after, before=before, is_block_trade=is_block_trade, limit=limit)
+    return replace(live, path="/historical/trades")
+
+
 def asked_tickers(request: str) -> frozenset[str]:
     """The tickers that a call, as text, asked for: those of its list parameter, or the one in its path."""
     parts = urlsplit(request.removeprefix("GET "))
     query = parse_qs(parts.query)
-    listed = query.get("tickers", []) + query.get("market_tickers", [])
+    listed = query.get("tickers", []) + query.get("market_tickers", []) + query.get("ticker", [])
     if listed:
         return frozenset(ticker for tickers in listed for ticker in tickers.split(","))
     segments = parts.path.split("/")
-    return frozenset(unquote(after) for before, after in pairwise(segments) if before == "markets" and after != "candlesticks")
+    return frozenset(unquote(after) for before, after in pairwise(segments) if before == "markets" and after not in LISTS_OF_MARKETS)
 
 
 def _span(start: datetime, end: datetime, period_minutes: int) -> Params:
