@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.kalshi import Kalshi
-from bellwether.sandbox.limits import Limits, RateLimited, TokenBucket
+from bellwether.sandbox.limits import Limits, RateLimited
 from bellwether.sandbox.source import Source
 
 #: Where Kalshi's REST interface is mounted, as on the venue.
@@ -53,5 +53,5 @@ def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | N
     routes: Sequence[BaseRoute] = [Mount(KALSHI_PATH, routes=Kalshi(source, clock).routes())]
     middleware = [Middleware(Dated, clock=clock)]
     if limits is not None:
-        middleware.append(Middleware(RateLimited, bucket=TokenBucket(limits)))
+        middleware.append(Middleware(RateLimited, limits=limits))
     return Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})

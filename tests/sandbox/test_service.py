@@ -17,20 +17,9 @@ import pytest
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox import Clock, GeneratedWorld, Limits, create_app, serve
 from bellwether.sandbox.instants import instant, moment, parse_time, wire_time
-from bellwether.sandbox.limits import TokenBucket
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)
-
-
-class Seconds:
-    """A monotonic clock that moves only when told."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # --- clock ---------------------------------------------------------------------------------------------------------
@@ -69,16 +58,6 @@ def test_wire_times_have_their_trailing_zeros_trimmed(text: str, wire: str) -> N
 
 
 # --- rate limit ----------------------------------------------------------------------------------------------------
-
-
-def test_the_bucket_gives_its_burst_and_then_its_rate() -> None:
-    seconds = Seconds()
-    bucket = TokenBucket(Limits(tokens_per_second=100, burst_seconds=2, cost=10), seconds)
-    assert sum(bucket.take() for _ in range(100)) == 20
-    seconds.now += 0.35
-    assert sum(bucket.take() for _ in range(100)) == 3
-    seconds.now += 1000
-    assert sum(bucket.take() for _ in range(100)) == 20
 
 
 def test_requests_beyond_the_limit_get_429_without_retry_after(world: GeneratedWorld, client: Any) -> None:
