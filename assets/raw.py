@@ -13,7 +13,7 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
-from resources.kalshi import KalshiVenue
+from resources.venues import KalshiVenue
 
 POOL = "kalshi_api"
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)

@@ -6,13 +6,14 @@ import sys
 import time
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import click
 
 from bellwether import __version__
 from bellwether.console import console, emit, grid, leaderboard_table
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.settings import settings
+from bellwether.settings import World, settings
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -90,18 +91,23 @@ def query(sql: str, rows: int, as_json: bool) -> None:
 @click.option(
     "--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded bodies from this folder instead."
 )
-def sandbox(port: int, seed: int | None, playback: Path | None) -> None:
+@click.option("--faults", help="Faults on demand, such as status=0.1,cut=0.05; BELLWETHER_SANDBOX_FAULTS when left out.")
+@click.option("--run/--stand", default=False, show_default=True, help="Let its clock run at BELLWETHER_SANDBOX_SPEED.")
+def sandbox(port: int, seed: int | None, playback: Path | None, faults: str | None, run: bool) -> None:
     """Serve the sandbox on 127.0.0.1 until interrupted, to look at it with a browser or a client of your own."""
     from bellwether.sandbox import serve
-    from bellwether.sandbox.worlds import generated, recorded
+    from bellwether.sandbox.worlds import application
 
-    config = settings()
-    if playback is not None:
-        app = recorded(playback, config.playback_now)
-    else:
-        app = generated(config.sandbox_seed if seed is None else seed, config.sandbox_now)
-    with serve(app, port=port) as url:
-        console().print(f"Kalshi REST at {url}  (try {url}/events?status=settled&limit=1); Ctrl-C ends it", soft_wrap=True)
+    chosen: dict[str, Any] = {"world": World.SANDBOX if playback is None else World.PLAYBACK, "playback": playback}
+    if seed is not None:
+        chosen["sandbox_seed"] = seed
+    if faults is not None:
+        chosen["sandbox_faults"] = faults
+    app = application(settings().model_copy(update=chosen), running=run)
+    with serve(app, port=port) as site:
+        for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):
+            console().print(f"{service:<14} {getattr(site, service)}", soft_wrap=True)
+        console().print(f"Try {site.kalshi}/events?status=settled&limit=1; Ctrl-C ends it", soft_wrap=True)
         try:
             while True:
                 time.sleep(3600)

@@ -94,11 +94,8 @@ def _venue(config: Settings) -> Iterator[Finding]:
     from bellwether.sandbox import serve
     from bellwether.sandbox.worlds import application
 
-    app = application(
-        config.world, seed=config.sandbox_seed, now=config.sandbox_now, folder=config.playback, folder_now=config.playback_now
-    )
-    with serve(app) as url:
-        yield ask_venue(url)
+    with serve(application(config)) as site:
+        yield ask_venue(site.kalshi)
 
 
 def ask_venue(url: str) -> Finding:

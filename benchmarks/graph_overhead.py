@@ -53,7 +53,8 @@ def _pull(lake: Lake, days: list[date]) -> None:
             archive = lake.slice(table("raw/kalshi_archive")).scan()
             return [await pull_day(client, pages, day, archive=archive, plan=CandlePlan()) for day in days]
 
-    with serve(generated(7, datetime(2026, 7, 1, tzinfo=UTC))) as url:
+    with serve(generated(7, datetime(2026, 7, 1, tzinfo=UTC))) as site:
+        url = site.kalshi
         pulls = asyncio.run(pull(url))
     for pulled in pulls:
         key = (pulled.day.isoformat(),)

@@ -23,7 +23,7 @@ from orchestration.progress import progress  # noqa: E402
 from orchestration.schedules import SCHEDULES  # noqa: E402
 from orchestration.sensors import SENSORS  # noqa: E402
 from resources import LakeIOManager, LakeResource, WarehouseResource  # noqa: E402
-from resources.kalshi import KalshiVenue  # noqa: E402
+from resources.venues import KalshiVenue, PolymarketVenue, WorldResource  # noqa: E402
 
 #: A spawned step imports everything anew (seconds); a forked one finds it loaded.
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
@@ -31,22 +31,15 @@ EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_meth
 
 def resources(config: Settings) -> dict[str, Any]:
     """The resources of a world."""
-    lake = LakeResource(uri=config.lake_uri)
+    lake, world = LakeResource(uri=config.lake_uri), WorldResource.of(config)
+    sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
     return {
         "lake": lake,
         "io_manager": LakeIOManager(lake=lake),
         "warehouse": WarehouseResource(path=str(config.warehouse_path)),
-        "kalshi": KalshiVenue(
-            world=config.world.value,
-            url=config.kalshi_url,
-            tokens_per_second=config.kalshi_tokens_per_second,
-            sandbox_seed=config.sandbox_seed,
-            sandbox_now=config.sandbox_now.isoformat(),
-            playback=str(config.playback) if config.playback else None,
-            playback_now=config.playback_now.isoformat() if config.playback_now else None,
-            candle_days=config.candle_days,
-            candle_markets=config.candle_markets,
-        ),
+        "world": world,
+        "kalshi": KalshiVenue(world=world, tokens_per_second=config.kalshi_tokens_per_second, **sample),
+        "polymarket": PolymarketVenue(world=world, **sample),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -16,8 +17,16 @@ from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.limits import Limits, RateLimited
 from bellwether.sandbox.source import Source
 
-#: Where Kalshi's REST interface is mounted, as on the venue.
+if TYPE_CHECKING:
+    from bellwether.sandbox.faults import Faults
+
+#: Where each service is mounted; Kalshi's as on the venue.
 KALSHI_PATH = "/trade-api/v2"
+KALSHI_STREAM_PATH = "/trade-api/ws/v2"
+GAMMA_PATH = "/gamma"
+CLOB_PATH = "/clob"
+MODELS_PATH = "/v1"
+CONTROL_PATH = "/sandbox"
 
 
 class Dated:
@@ -40,7 +49,7 @@ async def _unknown_path(request: Request, error: Exception) -> Response:
     return Response(b'{"error":{"code":"not_found","message":"not found"}}', status_code=404, media_type="application/json")
 
 
-def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | None = None) -> Starlette:
+def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | None = None, faults: Faults | None = None) -> Starlette:
     """The application over a world.
 
     Parameters
@@ -48,6 +57,9 @@ def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | N
     source: `GeneratedWorld` or `Recordings`.
     clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
     limits: rate limits to enforce; none when left out.
+    faults: what goes wrong by itself; a request can ask for a fault in any case.
+
+    `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
     """
     clock = clock or source.default_clock()
     routes: Sequence[BaseRoute] = [Mount(KALSHI_PATH, routes=Kalshi(source, clock).routes())]

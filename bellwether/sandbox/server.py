@@ -7,15 +7,53 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from bellwether.errors import BellwetherError
-from bellwether.sandbox.app import KALSHI_PATH
+from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, KALSHI_STREAM_PATH, MODELS_PATH
 
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a served sandbox can be reached: `root` is its address without a path, such as http://127.0.0.1:4711."""
+
+    root: str
+
+    @property
+    def kalshi(self) -> str:
+        """Base URL of Kalshi's REST interface."""
+        return self.root + KALSHI_PATH
+
+    @property
+    def kalshi_stream(self) -> str:
+        """Address of Kalshi's WebSocket."""
+        return self.root.replace("http://", "ws://") + KALSHI_STREAM_PATH
+
+    @property
+    def gamma(self) -> str:
+        """Base URL of Polymarket's Gamma interface."""
+        return self.root + GAMMA_PATH
+
+    @property
+    def clob(self) -> str:
+        """Base URL of Polymarket's CLOB interface."""
+        return self.root + CLOB_PATH
+
+    @property
+    def models(self) -> str:
+        """Base URL of the model endpoint, as OpenAI's clients take it."""
+        return self.root + MODELS_PATH
+
+    @property
+    def control(self) -> str:
+        """Base URL of the sandbox's own controls."""
+        return self.root + CONTROL_PATH
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -67,8 +105,8 @@ def _stop(server: uvicorn.Server, thread: _Thread) -> None:
 
 
 @contextmanager
-def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve `app` until the block ends; yields the base URL of its Kalshi interface, such as http://127.0.0.1:4711/trade-api/v2.
+def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Site]:
+    """Serve `app` until the block ends; yields where its services can be reached.
 
     Port 0 takes any free port, so that any number of processes and threads can each serve their own. The server runs in a
     daemon thread and answers when the block is entered. Raises `BellwetherError` when the port is taken.
@@ -87,11 +125,11 @@ def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]
     server = uvicorn.Server(config)
     thread = _Thread(server, listener)
     name = f"[{host}]" if ":" in host else host
-    url = f"http://{name}:{listener.getsockname()[1]}{KALSHI_PATH}"
+    site = Site(f"http://{name}:{listener.getsockname()[1]}")
     try:
         thread.start()
         _wait_until_started(server, thread)
-        yield url
+        yield site
     finally:
         _stop(server, thread)
         listener.close()

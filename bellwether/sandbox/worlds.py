@@ -1,34 +1,61 @@
-"""Which application stands in for the venues, by the name of the world."""
+"""Which application stands in for the venues, by the settings of a world."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.limits import Limits
 from bellwether.sandbox.playback import Recordings
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.settings import World
+from bellwether.settings import Settings, World
+
+if TYPE_CHECKING:
+    from bellwether.sandbox.faults import Faults
 
 
-def generated(seed: int, now: datetime | None) -> Starlette:
-    """The generated world of `seed`, with a clock that stands at `now`, or the real one."""
-    return create_app(GeneratedWorld(seed), clock=Clock(now))
+def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
+    """The generated world of `seed`, with a clock that starts at `now` and runs at `rate` (0 stands still), or the real one.
+
+    terms: limits and faults, as `create_app` takes them.
+    """
+    return create_app(GeneratedWorld(seed), clock=Clock(now, rate=rate), **terms)
 
 
-def recorded(folder: Path | str | None, now: datetime | None) -> Starlette:
-    """The recordings under `folder`, with a clock that stands at `now`, or at the newest recording."""
+def recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
+    """The recordings under `folder`, with a clock that starts at `now`, or at the newest recording, and runs at `rate`."""
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-    return create_app(Recordings(folder), clock=Clock(now) if now else None)
+    source = Recordings(folder)
+    return create_app(source, clock=Clock(now or source.default_clock().now(), rate=rate), **terms)
 
 
-def application(world: World, *, seed: int, now: datetime | None, folder: Path | str | None, folder_now: datetime | None) -> Starlette:
-    """The application of a world that is not live; raises `ConfigError` for the live one."""
-    if world is World.LIVE:
+def application(config: Settings, *, running: bool = False) -> Starlette:
+    """The application of a world that is not live; raises `ConfigError` for the live one.
+
+    running: its clock runs at `sandbox_speed`; else it stands still.
+    """
+    if config.world is World.LIVE:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox or playback")
-    return generated(seed, now) if world is World.SANDBOX else recorded(folder, folder_now)
+    terms: dict[str, Any] = {
+        "rate": config.sandbox_speed if running else 0.0,
+        "limits": Limits() if config.sandbox_limits else None,
+        "faults": _faults(config),
+    }
+    if config.world is World.SANDBOX:
+        return generated(config.sandbox_seed, config.sandbox_now, **terms)
+    return recorded(config.playback, config.playback_now, **terms)
+
+
+def _faults(config: Settings) -> Faults | None:
+    if not config.sandbox_faults:
+        return None
+    from bellwether.sandbox.faults import Faults
+
+    return Faults.parse(config.sandbox_faults, seed=config.sandbox_seed)

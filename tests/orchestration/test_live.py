@@ -40,7 +40,8 @@ def command(tmp_path: Path, url: str, *arguments: str) -> subprocess.CompletedPr
 @pytest.mark.slow
 def test_the_last_days_are_pulled_under_the_venues_rate_limit_and_scored(tmp_path: Path) -> None:
     app = create_app(GeneratedWorld(11), clock=Clock(), limits=Limits())
-    with serve(app) as url:
+    with serve(app) as site:
+        url = site.kalshi
         done = command(tmp_path, url, "run", "--days", "2", "--release", "recent", "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout)

@@ -40,7 +40,7 @@ def play() -> Iterator[Callable[[Path], httpx.Client]]:
             if not folder.is_dir():
                 pytest.skip(f"no recordings in {folder}")
             if folder not in clients:
-                url = stack.enter_context(serve(create_app(Recordings(folder))))
+                url = stack.enter_context(serve(create_app(Recordings(folder)))).kalshi
                 clients[folder] = stack.enter_context(httpx.Client(base_url=url, timeout=30))
             return clients[folder]
 

@@ -83,7 +83,8 @@ def test_limits_that_let_nothing_pass_are_refused(terms: dict[str, float]) -> No
 
 
 def test_the_server_answers_in_the_block_and_not_after_it(world: GeneratedWorld) -> None:
-    with serve(create_app(world, clock=Clock(NOW))) as url:
+    with serve(create_app(world, clock=Clock(NOW))) as site:
+        url = site.kalshi
         assert url.startswith("http://127.0.0.1:")
         assert url.endswith("/trade-api/v2")
         response = httpx.get(f"{url}/exchange/status")
@@ -95,7 +96,8 @@ def test_the_server_answers_in_the_block_and_not_after_it(world: GeneratedWorld)
 
 
 def test_the_server_stops_when_the_block_fails(world: GeneratedWorld) -> None:
-    with pytest.raises(RuntimeError, match="on purpose"), serve(create_app(world)) as url:
+    with pytest.raises(RuntimeError, match="on purpose"), serve(create_app(world)) as site:
+        url = site.kalshi
         raise RuntimeError("on purpose")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/exchange/status")
@@ -103,7 +105,8 @@ def test_the_server_stops_when_the_block_fails(world: GeneratedWorld) -> None:
 
 def test_the_server_stops_while_a_client_keeps_its_connection(world: GeneratedWorld) -> None:
     with httpx.Client() as http:
-        with serve(create_app(world)) as url:
+        with serve(create_app(world)) as site:
+            url = site.kalshi
             http.get(f"{url}/exchange/status")
         with pytest.raises(httpx.TransportError):
             http.get(f"{url}/exchange/status")
@@ -123,14 +126,16 @@ def test_a_port_can_be_chosen_and_used_again(world: GeneratedWorld) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for _ in range(2):
-        with serve(create_app(world), port=port) as url:
+        with serve(create_app(world), port=port) as site:
+            url = site.kalshi
             assert f":{port}/" in url
             assert httpx.get(f"{url}/exchange/status").status_code == 200
 
 
 def test_many_threads_each_serve_their_own(world: GeneratedWorld) -> None:
     def use(seed: int) -> tuple[str, list[str]]:
-        with serve(create_app(GeneratedWorld(seed), clock=Clock(NOW))) as url:
+        with serve(create_app(GeneratedWorld(seed), clock=Clock(NOW))) as site:
+            url = site.kalshi
             markets = httpx.get(f"{url}/markets", params={"limit": 5}).json()["markets"]
             return url, [market["ticker"] for market in markets]
 
@@ -141,7 +146,8 @@ def test_many_threads_each_serve_their_own(world: GeneratedWorld) -> None:
 
 
 def test_requests_in_parallel_all_get_their_own_answer(world: GeneratedWorld) -> None:
-    with serve(create_app(world, clock=Clock(NOW))) as url, httpx.Client() as http, ThreadPoolExecutor(8) as pool:
+    with serve(create_app(world, clock=Clock(NOW))) as site, httpx.Client() as http, ThreadPoolExecutor(8) as pool:
+        url = site.kalshi
         tickers = [market["ticker"] for market in http.get(f"{url}/markets", params={"limit": 40}).json()["markets"]]
         found = list(pool.map(lambda ticker: http.get(f"{url}/markets/{ticker}").json()["market"]["ticker"], tickers))
     assert found == tickers
@@ -150,9 +156,10 @@ def test_requests_in_parallel_all_get_their_own_answer(world: GeneratedWorld) ->
 def test_another_process_serves_beside_this_one(world: GeneratedWorld) -> None:
     code = (
         "from bellwether.sandbox import *; import httpx\n"
-        "with serve(create_app(GeneratedWorld(11))) as url: print(url, httpx.get(url + '/exchange/status').status_code)"
+        "with serve(create_app(GeneratedWorld(11))) as site: print(site.kalshi, httpx.get(site.kalshi + '/exchange/status').status_code)"
     )
-    with serve(create_app(world)) as url:
+    with serve(create_app(world)) as site:
+        url = site.kalshi
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
         other, status = done.stdout.split()
         assert status == "200"
@@ -161,7 +168,8 @@ def test_another_process_serves_beside_this_one(world: GeneratedWorld) -> None:
 
 
 def test_only_get_is_answered(venue: Any, world: GeneratedWorld) -> None:
-    with serve(create_app(world)) as url:
+    with serve(create_app(world)) as site:
+        url = site.kalshi
         assert httpx.post(f"{url}/markets").status_code == 405
 
 

@@ -1,0 +1,50 @@
+"""What is on the other end of the wire: the one place that knows whether venues are generated, recorded or live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bellwether.settings import Settings, World
+
+if TYPE_CHECKING:
+    from bellwether.venues.kalshi.stream.signing import Credentials
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the venues of a world are: base URLs, and the key for what must be signed.
+
+    credentials: makes the key pair for Kalshi's WebSocket when it is needed; raises `ConfigError` in the live world when none is set.
+    """
+
+    kalshi: str
+    kalshi_stream: str
+    gamma: str
+    clob: str
+    credentials: Callable[[], Credentials]
+
+
+@contextmanager
+def addresses(config: Settings, *, running: bool = False) -> Iterator[Addresses]:
+    """The addresses of the venues; the sandbox and playback are served on a loopback port for as long as the block lasts.
+
+    running: the sandbox's clock runs at `sandbox_speed` instead of standing still, for whoever listens to its streams.
+    """
+    if config.world is World.LIVE:
+        yield Addresses(config.kalshi_url, config.kalshi_stream_url, config.gamma_url, config.clob_url, _own_credentials)
+        return
+    from bellwether.sandbox import serve
+    from bellwether.sandbox.worlds import application
+
+    app = application(config, running=running)
+    with serve(app) as site:
+        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, lambda: app.state.keys.issue())
+
+
+def _own_credentials() -> Credentials:
+    from bellwether.venues.kalshi.stream.signing import Credentials
+
+    return Credentials.from_environment()

@@ -1,0 +1,142 @@
+"""The venues as resources: clients on whatever world the settings choose.
+
+Not here: what is asked of a venue (bellwether/venues) or what is made of it (assets/).
+Concept: https://docs.dagster.io/guides/build/external-resources
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import dagster as dg
+from pydantic import Field
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.settings import CLOB_LIVE_URL, GAMMA_LIVE_URL, KALSHI_LIVE_STREAM_URL, KALSHI_LIVE_URL, Settings, World
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.retry import RefusedError
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.worlds import Addresses, addresses
+
+if TYPE_CHECKING:
+    from bellwether.venues.polymarket.client import ClobClient, GammaClient
+
+UNLIMITED = RateLimit(tokens_per_second=1e9)
+
+T = TypeVar("T")
+
+
+class WorldResource(dg.ConfigurableResource):
+    """Where the venues are: in the sandbox, in recordings, or live."""
+
+    world: str = Field(default="sandbox", description="sandbox, playback or live")
+    kalshi_url: str = Field(default=KALSHI_LIVE_URL, description="Kalshi's base URL in the live world")
+    kalshi_stream_url: str = Field(default=KALSHI_LIVE_STREAM_URL, description="address of Kalshi's WebSocket in the live world")
+    gamma_url: str = Field(default=GAMMA_LIVE_URL, description="base URL of Polymarket's Gamma interface in the live world")
+    clob_url: str = Field(default=CLOB_LIVE_URL, description="base URL of Polymarket's CLOB interface in the live world")
+    sandbox_seed: int = Field(default=7, description="seed of the generated world")
+    sandbox_now: str | None = Field(default=None, description="ISO time that the sandbox's clock shows")
+    sandbox_faults: str = Field(default="", description="faults of the sandbox")
+    sandbox_limits: bool = Field(default=False, description="the sandbox enforces the venues' rate limits")
+    playback: str | None = Field(default=None, description="folder of recorded bodies")
+    playback_now: str | None = Field(default=None, description="ISO time that playback's clock shows")
+
+    @classmethod
+    def of(cls, config: Settings) -> "WorldResource":
+        """The world that the settings choose."""
+        return cls(
+            world=config.world.value,
+            kalshi_url=config.kalshi_url,
+            kalshi_stream_url=config.kalshi_stream_url,
+            gamma_url=config.gamma_url,
+            clob_url=config.clob_url,
+            sandbox_seed=config.sandbox_seed,
+            sandbox_now=config.sandbox_now.isoformat(),
+            sandbox_faults=config.sandbox_faults,
+            sandbox_limits=config.sandbox_limits,
+            playback=str(config.playback) if config.playback else None,
+            playback_now=config.playback_now.isoformat() if config.playback_now else None,
+        )
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the venues are the real ones."""
+        return World(self.world) is World.LIVE
+
+    @contextmanager
+    def addresses(self) -> Iterator[Addresses]:
+        """The venues' addresses; the sandbox and playback are served on a loopback port for as long as this is open."""
+        chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
+        with addresses(Settings(**chosen)) as found:
+            yield found
+
+
+def run(work: Callable[[], Awaitable[T]]) -> T:
+    """Run `work()` to its end in an event loop of its own.
+
+    What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
+    """
+
+    async def session() -> T:
+        return await work()
+
+    try:
+        return asyncio.run(session())
+    except (ConfigError, LakeError, RefusedError) as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+
+
+class KalshiVenue(dg.ConfigurableResource):
+    """Kalshi's REST interface."""
+
+    world: dg.ResourceDependency[WorldResource]
+    tokens_per_second: float = Field(
+        default=200.0, description="read tokens per second of your Kalshi tier; a read costs 10. Applies to the live world"
+    )
+    candle_days: int = Field(default=8, description="days of hourly candles pulled before each market's close")
+    candle_markets: int = Field(default=2000, description="most markets per day for which candles are pulled")
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[KalshiClient]:
+        """A connected client; its rate limit is the live venue's, in the other worlds there is none."""
+        limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world.is_live else UNLIMITED
+        with self.world.addresses() as found:
+            async with KalshiClient(found.kalshi, limits=limits) as client:
+                yield client
+
+    def run(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
+        """Call `work(client)` to its end; see `run` for its failures."""
+
+        async def session() -> T:
+            async with self.client() as client:
+                return await work(client)
+
+        return run(session)
+
+
+class PolymarketVenue(dg.ConfigurableResource):
+    """Polymarket's Gamma and CLOB interfaces."""
+
+    world: dg.ResourceDependency[WorldResource]
+    candle_days: int = Field(default=8, description="days of hourly prices pulled before each market's close")
+    candle_markets: int = Field(default=2000, description="most markets per day for which prices are pulled")
+
+    @asynccontextmanager
+    async def clients(self) -> AsyncIterator["tuple[GammaClient, ClobClient]"]:
+        """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
+        from bellwether.venues.polymarket.client import ClobClient, GammaClient
+
+        limits = None if self.world.is_live else UNLIMITED
+        with self.world.addresses() as found:
+            async with GammaClient(found.gamma, limits=limits) as gamma, ClobClient(found.clob, limits=limits) as clob:
+                yield gamma, clob
+
+    def run(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:
+        """Call `work(gamma, clob)` to its end; see `run` for its failures."""
+
+        async def session() -> T:
+            async with self.clients() as (gamma, clob):
+                return await work(gamma, clob)
+
+        return run(session)
