@@ -1,0 +1,508 @@
+"""Faults on demand: what goes wrong between a client and a venue, repeatably."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import orjson
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bellwether.errors import ConfigError
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.listings import Position, Trail, with_old_cursor, without_records
+from bellwether.sandbox.services import Service, locate, refusal, web_page
+from bellwether.sandbox.world.draw import Draw, Purpose
+
+log = logging.getLogger(__name__)
+
+#: What each fault does to an answer over HTTP.
+HTTP_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "storm": "429, two to four times in a row",
+        "status": "500, 502, 503 or 504",
+        "stall": "headers and a part of the body, then silence",
+        "cut": "the connection is closed inside the body",
+        "html": "200 with a web page",
+        "duplicate": "the previous page of the listing again, whole",
+        "drop": "the page's records are missing while its cursor goes on",
+        "cursor": "the page's cursor is the one that it was asked for with",
+        "expired": "401, on the model endpoint and the stream's handshake; stays",
+        "credit": "402, on the model endpoint; stays",
+    }
+)
+#: What each fault does to a WebSocket's frames.
+STREAM_FAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "reorder": "the frame and the next one swap places",
+        "gap": "the frame is left out while the sequence numbers go on",
+        "disconnect": "from this frame on the socket stays open and says nothing",
+    }
+)
+#: Faults that do not pass when the request is repeated, and where they strike by themselves.
+LASTING: Mapping[str, frozenset[Service]] = MappingProxyType(
+    {"expired": frozenset({Service.MODELS, Service.KALSHI_STREAM}), "credit": frozenset({Service.MODELS})}
+)
+#: The request header that forces a fault: NAME or NAME=COUNT.
+HEADER = "X-Sandbox-Fault"
+#: Where a WebSocket's scope holds its `StreamFaults`.
+SCOPE_KEY = "sandbox.faults"
+
+_HANDSHAKE = ("storm", "status", "expired", "credit")
+_MOST_REMEMBERED = 1 << 16
+_LONGEST_STORM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault to commit; `luck` in [0, 1) settles its details, such as where a body is cut."""
+
+    name: str
+    luck: float
+
+
+@dataclass(slots=True)
+class _Past:
+    """What happened to one request so far."""
+
+    seen: int = 0
+    streak: int = 0
+    storm: int = 0
+    forced: Counter[str] = field(default_factory=Counter)
+
+
+class _Memory:
+    """The past of each request; the one not seen for longest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._pasts: OrderedDict[bytes, _Past] = OrderedDict()
+
+    def of(self, request: bytes) -> _Past:
+        past = self._pasts.setdefault(request, _Past())
+        self._pasts.move_to_end(request)
+        if len(self._pasts) > _MOST_REMEMBERED:
+            self._pasts.popitem(last=False)
+        return past
+
+
+class Faults:
+    """Which faults strike, decided by the seed, the request and how often the same request came before.
+
+    A request is its method, path, query and body. After `in_a_row` faults in a row (a storm: four) the same request passes
+    once for certain, so that a client that repeats always gets on. `expired` and `credit` last: a request that they hit is hit
+    every time. May be used from any thread.
+
+    Parameters
+    ----------
+    rates: probability of each fault; those over HTTP add up to at most 1, and so do those of streams.
+    seed: what decides; the same seed and the same requests give the same faults.
+    in_a_row: most faults in a row on one request.
+    stall_seconds: how long a stalled answer is silent before the connection is closed.
+
+    Raises `ConfigError` naming the part that is wrong.
+    """
+
+    def __init__(self, rates: Mapping[str, float] | None = None, seed: int = 0, *, in_a_row: int = 2, stall_seconds: float = 120.0) -> None:
+        self.rates = MappingProxyType(dict(rates or {}))
+        self.seed = seed
+        self.stall_seconds = stall_seconds
+        #: How often each fault was committed.
+        self.tally: Counter[str] = Counter()
+        self._in_a_row = in_a_row
+        self._memory = _Memory()
+        self._lock = threading.Lock()
+        self._check()
+
+    def _check(self) -> None:
+        if self.seed < 0 or self._in_a_row < 1 or not self.stall_seconds >= 0:
+            raise ConfigError(
+                f"set the sandbox's faults: seed {self.seed}, in_a_row {self._in_a_row}, stall_seconds {self.stall_seconds}; "
+                "take a seed and seconds of at least 0, and at least 1 in a row"
+            )
+        for name, rate in self.rates.items():
+            if name not in HTTP_FAULTS and name not in STREAM_FAULTS:
+                raise ConfigError(f"set the sandbox's faults: {name!r} is none; known are {', '.join((*HTTP_FAULTS, *STREAM_FAULTS))}")
+            if not 0 <= rate <= 1:
+                raise ConfigError(f"set the sandbox's faults: the rate of {name} is {rate}; take a probability from 0 to 1")
+        for kind in (HTTP_FAULTS, STREAM_FAULTS):
+            total = sum(self.rates.get(name, 0.0) for name in kind)
+            if total > 1 + 1e-9:
+                named = ", ".join(name for name in kind if name in self.rates)
+                raise ConfigError(
+                    f"set the sandbox's faults: the rates of {named} add up to {total:g}; they exclude each other, take at most 1"
+                )
+
+    @classmethod
+    def parse(cls, text: str, seed: int = 0) -> Faults:
+        """Read `status=0.1,cut=0.05`; an empty text is no faults. Raises `ConfigError` naming the wrong part."""
+        rates: dict[str, float] = {}
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, rate = (word.strip() for word in part.partition("="))
+            if not equals:
+                raise ConfigError(f"set the sandbox's faults: {part!r} has no rate; write NAME=PROBABILITY, such as status=0.1")
+            if name in rates:
+                raise ConfigError(f"set the sandbox's faults: {name} is there twice; name each fault once")
+            try:
+                rates[name] = float(rate)
+            except ValueError:
+                raise ConfigError(f"set the sandbox's faults: the rate of {name!r} is {rate!r}; take a probability from 0 to 1") from None
+        return cls(rates, seed)
+
+    # --- HTTP --------------------------------------------------------------------------------------------------
+
+    def decide(self, service: Service, request: bytes, forced: str | None = None) -> Fault | None:
+        """What strikes this request of the service; `request` is its digest, `forced` the value of the header.
+
+        Raises `ConfigError` for a header that names no fault over HTTP.
+        """
+        if forced is None and not self.rates:
+            return None
+        with self._lock:
+            past = self._memory.of(request)
+            seen, past.seen = past.seen, past.seen + 1
+            draw = Draw(self.seed, Purpose.FAULT, int.from_bytes(request), seen)
+            if forced is not None:
+                return self._forced(past, forced, draw)
+            return self._lasting(service, request) or self._passing(past, draw)
+
+    def _forced(self, past: _Past, header: str, draw: Draw) -> Fault | None:
+        name, count = parse_header(header)
+        if name not in HTTP_FAULTS:
+            raise ConfigError(f"force a fault: {HEADER} names {name!r}; over HTTP there are {', '.join(HTTP_FAULTS)}")
+        if name not in LASTING and past.forced[name] >= count:
+            past.forced[name] = 0
+            return None
+        past.forced[name] += 1
+        return Fault(name, draw.unit())
+
+    def _lasting(self, service: Service, request: bytes) -> Fault | None:
+        for number, name in enumerate(LASTING):
+            rate = self.rates.get(name, 0.0) if service in LASTING[name] else 0.0
+            if rate and Draw(self.seed, Purpose.FAULT, int.from_bytes(request), _MOST_REMEMBERED, number).chance(rate):
+                return Fault(name, 0.0)
+        return None
+
+    def _passing(self, past: _Past, draw: Draw) -> Fault | None:
+        if past.storm:
+            past.storm -= 1
+            past.streak += 1
+            return Fault("storm", 0.0)
+        luck = draw.unit()
+        name = _chosen(luck, {name: self.rates.get(name, 0.0) for name in HTTP_FAULTS if name not in LASTING})
+        if name is None or past.streak >= self._in_a_row or (name == "storm" and past.streak):
+            past.streak = 0
+            return None
+        past.streak += 1
+        if name == "storm":
+            past.storm = draw.integer(2, _LONGEST_STORM) - 1
+        return Fault(name, draw.unit())
+
+    def note(self, name: str, what: str) -> None:
+        """Count a fault that was committed on `what`, and log it."""
+        with self._lock:
+            self.tally[name] += 1
+        log.info("fault %s on %s", name, what)
+
+    # --- streams -----------------------------------------------------------------------------------------------
+
+    def plan(self, frame_number: int, connection_number: int) -> str | None:
+        """What happens to this frame (numbered from 0) of this connection (numbered from 0): reorder, gap, disconnect or nothing.
+
+        Only every third frame is hit, then three times as often, at most always; every third connection is never silenced.
+        So there are always undisturbed frames, and a client that connects again gets on.
+        """
+        if frame_number % 3 != 2:
+            return None
+        rates = {name: 3 * self.rates.get(name, 0.0) for name in STREAM_FAULTS if name != "disconnect" or connection_number % 3 != 2}
+        if not any(rates.values()):
+            return None
+        return _chosen(Draw(self.seed, Purpose.FAULT, connection_number, frame_number, 1).unit(), rates)
+
+    def stream(self, header: str | None = None) -> StreamFaults:
+        """The plan of one connection, with what its handshake's header forces. Raises `ConfigError` for a header that names no fault."""
+        if header is None:
+            return StreamFaults(self)
+        name, count = parse_header(header)
+        return StreamFaults(self, name if name in STREAM_FAULTS else None, count)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFaults:
+    """The faults of one connection: the first `count` frames that may be hit get the forced one, the others what the rates say."""
+
+    faults: Faults
+    forced: str | None = None
+    count: int = 1
+
+    def plan(self, frame_number: int, connection_number: int) -> str | None:
+        """See `Faults.plan`."""
+        if self.forced and frame_number % 3 == 2 and frame_number // 3 < self.count:
+            return self.forced
+        return self.faults.plan(frame_number, connection_number)
+
+
+def _chosen(luck: float, rates: Mapping[str, float]) -> str | None:
+    reached = 0.0
+    for name, rate in rates.items():
+        reached += rate
+        if luck < reached:
+            return name
+    return None
+
+
+def parse_header(value: str) -> tuple[str, int]:
+    """Name and count of `X-Sandbox-Fault`; a storm is four without a count, every other fault one. Raises `ConfigError`."""
+    name, equals, text = (word.strip() for word in value.partition("="))
+    if name not in HTTP_FAULTS and name not in STREAM_FAULTS:
+        raise ConfigError(f"force a fault: {HEADER} names {name!r}; known are {', '.join((*HTTP_FAULTS, *STREAM_FAULTS))}")
+    if not equals:
+        return name, _LONGEST_STORM if name == "storm" else 1
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1000):
+        raise ConfigError(f"force a fault: {HEADER} asks for {text!r} times {name}; take a whole number from 1 to 1000")
+    return name, int(text)
+
+
+# --- the middleware ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Answer:
+    """A whole answer, kept back."""
+
+    start: Message = field(default_factory=dict)
+    body: bytes = b""
+
+    async def take(self, message: Message) -> None:
+        """An ASGI `send`."""
+        if message["type"] == "http.response.start":
+            self.start = message
+        elif message["type"] == "http.response.body":
+            self.body += message.get("body", b"")
+
+    @property
+    def is_good(self) -> bool:
+        return self.start.get("status") == 200
+
+    def with_length(self, length: int) -> Message:
+        headers = [(name, value) for name, value in self.start["headers"] if name.lower() != b"content-length"]
+        return {**self.start, "headers": [*headers, (b"content-length", str(length).encode())]}
+
+    async def give(self, send: Send, body: bytes) -> None:
+        await send(self.with_length(len(body)))
+        await send({"type": "http.response.body", "body": body})
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One request: the service that it asks, its scope, its body, and the channels."""
+
+    service: Service
+    path: str
+    scope: Scope
+    body: bytes
+    receive: Receive
+    send: Send
+
+    @property
+    def position(self) -> Position:
+        return Position.of(self.service, self.path, self.scope["query_string"])
+
+    @property
+    def digest(self) -> bytes:
+        """Which request it is: method, path, query and body."""
+        parts = (self.scope["method"].encode(), self.scope["path"].encode(), self.scope["query_string"], self.body)
+        return hashlib.sha256(b"\0".join(parts)).digest()[:16]
+
+    def replay(self) -> Receive:
+        """An ASGI `receive` that hands out the body that was read already, and then what comes."""
+        pending: list[Message] = [{"type": "http.request", "body": self.body, "more_body": False}]
+
+        async def receive() -> Message:
+            return pending.pop() if pending else await self.receive()
+
+        return receive
+
+
+async def _read(receive: Receive) -> bytes:
+    chunks = []
+    while True:
+        message = await receive()
+        chunks.append(message.get("body", b""))
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Keeps out of the log what the server says of an answer that was cut on purpose."""
+    return record.getMessage() != "ASGI callable returned without completing response."
+
+
+class Faulty:
+    """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` asks. The control is spared.
+
+    A cut or stalled answer ends without its last bytes, which only a real connection can show. A WebSocket's scope gets its
+    `StreamFaults` under `SCOPE_KEY`; its handshake itself can be refused.
+    """
+
+    def __init__(self, app: ASGIApp, faults: Faults, clock: Clock) -> None:
+        self._app = app
+        self._faults = faults
+        self._clock = clock
+        self._trail = Trail()
+        self._commit: dict[str, Callable[[_Exchange, Fault], Awaitable[bool]]] = {
+            "stall": self._stall,
+            "cut": self._cut,
+            "duplicate": self._duplicate,
+            "drop": self._drop,
+            "cursor": self._cursor,
+        }
+        logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        service, path = locate(scope.get("path", ""))
+        if scope["type"] not in ("http", "websocket") or service in (Service.CONTROL, Service.NONE):
+            await self._app(scope, receive, send)
+            return
+        try:
+            await (self._http if scope["type"] == "http" else self._websocket)(service, path, scope, receive, send)
+        except ConfigError as error:
+            body = orjson.dumps({"error": {"code": "bad_request", "message": str(error)}})
+            await _deny(scope, receive, send, Response(body, 400, media_type="application/json"))
+
+    async def _http(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        body = b"" if scope["method"] in ("GET", "HEAD") else await _read(receive)
+        exchange = _Exchange(service, path, scope, body, receive, send)
+        fault = self._faults.decide(service, exchange.digest, _header(scope))
+        if fault is not None and await self._strike(exchange, fault):
+            self._note(fault, f"{scope['method']} {scope['path']}")
+            return
+        await self._pass(exchange)
+
+    def _note(self, fault: Fault, what: str) -> None:
+        self._faults.note(fault.name, f"{what} at {self._clock.now():%Y-%m-%dT%H:%M:%SZ}")
+
+    async def _strike(self, exchange: _Exchange, fault: Fault) -> bool:
+        """Commit the fault; False where this answer has nothing for it, and nothing was sent."""
+        response = _replacement(exchange.service, fault)
+        if response is None:
+            return await self._commit[fault.name](exchange, fault)
+        await response(exchange.scope, exchange.receive, exchange.send)
+        return True
+
+    async def _pass(self, exchange: _Exchange) -> None:
+        position, query = exchange.position, exchange.scope["query_string"]
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.body" and exchange.scope["method"] == "GET":
+                self._trail.note(position, query, message.get("body", b""))
+            await exchange.send(message)
+
+        receive = exchange.receive if exchange.scope["method"] in ("GET", "HEAD") else exchange.replay()
+        await self._app(exchange.scope, receive, note)
+
+    async def _answer(self, exchange: _Exchange, query: bytes | None = None) -> _Answer:
+        answer = _Answer()
+        scope = dict(exchange.scope) if query is None else {**exchange.scope, "query_string": query}
+        await self._app(scope, exchange.replay(), answer.take)
+        if query is None and answer.is_good:
+            self._trail.note(exchange.position, exchange.scope["query_string"], answer.body)
+        return answer
+
+    # --- faults inside the body --------------------------------------------------------------------------------
+
+    async def _begin(self, exchange: _Exchange, fault: Fault) -> None:
+        """Send the headers of the whole answer, and a part of its body."""
+        answer = await self._answer(exchange)
+        body = answer.body or b"{}"
+        part = body[: int(len(body) * (0.1 + 0.8 * fault.luck))]
+        await exchange.send(answer.with_length(len(body)))
+        await exchange.send({"type": "http.response.body", "body": part, "more_body": True})
+
+    async def _cut(self, exchange: _Exchange, fault: Fault) -> bool:
+        await self._begin(exchange, fault)
+        return True
+
+    async def _stall(self, exchange: _Exchange, fault: Fault) -> bool:
+        await self._begin(exchange, fault)
+        try:
+            async with asyncio.timeout(self._faults.stall_seconds):
+                while (await exchange.receive())["type"] != "http.disconnect":
+                    pass
+        except TimeoutError:
+            pass
+        return True
+
+    # --- faults of listings ------------------------------------------------------------------------------------
+
+    async def _duplicate(self, exchange: _Exchange, fault: Fault) -> bool:
+        before = self._trail.before(exchange.position) if exchange.scope["method"] == "GET" else None
+        if before is None:
+            return False
+        answer = await self._answer(exchange, before)
+        await answer.give(exchange.send, answer.body)
+        return True
+
+    async def _drop(self, exchange: _Exchange, fault: Fault) -> bool:
+        return await self._tamper(exchange, without_records)
+
+    async def _cursor(self, exchange: _Exchange, fault: Fault) -> bool:
+        return await self._tamper(exchange, with_old_cursor)
+
+    async def _tamper(self, exchange: _Exchange, change: Callable[[Position, bytes], bytes | None]) -> bool:
+        if exchange.scope["method"] != "GET":
+            return False
+        answer = await self._answer(exchange)
+        changed = change(exchange.position, answer.body) if answer.is_good else None
+        if changed is None:
+            return False
+        await answer.give(exchange.send, changed)
+        return True
+
+    # --- streams -----------------------------------------------------------------------------------------------
+
+    async def _websocket(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        header = _header(scope)
+        stream = self._faults.stream(header)
+        digest = hashlib.sha256(b"websocket\0" + scope["path"].encode() + b"\0" + scope["query_string"]).digest()[:16]
+        forced = header if header and parse_header(header)[0] in _HANDSHAKE else None
+        fault = None if header and forced is None else self._faults.decide(service, digest, forced)
+        if fault is not None and fault.name in _HANDSHAKE:
+            self._note(fault, f"the handshake of {scope['path']}")
+            await _deny(scope, receive, send, _replacement(service, fault) or refusal(service, 503))
+            return
+        await self._app({**scope, SCOPE_KEY: stream}, receive, send)
+
+
+def _replacement(service: Service, fault: Fault) -> Response | None:
+    """The answer of a fault that does not need the right one; None for the others."""
+    if fault.name == "status":
+        return refusal(service, (500, 502, 503, 504)[int(4 * fault.luck)])
+    if fault.name == "html":
+        return web_page("We'll be back soon")
+    statuses = {"storm": 429, "expired": 401, "credit": 402}
+    return refusal(service, statuses[fault.name]) if fault.name in statuses else None
+
+
+def _header(scope: Scope) -> str | None:
+    wanted = HEADER.lower().encode()
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), None)
+
+
+async def _deny(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
+    """Refuse: a request by its answer, a handshake by the same answer where the server can send one."""
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+        return
+    await receive()
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await send({"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "websocket.http.response.body", "body": bytes(response.body)})

@@ -1,0 +1,428 @@
+"""Faults on demand: what they do to answers, that they are repeatable, and that a client that repeats always gets on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.types import ASGIApp
+from starlette.websockets import WebSocket
+
+from bellwether.errors import ConfigError
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.faults import HTTP_FAULTS, LASTING, SCOPE_KEY, STREAM_FAULTS, Faults, Faulty, parse_header
+from bellwether.sandbox.services import Service
+
+ROOT = Path(__file__).resolve().parents[2]
+NOW = datetime(2025, 6, 15, tzinfo=UTC)
+RECORDS = [{"id": str(number)} for number in range(10)]
+
+
+def _slice(request: Request, parameter: str) -> tuple[list[dict[str, str]], str]:
+    start, limit = int(request.query_params.get(parameter) or 0), int(request.query_params.get("limit", 4))
+    return RECORDS[start : start + limit], str(start + limit) if start + limit < len(RECORDS) else ""
+
+
+async def kalshi(request: Request) -> JSONResponse:
+    records, cursor = _slice(request, "cursor")
+    return JSONResponse({"cursor": cursor, "markets": records})
+
+
+async def keyset(request: Request) -> JSONResponse:
+    records, cursor = _slice(request, "after_cursor")
+    return JSONResponse({"markets": records, **({"next_cursor": cursor} if cursor else {})})
+
+
+async def offset(request: Request) -> JSONResponse:
+    return JSONResponse(_slice(request, "offset")[0])
+
+
+async def clob(request: Request) -> JSONResponse:
+    records, cursor = _slice(request, "next_cursor")
+    return JSONResponse({"data": records, "next_cursor": cursor or "LTE=", "limit": 4, "count": len(records)})
+
+
+async def echo(request: Request) -> JSONResponse:
+    return JSONResponse({"body": (await request.body()).decode()})
+
+
+async def socket(websocket: WebSocket) -> None:
+    await websocket.accept()
+    plan = websocket.scope[SCOPE_KEY]
+    await websocket.send_json([plan.plan(frame, 0) for frame in range(12)])
+    await websocket.close()
+
+
+def application() -> Starlette:
+    """A little of every service: ten records in pages of four."""
+    return Starlette(
+        routes=[
+            Route("/trade-api/v2/markets", kalshi),
+            Route("/gamma/markets/keyset", keyset),
+            Route("/gamma/markets", offset),
+            Route("/clob/markets", clob),
+            Route("/clob/books", echo, methods=["POST"]),
+            Route("/v1/chat/completions", echo, methods=["POST"]),
+            Route("/sandbox/clock", echo),
+            WebSocketRoute("/trade-api/ws/v2", socket),
+        ]
+    )
+
+
+class Faultful:
+    """Asks the application in process."""
+
+    def __init__(self, faults: Faults, runner: asyncio.Runner) -> None:
+        self.faults = faults
+        self._runner = runner
+        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(Faulty(application(), faults, Clock(NOW))), base_url="http://sandbox")
+
+    def __call__(self, path: str, fault: str | None = None, method: str = "GET", **kwargs: Any) -> httpx.Response:
+        headers = {"X-Sandbox-Fault": fault} if fault else {}
+        return self._runner.run(self._http.request(method, path, headers=headers, **kwargs))
+
+
+@pytest.fixture
+def asking(runner: asyncio.Runner) -> Callable[[str], Faultful]:
+    return lambda text: Faultful(Faults.parse(text, seed=7), runner)
+
+
+@pytest.fixture
+def ask(asking: Callable[[str], Faultful]) -> Faultful:
+    """No faults but those that are forced."""
+    return asking("")
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """The application on a real port, for faults that need a connection; yields host and port."""
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1, port=0))
+    with contextlib.closing(server.config.bind_socket()) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+
+
+# --- forced by the header ------------------------------------------------------------------------------------------
+
+LISTINGS = {
+    "kalshi": ("/trade-api/v2/markets?limit=4&cursor={}", "cursor", "markets"),
+    "keyset": ("/gamma/markets/keyset?limit=4&after_cursor={}", "next_cursor", "markets"),
+    "offset": ("/gamma/markets?limit=4&offset={}", None, ""),
+    "clob": ("/clob/markets?limit=4&next_cursor={}", "next_cursor", "data"),
+}
+
+
+def ids(answer: Any, records: str) -> list[str]:
+    return [record["id"] for record in (answer if isinstance(answer, list) else answer[records])]
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_duplicate_sends_the_previous_page_again_whole(ask: Faultful, listing: str) -> None:
+    url, cursor, records = LISTINGS[listing]
+    first = ask(url.format("").removesuffix("&cursor=")).json()
+    second = ask(url.format(4), "duplicate").json()
+    assert second == first
+    assert cursor is None or second[cursor] == "4"
+    assert ids(ask(url.format(4), "duplicate").json(), records) == ["4", "5", "6", "7"], "it passes when the request is repeated"
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_drop_loses_the_records_while_the_cursor_goes_on(ask: Faultful, listing: str) -> None:
+    url, cursor, records = LISTINGS[listing]
+    answer = ask(url.format(4), "drop").json()
+    assert ids(answer, records) == []
+    assert cursor is None or answer[cursor] == "8"
+
+
+@pytest.mark.parametrize("listing", [name for name in LISTINGS if name != "offset"])
+def test_cursor_leads_back_to_the_same_page(ask: Faultful, listing: str) -> None:
+    url, cursor, records = LISTINGS[listing]
+    answer = ask(url.format(4), "cursor").json()
+    assert answer[cursor] == "4"
+    assert ids(answer, records) == ["4", "5", "6", "7"]
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_a_fault_that_finds_nothing_to_spoil_leaves_the_answer_right(ask: Faultful, listing: str) -> None:
+    url, _, records = LISTINGS[listing]
+    for fault in ("duplicate", "cursor"):
+        assert ids(ask(url.format(0 if listing == "offset" else ""), fault).json(), records) == ["0", "1", "2", "3"]
+    if listing != "offset":
+        assert ids(ask(url.format(8), "drop").json(), records) == ["8", "9"]
+    assert ask("/v1/chat/completions", "drop", "POST", content=b"[1]").json() == {"body": "[1]"}
+    assert not ask.faults.tally
+
+
+def test_faults_of_one_listing_do_not_mix_filters(ask: Faultful) -> None:
+    ask("/trade-api/v2/markets?limit=4&status=open")
+    url = "/trade-api/v2/markets?limit=4&status=settled&cursor=4"
+    assert ids(ask(url, "duplicate").json(), "markets") == ["4", "5", "6", "7"]
+
+
+def test_the_length_of_a_spoiled_page_is_right(ask: Faultful) -> None:
+    answer = ask("/trade-api/v2/markets?limit=4", "drop")
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert answer.headers.get_list("content-length") == [answer.headers["content-length"]]
+
+
+def test_status_is_one_of_the_servers_errors(ask: Faultful) -> None:
+    statuses = [ask(f"/trade-api/v2/markets?limit={limit}", "status").status_code for limit in range(1, 60)]
+    assert set(statuses) == {500, 502, 503, 504}
+
+
+def test_html_is_a_web_page_with_a_good_status(ask: Faultful) -> None:
+    answer = ask("/gamma/markets", "html")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert answer.text.startswith("<html>")
+
+
+@pytest.mark.parametrize(
+    ("path", "fault", "status", "says"),
+    [
+        ("/trade-api/v2/markets", "storm", 429, '{"error":"too many requests"}'),
+        ("/gamma/markets", "storm", 429, "error code: 1015"),
+        ("/trade-api/v2/markets", "expired", 401, "authentication error"),
+        ("/v1/chat/completions", "expired", 401, "invalid_api_key"),
+        ("/v1/chat/completions", "credit", 402, "insufficient_credits"),
+        ("/v1/chat/completions", "storm", 429, "rate_limit_exceeded"),
+    ],
+)
+def test_each_service_refuses_in_its_own_words(ask: Faultful, path: str, fault: str, status: int, says: str) -> None:
+    answer = ask(path, fault, "POST" if path.startswith("/v1") else "GET")
+    assert answer.status_code == status
+    assert says in answer.text
+    assert ("retry-after" in answer.headers) == (path.startswith("/v1") and status == 429)
+
+
+def test_a_transient_fault_strikes_as_often_as_asked_and_then_passes(ask: Faultful) -> None:
+    def statuses(fault: str, times: int) -> list[int]:
+        return [ask("/trade-api/v2/markets", fault).status_code for _ in range(times)]
+
+    assert [status >= 500 for status in statuses("status=3", 5)] == [True, True, True, False, True]
+    assert statuses("storm", 5) == [429] * 4 + [200]
+    assert statuses("storm=1", 2) == [429, 200]
+
+
+def test_expired_and_credit_stay(ask: Faultful) -> None:
+    assert {ask("/v1/chat/completions", "credit", "POST").status_code for _ in range(9)} == {402}
+    assert {ask("/v1/chat/completions", "expired=1", "POST").status_code for _ in range(9)} == {401}
+
+
+@pytest.mark.parametrize("header", ["nonsense", "gap", "status=0", "status=x", "status=", ""])
+def test_a_header_that_names_no_fault_is_a_400_that_says_so(ask: Faultful, header: str) -> None:
+    answer = ask._runner.run(ask._http.get("/trade-api/v2/markets", headers={"X-Sandbox-Fault": header}))
+    assert answer.status_code == 400
+    assert "force a fault" in answer.json()["error"]["message"]
+
+
+def test_the_control_is_spared(asking: Callable[[str], Faultful]) -> None:
+    ask = asking("status=1")
+    assert ask("/sandbox/clock", "html").status_code == 200
+    assert ask("/elsewhere").status_code == 404
+
+
+def test_bodies_arrive_and_tell_requests_apart(asking: Callable[[str], Faultful]) -> None:
+    ask = asking("status=0.5")
+    outcomes = {body: ask("/clob/books", None, "POST", content=body.encode()).status_code for body in map(str, range(40))}
+    assert 10 < sum(status == 200 for status in outcomes.values()) < 30
+    assert ask("/clob/books", None, "POST", content=b"x" * 70_000).status_code in (200, 500, 502, 503, 504)
+
+
+# --- on a real connection ------------------------------------------------------------------------------------------
+
+
+def test_cut_closes_the_connection_inside_the_body() -> None:
+    with served(Faulty(application(), Faults(), Clock(NOW))) as address, httpx.Client(base_url=f"http://{address}") as http:
+        with pytest.raises(httpx.RemoteProtocolError, match="peer closed connection"):
+            http.get("/trade-api/v2/markets", headers={"X-Sandbox-Fault": "cut"})
+        assert len(http.get("/trade-api/v2/markets", headers={"X-Sandbox-Fault": "cut"}).json()["markets"]) == 4
+
+
+def test_stall_sends_a_part_and_then_is_silent() -> None:
+    with served(Faulty(application(), Faults(), Clock(NOW))) as address, httpx.Client(base_url=f"http://{address}", timeout=0.3) as http:
+        with http.stream("GET", "/trade-api/v2/markets", headers={"X-Sandbox-Fault": "stall"}) as answer:
+            assert answer.status_code == 200
+            with pytest.raises(httpx.ReadTimeout):
+                answer.read()
+        assert http.get("/trade-api/v2/markets", timeout=5).status_code == 200
+
+
+def test_a_stall_ends_with_a_broken_connection_after_its_time() -> None:
+    faults = Faults(stall_seconds=0.05)
+    with served(Faulty(application(), faults, Clock(NOW))) as address, pytest.raises(httpx.RemoteProtocolError):
+        httpx.post(f"http://{address}/v1/chat/completions", headers={"X-Sandbox-Fault": "stall"}, content=b"{}", timeout=30)
+    assert faults.tally == {"stall": 1}
+
+
+def handshake(address: str, header: str | None = None) -> Any:
+    from websockets.sync.client import connect
+
+    headers = {"X-Sandbox-Fault": header} if header else {}
+    with connect(f"ws://{address}/trade-api/ws/v2", additional_headers=headers) as websocket:
+        return json.loads(websocket.recv())
+
+
+def test_a_streams_plan_is_in_its_scope_and_a_header_forces_its_first_frames() -> None:
+    with served(Faulty(application(), Faults({"gap": 0.1}, 3), Clock(NOW))) as address:
+        plan = Faults({"gap": 0.1}, 3).plan
+        assert handshake(address) == [plan(frame, 0) for frame in range(12)]
+        assert handshake(address, "reorder=2")[:6] == [None, None, "reorder", None, None, "reorder"]
+
+
+@pytest.mark.parametrize(("header", "status"), [("expired", 401), ("storm", 429), ("nonsense", 400)])
+def test_a_handshake_can_be_refused(header: str, status: int) -> None:
+    from websockets.exceptions import InvalidStatus
+
+    with served(Faulty(application(), Faults(), Clock(NOW))) as address:
+        with pytest.raises(InvalidStatus) as refused:
+            handshake(address, header)
+        assert refused.value.response.status_code == status
+
+
+# --- decided by the rates ------------------------------------------------------------------------------------------
+
+MIXED = "storm=0.1,status=0.2,cut=0.1,html=0.1,drop=0.1,duplicate=0.1,cursor=0.1,stall=0.1"
+
+
+def history(faults: Faults, requests: int, times: int) -> list[list[str]]:
+    """What strikes each of several requests, time after time."""
+    keys = [bytes([number]) * 16 for number in range(requests)]
+    return [[fault.name if (fault := faults.decide(Service.KALSHI, key)) else "" for _ in range(times)] for key in keys]
+
+
+def test_the_same_seed_and_requests_give_the_same_faults_in_any_order() -> None:
+    one, other = Faults.parse(MIXED, 5), Faults.parse(MIXED, 5)
+    keys = [bytes([number]) * 16 for number in range(20)]
+    seen = {key: [one.decide(Service.GAMMA, key) for _ in range(10)] for key in keys}
+    turns = [[other.decide(Service.GAMMA, key) for key in reversed(keys)] for _ in range(10)]
+    assert {key: [turn[len(keys) - 1 - index] for turn in turns] for index, key in enumerate(keys)} == seen
+    assert history(Faults.parse(MIXED, 6), 20, 10) != history(Faults.parse(MIXED, 5), 20, 10)
+
+
+def test_another_process_commits_the_same_faults() -> None:
+    code = (
+        "import json, sys; sys.path.insert(0, 'tests/sandbox'); from bellwether.sandbox.faults import Faults; "
+        "from bellwether.sandbox.services import Service; faults = Faults.parse(sys.argv[1], 5); "
+        "print(json.dumps([[f.name if (f := faults.decide(Service.KALSHI, bytes([n]) * 16)) else '' for _ in range(10)] for n in range(20)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, MIXED], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert json.loads(done.stdout) == history(Faults.parse(MIXED, 5), 20, 10)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    names=st.dictionaries(st.sampled_from([name for name in HTTP_FAULTS if name not in LASTING]), st.floats(0.01, 1), min_size=1),
+    seed=st.integers(0, 1000),
+    in_a_row=st.integers(1, 3),
+)
+def test_no_request_is_faulted_for_ever(names: dict[str, float], seed: int, in_a_row: int) -> None:
+    total = sum(names.values())
+    faults = Faults({name: rate / total for name, rate in names.items()}, seed, in_a_row=in_a_row)
+    for struck in history(faults, 5, 40):
+        streaks = "".join("x" if fault else " " for fault in struck).split()
+        longest = max(map(len, streaks), default=0)
+        assert longest <= max(in_a_row, 4 if "storm" in names else 0)
+
+
+def test_a_storm_comes_several_times_in_a_row() -> None:
+    struck = ["".join("x" if fault else " " for fault in faults) for faults in history(Faults.parse("storm=0.2", 1), 100, 20)]
+    ended = [streak for line in struck for streak in line[: line.rfind(" ")].split()]
+    assert {len(streak) for streak in ended} == {2, 3, 4}
+
+
+def test_rates_are_those_that_were_asked_for() -> None:
+    struck = [faults[0] for faults in history(Faults.parse("status=0.3,drop=0.1", 2), 250, 1)] + [
+        name for seed in range(3, 13) for [name] in history(Faults.parse("status=0.3,drop=0.1", seed), 250, 1)
+    ]
+    assert abs(struck.count("status") / len(struck) - 0.3) < 0.035
+    assert abs(struck.count("drop") / len(struck) - 0.1) < 0.025
+
+
+def test_lasting_faults_stay_and_strike_only_where_there_are_keys() -> None:
+    faults = Faults.parse("expired=0.5,credit=0.2", 1)
+    keys = [bytes([number]) * 16 for number in range(100)]
+    first = [faults.decide(Service.MODELS, key) for key in keys]
+    assert {fault.name if fault else "" for fault in first} == {"", "expired", "credit"}
+    assert all([faults.decide(Service.MODELS, key) for key in keys] == first for _ in range(5))
+    assert not any(faults.decide(Service.KALSHI, key) for key in keys)
+
+
+def test_faults_in_a_run_of_requests_are_counted(asking: Callable[[str], Faultful]) -> None:
+    ask = asking("status=0.4")
+    failed = sum(ask(f"/trade-api/v2/markets?limit={limit}").status_code >= 500 for limit in range(1, 50))
+    assert ask.faults.tally == {"status": failed}
+    assert failed > 5
+
+
+# --- streams -------------------------------------------------------------------------------------------------------
+
+
+def test_a_streams_faults_are_repeatable_and_leave_room() -> None:
+    faults = Faults({"gap": 0.1, "reorder": 0.1, "disconnect": 0.05}, 4)
+    plans = [[faults.plan(frame, connection) for frame in range(300)] for connection in range(6)]
+    assert plans == [[Faults(faults.rates, 4).plan(frame, connection) for frame in range(300)] for connection in range(6)]
+    assert {fault for plan in plans for fault in plan} == {None, *STREAM_FAULTS}
+    assert not any(plan[frame] for plan in plans for frame in range(300) if frame % 3 != 2)
+    assert all("disconnect" not in plan for plan in plans[2::3])
+    gaps = [fault for connection in range(20) for frame in range(600) if (fault := faults.plan(frame, connection)) == "gap"]
+    assert abs(len(gaps) / 12_000 - 0.1) < 0.015
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("statsu=0.1", "statsu"),
+        ("status", "status"),
+        ("status=often", "often"),
+        ("status=1.5", "1.5"),
+        ("status=-0.1", "-0.1"),
+        ("status=nan", "nan"),
+        ("status=0.1,status=0.2", "twice"),
+        ("status=0.6,cut=0.6", "status, cut"),
+        ("gap=0.6,reorder=0.6", "reorder, gap"),
+    ],
+)
+def test_a_wrong_setting_is_an_error_that_names_the_part(text: str, names: str) -> None:
+    with pytest.raises(ConfigError, match=names):
+        Faults.parse(text, 1)
+
+
+def test_settings_are_read() -> None:
+    assert dict(Faults.parse(" status = 0.1 , cut=5e-2,", 3).rates) == {"status": 0.1, "cut": 0.05}
+    assert dict(Faults.parse("", 3).rates) == {}
+    assert parse_header("storm") == ("storm", 4)
+    assert parse_header("cut=7") == ("cut", 7)
+
+
+@pytest.mark.parametrize("terms", [{"seed": -1}, {"in_a_row": 0}, {"stall_seconds": -1}])
+def test_faults_that_would_never_end_are_refused(terms: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match="faults"):
+        Faults({}, **terms)
