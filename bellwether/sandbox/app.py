@@ -15,18 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.limits import Limits, RateLimited
+from bellwether.sandbox.services import KALSHI_PATH
 from bellwether.sandbox.source import Source
 
 if TYPE_CHECKING:
     from bellwether.sandbox.faults import Faults
-
-#: Where each service is mounted; Kalshi's as on the venue.
-KALSHI_PATH = "/trade-api/v2"
-KALSHI_STREAM_PATH = "/trade-api/ws/v2"
-GAMMA_PATH = "/gamma"
-CLOB_PATH = "/clob"
-MODELS_PATH = "/v1"
-CONTROL_PATH = "/sandbox"
 
 
 class Dated:

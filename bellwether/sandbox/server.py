@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from bellwether.errors import BellwetherError
-from bellwether.sandbox.app import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, KALSHI_STREAM_PATH, MODELS_PATH
+from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, KALSHI_STREAM_PATH, MODELS_PATH
 
 _START_SECONDS = 15.0
 _STOP_SECONDS = 10.0
