@@ -1,0 +1,8 @@
+"""Polymarket's Gamma and CLOB over a generated world or recordings."""
+
+from bellwether.sandbox.polymarket.clob import Clob
+from bellwether.sandbox.polymarket.gamma import Gamma
+from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.source import PolymarketSource
+
+__all__ = ["Clob", "Gamma", "GeneratedPolymarket", "PolymarketSource"]

@@ -1,0 +1,210 @@
+"""The CLOB's routes over a world, and the trades of the data API beside them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.instants import DAY, HOUR, MINUTE, SECOND, instant
+from bellwether.sandbox.polymarket.params import Params, Refusal, clob_error
+from bellwether.sandbox.polymarket.source import Book, PolymarketSource, Ticks
+
+PAGE = 1000
+MOST_TOKENS = 500
+MOST_TRADES = 1000
+END_CURSOR = "LTE="
+
+_NO_BOOK = "No orderbook exists for the requested token id"
+
+#: Interval -> its length, and the minutes between prices where the request does not say.
+_INTERVALS = {"1h": (HOUR, 1), "6h": (6 * HOUR, 1), "1d": (DAY, 5), "1w": (7 * DAY, 30), "1m": (30 * DAY, 180), "max": (1 << 60, 1440)}
+
+
+class Clob:
+    """The handlers. Each takes the parameters, what else the request holds and the present instant, and returns the body."""
+
+    def __init__(self, source: PolymarketSource, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+
+    def routes(self) -> list[Route]:
+        """Routes relative to the base URL."""
+        reading: dict[str, Callable[[Params, dict[str, str], int], Any]] = {
+            "/time": self.time,
+            "/book": self.book,
+            "/midpoint": self.midpoint,
+            "/price": self.price,
+            "/prices-history": self.prices_history,
+            "/markets": self.markets,
+            "/markets/{condition_id}": self.market,
+            "/fee-rate": self.fee_rate,
+            "/trades": self.trades,
+        }
+        batches: dict[str, Callable[[list[str], int], Any]] = {"/books": self.books, "/midpoints": self.midpoints}
+        return [
+            *(Route(path, self._reading(handler), methods=["GET"]) for path, handler in reading.items()),
+            *(Route(path, self._batch(handler), methods=["POST"]) for path, handler in batches.items()),
+        ]
+
+    def _now(self) -> int:
+        return instant(self._clock.now())
+
+    def _reading(self, handler: Callable[[Params, dict[str, str], int], Any]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            params = Params(request.query_params, lambda name: clob_error(400, f"invalid {name}"))
+            return _answer(lambda: handler(params, request.path_params, self._now()))
+
+        return endpoint
+
+    def _batch(self, handler: Callable[[list[str], int], Any]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            content = await request.body()
+            return _answer(lambda: handler(_tokens(content), self._now()))
+
+        return endpoint
+
+    def time(self, params: Params, path: dict[str, str], now: int) -> int:
+        """GET /time: Unix time in seconds."""
+        return now // SECOND
+
+    # --- books -------------------------------------------------------------------------------------------------
+
+    def _book(self, params: Params, now: int) -> Book:
+        token = params.text("token_id")
+        if token is None:
+            raise clob_error(400, "Invalid token id")
+        book = self._source.book(token, now)
+        if book is None:
+            raise clob_error(404, _NO_BOOK)
+        return book
+
+    def book(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /book"""
+        return self._book(params, now).body()
+
+    def books(self, tokens: list[str], now: int) -> Any:
+        """POST /books: tokens without a book are left out."""
+        return [book.body() for token in tokens if (book := self._source.book(token, now))]
+
+    def midpoint(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /midpoint"""
+        middle = self._book(params, now).middle
+        if middle is None:
+            raise clob_error(404, _NO_BOOK)
+        return {"mid": _text(middle)}
+
+    def midpoints(self, tokens: list[str], now: int) -> Any:
+        """POST /midpoints: tokens without a book are left out."""
+        books = {token: book for token in tokens if (book := self._source.book(token, now))}
+        return {token: _text(book.middle) for token, book in books.items() if book.middle is not None}
+
+    def price(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /price: the best bid for buy, the best ask for sell; 0 where there is none."""
+        side = (params.text("side") or "").lower()
+        if side not in ("buy", "sell"):
+            raise clob_error(400, "Invalid side")
+        book = self._book(params, now)
+        return {"price": _text((book.bid if side == "buy" else book.ask) or Decimal(0))}
+
+    # --- history -----------------------------------------------------------------------------------------------
+
+    def prices_history(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /prices-history: nothing for an unknown token."""
+        token, start, end, interval = params.text("market"), params.integer("startTs"), params.integer("endTs"), params.text("interval")
+        if token is None:
+            raise clob_error(400, "invalid filters: 'market' is required")
+        minutes = params.integer("fidelity")
+        if start is not None:
+            first, last, usual = start * SECOND, now if end is None else end * SECOND, 1
+        elif interval in _INTERVALS:
+            length, usual = _INTERVALS[interval]
+            first, last = max(now - length, 0), now
+        else:
+            raise clob_error(400, "invalid filters: 'startTs' and 'endTs' or 'interval' are required")
+        points = self._source.prices(token, Ticks(first, last, max(minutes or usual, 1) * MINUTE), now) or []
+        return {"history": [{"t": seconds, "p": price} for seconds, price in points]}
+
+    def trades(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /trades of the data API: those of the markets (condition ids) asked for, the newest first."""
+        markets = tuple(part for part in (params.text("market") or "").split(",") if part)
+        offset, limit = params.integer("offset") or 0, params.integer("limit")
+        last = offset + min(100 if limit is None else limit, MOST_TRADES)
+        return list(islice(self._source.trades(markets, now), offset, last))
+
+    # --- markets -----------------------------------------------------------------------------------------------
+
+    def markets(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /markets: pages of 1000; the cursor is the number of the next market."""
+        cursor = params.text("next_cursor")
+        if cursor == END_CURSOR:
+            return {"data": [], "next_cursor": END_CURSOR, "limit": PAGE, "count": 0}
+        offset = 0 if cursor is None else _offset(cursor)
+        found = self._source.clob_markets(offset, PAGE + 1, now)
+        page = found[:PAGE]
+        following = _cursor(offset + PAGE) if len(found) > PAGE else END_CURSOR
+        return {"data": page, "next_cursor": following, "limit": PAGE, "count": len(page)}
+
+    def market(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /markets/{condition_id}"""
+        found = self._source.clob_market(path["condition_id"], now)
+        if found is None:
+            raise clob_error(404, "market not found")
+        return found
+
+    def fee_rate(self, params: Params, path: dict[str, str], now: int) -> Any:
+        """GET /fee-rate: the base fee in basis points."""
+        fee = self._source.base_fee(params.text("token_id") or "", now)
+        if fee is None:
+            raise clob_error(404, "fee rate not found for market")
+        return {"base_fee": fee}
+
+
+def _answer(handle: Callable[[], Any]) -> Response:
+    status, found = 200, None
+    try:
+        found = handle()
+    except Refusal as refusal:
+        status, found = refusal.status, refusal.body
+    return Response(orjson.dumps(found), status_code=status, media_type="application/json")
+
+
+def _text(price: Decimal) -> str:
+    """A price without trailing zeros."""
+    return f"{price.normalize():f}"
+
+
+def _cursor(offset: int) -> str:
+    return base64.b64encode(str(offset).encode()).decode()
+
+
+def _offset(cursor: str) -> int:
+    try:
+        plain = base64.b64decode(cursor, validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        plain = ""
+    if not (plain.isascii() and plain.isdecimal()) or len(plain) > 12:
+        raise clob_error(400, "Next item should be greater than or equal to 0")
+    return int(plain)
+
+
+def _tokens(content: bytes) -> list[str]:
+    """The tokens of a batch: a JSON array of objects with `token_id`."""
+    try:
+        asked = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        asked = None
+    if not isinstance(asked, list) or not all(isinstance(one, dict) and isinstance(one.get("token_id"), str) for one in asked):
+        raise clob_error(400, "Invalid payload")
+    if len(asked) > MOST_TOKENS:
+        raise clob_error(400, "Payload exceeds the limit")
+    return list(dict.fromkeys(one["token_id"] for one in asked))

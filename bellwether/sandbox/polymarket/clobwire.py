@@ -1,0 +1,149 @@
+"""The CLOB's objects of the generated world at an instant: markets, books and trades."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
+
+import numpy as np
+
+from bellwether.sandbox.instants import MINUTE, SECOND
+from bellwether.sandbox.polymarket import quotes
+from bellwether.sandbox.polymarket.fate import HALF
+from bellwether.sandbox.polymarket.ids import Ids
+from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.quotes import RawLevel
+from bellwether.sandbox.polymarket.source import Book, Level, Object, Point, Ticks
+from bellwether.sandbox.polymarket.texts import decimal, whole_seconds
+from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.tape import DOLLAR
+
+_MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
+
+
+def _yes_value(market: ListedMarket, at: int) -> int:
+    """The price of yes in 1/2000 dollar: the value once it is closed, before it the middle."""
+    step = market.step(at)
+    if step is not None and step.closed:
+        return 2 * step.value if step.value is not None else 0
+    standing = quotes.quote(market, at)
+    return standing.twice_middle if standing else DOLLAR
+
+
+def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
+    """The market with its tokens; nobody has won before the resolution."""
+    closed, winner, step = market.closed(at), market.winner(at), market.step(at)
+    yes = _yes_value(market, at)
+    lost = step is not None and step.closed and step.value is None
+    values = [0 if lost else yes if side == market.yes else 2 * DOLLAR - yes for side in (0, 1)]
+    return {
+        "enable_order_book": not closed,
+        "active": True,
+        "closed": closed,
+        "archived": market.legacy == "zero" and closed,
+        "accepting_orders": at >= market.opens - MINUTE and not closed,
+        "accepting_order_timestamp": whole_seconds(market.opens - MINUTE),
+        "minimum_order_size": 5,
+        "minimum_tick_size": market.tick / DOLLAR,
+        "condition_id": market.condition_id,
+        "question_id": market.question_id,
+        "question": market.question,
+        "description": market.description,
+        "market_slug": market.slug,
+        "end_date_iso": f"{whole_seconds(market.ends)[:10]}T00:00:00Z" if market.ends is not None else None,
+        "game_start_time": whole_seconds(market.starts) if market.starts is not None else None,
+        "seconds_delay": 3 if market.starts is not None and not market.recurring else 0,
+        "fpmm": "",
+        "maker_base_fee": market.fees.base,
+        "taker_base_fee": market.fees.base,
+        "notifications_enabled": True,
+        "neg_risk": bool(event.group),
+        "neg_risk_market_id": event.group,
+        "neg_risk_request_id": ids.text("request", market.number) if event.group else "",
+        "icon": f"https://images.example/{market.number % 97}.png",
+        "image": f"https://images.example/{market.number % 97}.png",
+        "rewards": {"rates": None, "min_size": 0, "max_spread": 0},
+        "is_50_50_outcome": step is not None and step.final and step.value == HALF,
+        "tokens": [
+            {"token_id": market.tokens[side], "outcome": market.outcomes[side], "price": value / (2 * DOLLAR), "winner": side == winner}
+            for side, value in enumerate(values)
+        ],
+        "tags": [tag.label for tag in event.tags] + ["All"],
+    }
+
+
+def _mirrored(levels: list[RawLevel]) -> list[RawLevel]:
+    return [(DOLLAR - price, size) for price, size in levels]
+
+
+def _wire(levels: list[RawLevel]) -> list[Level]:
+    """Levels with the best last."""
+    return [{"price": decimal(price, 3), "size": decimal(size, 2)} for price, size in reversed(levels)]
+
+
+def _exact(levels: list[RawLevel]) -> tuple[tuple[Decimal, Decimal], ...]:
+    return tuple((price * _MILL, size * _HUNDREDTH) for price, size in reversed(levels))
+
+
+def book(market: ListedMarket, event: ListedEvent, side: int, seed: int, at: int) -> Book | None:
+    """The book of token number `side`; None before the opening and from the close on."""
+    standing = quotes.quote(market, at)
+    if standing is None or market.closed(at):
+        return None
+    bids, asks = quotes.levels(market, seed, standing)
+    if side != market.yes:
+        bids, asks = _mirrored(asks), _mirrored(bids)
+    last = standing.last if side == market.yes or not standing.last else DOLLAR - standing.last
+    terms = {
+        "min_order_size": "5",
+        "tick_size": decimal(market.tick, 3),
+        "neg_risk": bool(event.group),
+        "last_trade_price": f"{last / DOLLAR:.3f}" if last else "",
+    }
+    names = {"market": market.condition_id, "asset_id": market.tokens[side], "timestamp": str(standing.since // 1000)}
+    body = partial(_book_object, names, terms, _wire(bids), _wire(asks))
+    return Book(market.condition_id, market.tokens[side], _exact(bids), _exact(asks), body)
+
+
+def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Level]) -> Object:
+    sides = {"bids": bids, "asks": asks}
+    digest = hashlib.sha1(repr((names, sides, terms)).encode(), usedforsecurity=False).hexdigest()
+    return {**names, "hash": digest, **sides, **terms}
+
+
+def prices(market: ListedMarket, side: int, ticks: Ticks, at: int) -> list[Point]:
+    """The token's middle at these instants, as far as they lie between the opening and the close and not after `at`."""
+    begin = -(-max(ticks.first, market.opens) // ticks.step)
+    end = min(ticks.last, at, market.closes - 1) // ticks.step
+    times = np.arange(begin, end + 1, dtype=np.int64) * ticks.step
+    if not len(times):
+        return []
+    middles = quotes.twice_middles(market, times)
+    if side != market.yes:
+        middles = 2 * DOLLAR - middles
+    return list(zip((times // SECOND).tolist(), (middles / (2 * DOLLAR)).tolist(), strict=True))
+
+
+def trades(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Iterator[Object]:
+    """Trades in yes up to an instant, the newest first."""
+    tape = quotes.tape(market)
+    for slot in reversed(np.flatnonzero(tape.price[: tape.at(at) + 1]).tolist()):
+        price, trade = int(tape.price[slot]), market.number << 20 | slot
+        digest = hashlib.sha256(f"{market.condition_id}|{slot}".encode()).hexdigest()
+        yield {
+            "proxyWallet": ids.address("address", trade % 4096),
+            "side": "BUY" if price == int(tape.ask[slot]) else "SELL",
+            "asset": market.tokens[market.yes],
+            "conditionId": market.condition_id,
+            "size": int(tape.size[slot]) / 100,
+            "price": price / DOLLAR,
+            "timestamp": (market.opens + slot * SLOT) // SECOND,
+            "title": market.question,
+            "slug": market.slug,
+            "eventSlug": event.slug,
+            "outcome": market.outcomes[market.yes],
+            "outcomeIndex": market.yes,
+            "transactionHash": f"0x{digest}",
+        }

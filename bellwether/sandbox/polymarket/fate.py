@@ -1,0 +1,118 @@
+"""What happens to a market after its question has been answered: proposals, disputes, resolutions and corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from bellwether.sandbox.instants import DAY, HOUR, MINUTE, SECOND, midnight
+from bellwether.sandbox.world.draw import Draw
+
+#: The value of yes in tenths of a cent.
+YES, NO, HALF = 1000, 0, 500
+
+#: A market resolves at most so long after trading on its truth has ended (days); corrections come at most so long after that.
+LATEST_RESOLUTION, LATEST_CORRECTION = 34, 12
+
+_LIVENESS = 2 * HOUR
+_LEGACY_UNTIL = midnight(date(2025, 3, 1))
+
+Legacy = Literal["", "zero", "frayed", "silent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The state from an instant on.
+
+    Parameters
+    ----------
+    at: the instant.
+    status: UMA's word; None where the object has none.
+    history: the words so far.
+    value: what yes is proposed to be, or is, worth; None for a market that ends without any.
+    closed: whether the market is closed.
+    """
+
+    at: int
+    status: str | None
+    history: tuple[str, ...]
+    value: int | None
+    closed: bool
+
+    @property
+    def final(self) -> bool:
+        """Whether the value is the resolution and no mere proposal."""
+        return self.closed and self.status in (None, "resolved")
+
+
+def state(steps: Sequence[Step], at: int) -> Step | None:
+    """The step that stands at an instant; None before the first."""
+    return next((step for step in reversed(steps) if step.at <= at), None)
+
+
+def closing(steps: Sequence[Step]) -> int:
+    """The instant at which the market closes."""
+    return next(step.at for step in steps if step.closed)
+
+
+def delay(draw: Draw) -> int:
+    """Time from the answer to its proposal: mostly minutes to hours, sometimes days, rarely weeks."""
+    luck = draw.unit()
+    if luck < 0.82:
+        return draw.integer(5 * MINUTE, 4 * HOUR)
+    if luck < 0.96:
+        return draw.integer(4 * HOUR, 3 * DAY)
+    return draw.integer(4 * DAY, 24 * DAY)
+
+
+def _wrong(value: int, draw: Draw) -> int:
+    """A value that is not the right one."""
+    return YES - value if value != HALF else draw.choose((YES, NO))
+
+
+def legacy_of(closes: int, draw: Draw) -> Legacy:
+    """Which oddity of old objects a market has; nearly all have none."""
+    luck = draw.unit()
+    if closes >= _LEGACY_UNTIL or luck > 0.12:
+        return ""
+    return "zero" if luck < 0.02 else "frayed" if luck < 0.04 else "silent"
+
+
+def automatic(answered: int, value: int, draw: Draw) -> tuple[Step, ...]:
+    """Resolved by the venue itself, without UMA, within a minute or so."""
+    return (Step(answered + draw.integer(10 * SECOND, 90 * SECOND), "resolved", (), value, True),)
+
+
+def without_status(answered: int, value: int, legacy: Legacy, draw: Draw) -> tuple[Step, ...]:
+    """An old market, closed without any word of UMA; of some the prices never said how it ended."""
+    at = answered + draw.integer(HOUR, 2 * DAY)
+    return (Step(at, None, (), None if legacy == "zero" else value, True),)
+
+
+def by_uma(proposed: int, value: int, draw: Draw) -> tuple[Step, ...]:
+    """Proposed at this instant and resolved after two hours, or disputed once or twice; rarely corrected after all that."""
+    luck = draw.unit()
+    disputes = 2 if luck < 0.006 else 1 if luck < 0.03 else 0
+    first = _wrong(value, draw) if disputes and draw.chance(0.45) else value
+    closes_early = draw.chance(0.2)
+    at = proposed
+    history: tuple[str, ...] = ("proposed",)
+    steps = [Step(at, "proposed", history, first, closes_early)]
+    for number in range(disputes):
+        at += draw.integer(8 * MINUTE, 110 * MINUTE)
+        history = (*history, "disputed")
+        steps.append(Step(at, "disputed", history, first, closes_early))
+        if number == 0:
+            at += draw.integer(20 * MINUTE, 9 * HOUR)
+            history = (*history, "proposed")
+            first = first if disputes == 2 else value
+            steps.append(Step(at, "proposed", history, first, closes_early))
+    at += draw.integer(48 * HOUR, 72 * HOUR) if disputes == 2 else _LIVENESS + draw.integer(30 * SECOND, 40 * MINUTE)
+    history = (*history, "resolved")
+    corrected = draw.chance(0.004)
+    steps.append(Step(at, "resolved", history, _wrong(value, draw) if corrected else value, True))
+    if corrected:
+        steps.append(Step(at + draw.integer(3 * HOUR, (LATEST_CORRECTION - 1) * DAY), "resolved", history, value, True))
+    return tuple(steps)

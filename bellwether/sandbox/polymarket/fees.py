@@ -1,0 +1,67 @@
+"""What a market's objects say of fees, by category and by the day on which it was created: the venue's three regimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from bellwether.sandbox.instants import midnight
+from bellwether.sandbox.polymarket.source import Object
+
+_CRYPTO_ONLY = midnight(date(2026, 1, 1))
+_SPORTS_TOO = midnight(date(2026, 3, 6))
+_SCHEDULES = midnight(date(2026, 4, 1))
+
+#: Category of the generated world -> name in the venue's fee types, and rate of the schedule.
+_RATES: dict[str, tuple[str, float]] = {
+    "Sports": ("sports", 0.03),
+    "Crypto": ("crypto", 0.07),
+    "Financials": ("finance", 0.04),
+    "Companies": ("finance", 0.04),
+    "Politics": ("politics", 0.04),
+    "Elections": ("politics", 0.04),
+    "Mentions": ("mentions", 0.04),
+    "Science and Technology": ("tech", 0.04),
+    "Economics": ("economics", 0.05),
+    "Entertainment": ("culture", 0.05),
+    "Climate and Weather": ("weather", 0.05),
+    "World": ("geopolitics", 0.0),
+}
+_OTHERS = ("general", 0.05)
+
+#: The base fee of markets that charge one, in basis points.
+BASE_FEE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Fees:
+    """The fee type of a market and, since April 2026, the rate of its schedule; both None for a market without fees."""
+
+    type: str | None = None
+    rate: float | None = None
+
+    @property
+    def base(self) -> int:
+        """The base fee in basis points."""
+        return BASE_FEE if self.type else 0
+
+    def fields(self) -> Object:
+        """The fields of the Gamma object."""
+        if self.type is None:
+            return {"feesEnabled": False, "feeType": None}
+        fields: Object = {"makerBaseFee": BASE_FEE, "takerBaseFee": BASE_FEE, "feesEnabled": True, "feeType": self.type}
+        if self.rate is not None:
+            rebate = 0.2 if self.type.startswith("crypto") else 0.25
+            fields["feeSchedule"] = {"rate": self.rate, "exponent": 1, "takerOnly": True, "rebateRate": rebate}
+            fields["makerRebatesFeeShareBps"] = 10_000
+        return fields
+
+
+def fees_of(category: str, created: int, recurring: bool) -> Fees:
+    """The fees of a market of a category of the generated world; `recurring`: one of the short crypto markets."""
+    name, rate = _RATES.get(category, _OTHERS)
+    if created >= _SCHEDULES:
+        return Fees("crypto_fees_v2" if name == "crypto" else f"{name}_fees", rate) if rate else Fees()
+    if created >= _SPORTS_TOO and name in ("crypto", "sports"):
+        return Fees(f"{name}_fees")
+    return Fees("crypto_15_min") if created >= _CRYPTO_ONLY and recurring else Fees()

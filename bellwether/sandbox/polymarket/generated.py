@@ -1,0 +1,308 @@
+"""`GeneratedPolymarket`: the generated world as Polymarket lists it, made day by day when someone looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import lru_cache, partial
+from heapq import merge
+from itertools import islice
+
+import numpy as np
+import orjson
+
+from bellwether.errors import BellwetherError
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.instants import DAY, instant, midnight
+from bellwether.sandbox.polymarket import clobwire, wire
+from bellwether.sandbox.polymarket.fate import HALF, LATEST_RESOLUTION, YES
+from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
+from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
+from bellwether.sandbox.polymarket.texts import money
+from bellwether.sandbox.world import GeneratedWorld
+from bellwether.sandbox.world.model import FIRST_DAY
+from bellwether.sandbox.world.timetable import EARLIEST_LEG
+
+#: How long after its close the prices of a market are still there (days).
+PRICE_DAYS = 400
+
+_DAYS = 1 << 16
+_BEGIN = midnight(FIRST_DAY)
+
+_Pair = tuple[ListedEvent, ListedMarket]
+
+
+def _day(at: int) -> int:
+    """The number of the UTC day of an instant; 0 is the world's first."""
+    return (at - _BEGIN) // DAY
+
+
+def _may_fit(market: ListedMarket, wanted: Wanted, now: int) -> bool:
+    """Whether a market ends within what is wanted, and is as closed as wanted."""
+    low, high = wanted.ends
+    if wanted.closed is not None and market.closed(now) != wanted.closed:
+        return False
+    if low is None and high is None:
+        return True
+    ends = market.ends
+    return ends is not None and (low is None or ends >= low) and (high is None or ends <= high)
+
+
+class GeneratedPolymarket:
+    """Polymarket over a generated world: most of its events with the same truth, in this venue's own words, ids, quotes and
+    resolutions; and a few short markets of its own. About 17 markets end per day.
+
+    At any instant it lists what has been created by then; nothing is ever taken away, but prices of markets that closed more
+    than 400 days ago are gone.
+    """
+
+    def __init__(self, world: GeneratedWorld) -> None:
+        self._seed = world.seed
+        self._listing = Listing(world)
+        self._ids = self._listing.ids
+        self._counts: dict[int, int] = {}
+        self._figures = lru_cache(maxsize=8192)(self._read_figures)
+        self._market_body = lru_cache(maxsize=4096)(self._make_market_body)
+        self._event_body = lru_cache(maxsize=1024)(self._make_event_body)
+
+    # --- finding -----------------------------------------------------------------------------------------------
+
+    def _event(self, number: int | None) -> ListedEvent | None:
+        """The event of this number, whether it is listed yet or not."""
+        if number is None or not 0 <= number >> INDEX_BITS < _DAYS:
+            return None
+        return next((event for event in self._listing.day(number >> INDEX_BITS) if event.number == number), None)
+
+    def _pair(self, number: int | None) -> _Pair | None:
+        """The market of this number and its event, whether they are listed yet or not."""
+        event = self._event(None if number is None else number >> POSITION_BITS)
+        market = next((market for market in event.markets if market.number == number), None) if event else None
+        return (event, market) if event and market else None
+
+    def _listed(self, number: int | None, now: int) -> _Pair | None:
+        pair = self._pair(number)
+        return pair if pair and pair[1].created <= now else None
+
+    def _by_token(self, token: str, now: int) -> tuple[ListedEvent, ListedMarket, int] | None:
+        number, side = self._ids.token_number(token) or (None, 0)
+        pair = self._listed(number, now)
+        return (*pair, side) if pair else None
+
+    def _homes(self, wanted: Wanted, now: int) -> range:
+        """Numbers of the days that may hold what is wanted, the latest first."""
+        first, last = 0, _day(now) + EARLIEST_CREATION
+        low, high = wanted.ends
+        if low is not None:
+            first = max(first, _day(low) - LATEST_END)
+        if high is not None:
+            last = min(last, _day(high) + EARLIEST_END)
+        if wanted.closed is False:
+            first = max(first, _day(now) - LATEST_RESOLUTION)
+        if wanted.closed is True:
+            last = min(last, _day(now) + EARLIEST_LEG)
+        if wanted.after is not None:
+            last = min(last, -wanted.after[0])
+        return range(last, first - 1, -1)
+
+    def _numbers(self, wanted: Wanted) -> set[int | None] | None:
+        """Numbers of the markets that are asked for by name; None where none are."""
+        ids, asked = self._ids, []
+        if wanted.ids is not None:
+            asked.append({ids.market_number(text) for text in wanted.ids})
+        if wanted.condition_ids is not None:
+            asked.append({ids.condition_number(text) for text in wanted.condition_ids})
+        if wanted.tokens is not None:
+            asked.append({(ids.token_number(text) or (None,))[0] for text in wanted.tokens})
+        if wanted.slugs is not None:
+            asked.append({ids.market_number(ids.ending(text) or "") for text in wanted.slugs})
+        return set.intersection(*asked) if asked else None
+
+    # --- Gamma -------------------------------------------------------------------------------------------------
+
+    def default_clock(self) -> Clock:
+        """The real clock."""
+        return Clock()
+
+    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+        """Markets created by now, those of the event that is answered last first."""
+        numbers = self._numbers(wanted)
+        pairs: Iterable[_Pair]
+        if numbers is not None:
+            found = [pair for number in numbers if (pair := self._pair(number))]
+            pairs = sorted(found, key=lambda pair: pair[1].key)
+        else:
+            days = (self._listing.day(home) for home in self._homes(wanted, now))
+            pairs = ((event, market) for day in days for event in day for market in event.markets if _may_fit(market, wanted, now))
+        for event, market in pairs:
+            if market.created <= now and (wanted.after is None or market.key > wanted.after):
+                yield self._market_row(event, market, now)
+
+    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+        """Events created by now, those that are answered last first."""
+        asked = []
+        if wanted.ids is not None:
+            asked.append({self._ids.event_number(text) for text in wanted.ids})
+        if wanted.slugs is not None:
+            asked.append({self._ids.event_number(self._ids.ending(text) or "") for text in wanted.slugs})
+        events: Iterable[ListedEvent]
+        if asked:
+            found = [event for number in set.intersection(*asked) if (event := self._event(number))]
+            events = sorted(found, key=lambda event: event.key)
+        else:
+            events = (event for home in self._homes(wanted, now) for event in self._listing.day(home))
+        for event in events:
+            if event.created <= now and (wanted.after is None or event.key > wanted.after):
+                yield self._event_row(event, now)
+
+    def _read_figures(self, market: ListedMarket, at: int) -> wire.Figures:
+        return wire.figures(market, self._seed, at)
+
+    def _shown(self, event: ListedEvent, at: int) -> dict[int, wire.Figures]:
+        """The figures of the event's markets that are listed."""
+        return {market.number: self._figures(market, at) for market in event.markets if market.created <= at}
+
+    def _make_market_body(self, event: ListedEvent, market: ListedMarket, at: int, embedded: bool) -> bytes:
+        """The market's JSON, with its event in it unless it stands in one itself."""
+        shown = self._shown(event, at) if embedded else {market.number: self._figures(market, at)}
+        body = wire.market_object(market, event, self._ids, shown[market.number], at)
+        if embedded:
+            body["events"] = [wire.event_object(event, shown, at)]
+        return orjson.dumps(body)
+
+    def _make_event_body(self, event: ListedEvent, at: int) -> bytes:
+        body = wire.event_object(event, self._shown(event, at), at)
+        markets = (market for market in event.markets if market.created <= at)
+        body["markets"] = [orjson.Fragment(self._market_body(event, market, at, False)) for market in markets]
+        if event.recurrence:
+            body["series"] = wire.series_objects(event)
+        return orjson.dumps({**body, "tags": [wire.tag_object(tag) for tag in event.tags]})
+
+    def _market_row(self, event: ListedEvent, market: ListedMarket, now: int) -> MarketRow:
+        at = min(now, event.final)
+        closed, step = market.closed(now), market.step(now)
+        return MarketRow(
+            key=market.key,
+            id=market.id,
+            condition_id=market.condition_id,
+            slug=market.slug,
+            tokens=market.tokens,
+            active=True,
+            closed=closed,
+            archived=closed and market.legacy == "zero",
+            created=market.created,
+            starts=market.opens,
+            ends=market.ends,
+            closed_at=market.closes if closed else None,
+            uma_status=step.status if step else None,
+            tags=lambda: [wire.tag_object(tag) for tag in event.tags],
+            volume=lambda: money(self._figures(market, at).turnover.total) or None,
+            liquidity=lambda: money(self._figures(market, at).liquidity),
+            body=partial(self._market_body, event, market, at, True),
+        )
+
+    def _event_row(self, event: ListedEvent, now: int) -> EventRow:
+        at = min(now, event.final)
+        closed_at = wire.closes(event, now)
+        return EventRow(
+            key=event.key,
+            id=event.id,
+            slug=event.slug,
+            active=True,
+            closed=closed_at is not None,
+            archived=False,
+            created=event.created,
+            starts=event.opens,
+            ends=event.ends,
+            closed_at=closed_at,
+            tags=lambda: [wire.tag_object(tag) for tag in event.tags],
+            volume=lambda: money(sum(shown.turnover.total for shown in self._shown(event, at).values())),
+            liquidity=lambda: money(sum(shown.liquidity for shown in self._shown(event, at).values())),
+            body=partial(self._event_body, event, at),
+        )
+
+    # --- CLOB --------------------------------------------------------------------------------------------------
+
+    def _created(self, home: int, now: int) -> list[_Pair]:
+        """The markets of a day that are listed."""
+        return [(event, market) for event in self._listing.day(home) for market in event.markets if market.created <= now]
+
+    def _count(self, home: int, now: int) -> int:
+        """How many markets of a day are listed; of a day that has begun, all are."""
+        if home > _day(now):
+            return len(self._created(home, now))
+        if home not in self._counts:
+            self._counts[home] = len(self._created(home, now))
+        return self._counts[home]
+
+    def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
+        """Markets created by now, those of the event that is answered first first."""
+        pairs: list[_Pair] = []
+        for home in range(_day(now) + EARLIEST_CREATION + 1):
+            if offset >= (count := self._count(home, now)):
+                offset -= count
+                continue
+            pairs += islice(self._created(home, now), offset, offset + limit - len(pairs))
+            offset = 0
+            if len(pairs) >= limit:
+                break
+        return [clobwire.market_object(market, event, self._ids, now) for event, market in pairs]
+
+    def clob_market(self, condition_id: str, now: int) -> Object | None:
+        """The market of this condition; None when it is not listed."""
+        pair = self._listed(self._ids.condition_number(condition_id), now)
+        return clobwire.market_object(pair[1], pair[0], self._ids, now) if pair else None
+
+    def book(self, token: str, now: int) -> Book | None:
+        """The token's book while its market trades."""
+        found = self._by_token(token, now)
+        return clobwire.book(found[1], found[0], found[2], self._seed, now) if found else None
+
+    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point] | None:
+        """The token's middles; empty for a market that closed too long ago."""
+        found = self._by_token(token, now)
+        if found is None:
+            return None
+        _, market, side = found
+        return [] if now > market.closes + PRICE_DAYS * DAY else clobwire.prices(market, side, ticks, now)
+
+    def base_fee(self, token: str, now: int) -> int | None:
+        """The taker's base fee in basis points."""
+        found = self._by_token(token, now)
+        return found[1].fees.base if found else None
+
+    def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
+        """Trades of these markets up to now, the newest first."""
+        pairs = [pair for text in dict.fromkeys(condition_ids) if (pair := self._listed(self._ids.condition_number(text), now))]
+        streams = [clobwire.trades(market, event, self._ids, now) for event, market in pairs]
+        return merge(*streams, key=lambda trade: -trade["timestamp"])
+
+    # --- the truth ---------------------------------------------------------------------------------------------
+
+    def _known(self, market_id: str) -> ListedMarket:
+        pair = self._pair(self._ids.market_number(market_id))
+        if pair is None:
+            raise BellwetherError(
+                f"look up the truth of Polymarket's market {market_id}: the world of seed {self._seed} has none of this id; "
+                "take an id that it listed"
+            )
+        return pair[1]
+
+    def market(self, market_id: str) -> ListedMarket:
+        """The market with everything that will ever happen to it. Raises `BellwetherError` for an unknown id."""
+        return self._known(market_id)
+
+    def outcome(self, market_id: str) -> str:
+        """How the market ends, known from the beginning: the outcome that wins, 50-50, or nothing where it never says."""
+        market = self._known(market_id)
+        if market.truth is None:
+            return ""
+        if market.truth == HALF:
+            return "50-50"
+        return market.outcomes[market.yes if market.truth == YES else 1 - market.yes]
+
+    def truth(self, market_id: str, at: datetime) -> float:
+        """The latent probability of the first outcome at this instant: a martingale in `at`; from the answer on 1 or 0."""
+        market = self._known(market_id)
+        yes = float(market.opinion.claim.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
+        return 1.0 - yes if market.yes else yes

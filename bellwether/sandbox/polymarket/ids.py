@@ -1,0 +1,96 @@
+"""Ids in the venue's forms that lead back to what they name, and tell nothing of it to anyone else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import Literal
+
+from bellwether.sandbox.world.codes import Codes
+
+Kind = Literal["condition", "question", "token 0", "token 1", "group", "request", "address", "transaction"]
+
+_EVENT_BITS, _MARKET_BITS = 20, 24
+_FIRST_EVENT, _FIRST_MARKET = 20_000, 500_000
+_DIGITS = re.compile(r"[0-9]{1,9}")
+_TOKEN = re.compile(r"[0-9]{60,78}")
+_HASH = re.compile(r"0x[0-9a-f]{64}")
+_ENDING = re.compile(r".*-([0-9]{1,9})")
+
+
+def slug_of(text: str, number: str) -> str:
+    """A slug: the text's letters and digits, and a number that makes it unique."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:70].strip("-")
+    return f"{words}-{number}" if words else number
+
+
+class Ids:
+    """The ids of a world's events (numbers of 20 bits) and markets (numbers of 24 bits)."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._codes = Codes.of(seed)
+
+    def event(self, number: int) -> str:
+        """The numeric id of an event."""
+        return str(_FIRST_EVENT + self._codes.hide(number, _EVENT_BITS))
+
+    def market(self, number: int) -> str:
+        """The numeric id of a market."""
+        return str(_FIRST_MARKET + self._codes.hide(number, _MARKET_BITS))
+
+    def event_number(self, text: str) -> int | None:
+        """The event's number; None for a text that is nobody's id."""
+        return self._number(text, _FIRST_EVENT, _EVENT_BITS)
+
+    def market_number(self, text: str) -> int | None:
+        """The market's number; None for a text that is nobody's id."""
+        return self._number(text, _FIRST_MARKET, _MARKET_BITS)
+
+    def _number(self, text: str, first: int, bits: int) -> int | None:
+        hidden = int(text) - first if _DIGITS.fullmatch(text) else -1
+        return self._codes.show(hidden, bits) if 0 <= hidden < 1 << bits else None
+
+    def _mask(self, plain: bytes) -> bytes:
+        return hashlib.sha256(f"{self._seed}|mask|".encode() + plain).digest()[:4]
+
+    def digest(self, kind: Kind, number: int) -> bytes:
+        """32 bytes: a hash, and behind it the number under a mask."""
+        plain = hashlib.sha256(f"{self._seed}|{kind}|{number}".encode()).digest()[:28]
+        masked = int.from_bytes(self._mask(plain)) ^ number
+        return plain + masked.to_bytes(4)
+
+    def text(self, kind: Kind, number: int) -> str:
+        """The bytes as 0x and 64 hexadecimal digits."""
+        return "0x" + self.digest(kind, number).hex()
+
+    def address(self, kind: Kind, number: int) -> str:
+        """An account's address."""
+        return "0x" + self.digest(kind, number)[:20].hex()
+
+    def token(self, side: int, number: int) -> str:
+        """The decimal id of a market's token number `side`, 0 or 1."""
+        return str(int.from_bytes(self.digest("token 1" if side else "token 0", number)))
+
+    def _read(self, content: bytes, kind: Kind) -> int | None:
+        number = int.from_bytes(self._mask(content[:28])) ^ int.from_bytes(content[28:])
+        return number if number < 1 << _MARKET_BITS and self.digest(kind, number) == content else None
+
+    def condition_number(self, text: str) -> int | None:
+        """The number of the market with this condition id; None for any other text."""
+        return self._read(bytes.fromhex(text[2:]), "condition") if _HASH.fullmatch(text) else None
+
+    def token_number(self, text: str) -> tuple[int, int] | None:
+        """The number of the market and the side of this token; None for any other text."""
+        if not _TOKEN.fullmatch(text) or int(text) >= 1 << 256:
+            return None
+        content = int(text).to_bytes(32)
+        sides = ((self._read(content, "token 0"), 0), (self._read(content, "token 1"), 1))
+        return next(((number, side) for number, side in sides if number is not None), None)
+
+    def ending(self, slug: str) -> str | None:
+        """The number at a slug's end."""
+        found = _ENDING.fullmatch(slug)
+        return found[1] if found else slug if _DIGITS.fullmatch(slug) else None

@@ -1,0 +1,259 @@
+"""Which of the generated world's events Polymarket lists, and what it adds of its own: a day at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+
+from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
+from bellwether.sandbox.polymarket.fate import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
+from bellwether.sandbox.polymarket.fees import fees_of
+from bellwether.sandbox.polymarket.ids import Ids, slug_of
+from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, Opinion, Recurrence, Tag, event_number, market_number
+from bellwether.sandbox.world import GeneratedWorld
+from bellwether.sandbox.world.catalogue import Family, catalogue
+from bellwether.sandbox.world.draw import Draw
+from bellwether.sandbox.world.events import day_text, draw_trading
+from bellwether.sandbox.world.latent import SLOT, Claim, Path
+from bellwether.sandbox.world.model import FIRST_DAY, Event
+from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
+
+#: Bounds that a listing relies on (days): the announced end lies at most so long after the day of the event's last answer, and
+#: at most so long before it; a market is created at most so long before that day.
+LATEST_END, EARLIEST_END, EARLIEST_CREATION = 48, 1, LONGEST_LIFE + 1
+
+_SHARE = 0.93
+_GAMES = ("Games", "Soccer", "Totals", "Player props")
+_LABELS = {"Climate and Weather": "Weather", "Economics": "Economy", "Financials": "Finance", "Science and Technology": "Tech"}
+_RECURRING_TAGS = ("Crypto", "Recurring", "Up or Down")
+_FIRST_RECURRING = 8
+_EASTERN = 5 * HOUR
+_CONDITION = ("If ", ", then the market resolves to Yes.")
+_UNANSWERED = "If the question cannot be answered by the source, or has no answer, this market will resolve 50-50."
+
+
+class Purpose(IntEnum):
+    """What a stream of this venue is for; part of its seed, apart from those of the world."""
+
+    EVENT = 101
+    MARKET = 102
+    TRADING = 103
+    BOOK = 104
+    RECURRING = 105
+    PATH = 106
+
+
+@lru_cache(maxsize=1)
+def tags() -> dict[str, Tag]:
+    """All tags by label."""
+    families = {series.family.prefix: series.family for series in catalogue().series}.values()
+    labels = {_label(family.category) for family in families}.union(_RECURRING_TAGS, *(family.tags for family in families))
+    return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
+
+
+def _label(category: str) -> str:
+    return _LABELS.get(category, category)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the markets of one event share. `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal."""
+
+    seed: int
+    ids: Ids
+    home: int
+    index: int
+    category: str
+    group: str
+    void: bool
+    delay: int
+    ends: int | None
+    starts: int | None
+    recurring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The texts of a market."""
+
+    question: str
+    description: str
+    group_title: str
+    outcomes: tuple[str, str]
+
+
+def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMarket:
+    ids, number = plan.ids, market_number(plan.home, plan.index, position)
+    draw = Draw(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
+    created = claim.opens - draw.integer(10 * MINUTE, 5 * HOUR)
+    grid = "deci_cent" if draw.chance(0.3) else "linear_cent"
+    trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
+    swapped = draw.chance(0.04) and words.outcomes == ("Yes", "No")
+    basis = min(max(0.012 * draw.normal(), -0.03), 0.03)
+    hides_prices = draw.chance(0.004)
+    legacy = legacy_of(claim.closes, draw)
+    value = HALF if plan.void else YES if claim.pays else NO
+    steps: tuple[Step, ...]
+    if plan.recurring:
+        steps = automatic(claim.closes, value, draw)
+    elif legacy:
+        steps = without_status(claim.closes, value, legacy, draw)
+    else:
+        steps = by_uma(claim.closes + plan.delay + draw.integer(0, 3 * MINUTE), value, draw)
+    return ListedMarket(
+        key=(-plan.home, plan.index, position),
+        number=number,
+        id=ids.market(number),
+        condition_id=ids.text("condition", number),
+        question_id=f"{plan.group[:-2]}{position:02x}" if plan.group else ids.text("question", number),
+        slug=slug_of(words.question, ids.market(number)),
+        question=words.question,
+        description=words.description,
+        group_title=words.group_title,
+        outcomes=("No", "Yes") if swapped else words.outcomes,
+        tokens=(ids.token(0, number), ids.token(1, number)),
+        yes=int(swapped),
+        opinion=Opinion(claim, basis),
+        trading=trading,
+        created=created,
+        ends=plan.ends,
+        starts=plan.starts,
+        steps=steps,
+        fees=fees_of(plan.category, created, plan.recurring),
+        recurring=plan.recurring,
+        legacy="" if plan.recurring else legacy,
+        hides_prices=hides_prices,
+    )
+
+
+def _ends(family: Family, event: Event, draw: Draw) -> tuple[int | None, int | None]:
+    """The announced end of an event, None where it announces none, and the beginning of a game."""
+    closes, scheduled = max(market.life.closes for market in event.markets), event.markets[0].life.scheduled
+    luck = draw.unit()
+    if scheduled == FAR_FUTURE or luck < 0.006:
+        return None, None
+    if family.tags[0] in _GAMES:
+        starts = (closes - draw.integer(2 * HOUR, 4 * HOUR)) // HOUR * HOUR
+        return starts, starts
+    if family.early == "result" or luck < 0.15:
+        return (scheduled if family.early == "deadline" else closes) // (12 * HOUR) * (12 * HOUR), None
+    exact = scheduled if family.early == "deadline" else closes
+    return (exact if luck < 0.7 else -(-exact // DAY) * DAY), None
+
+
+def _texts(event: Event, family: Family) -> Iterator[tuple[Claim, _Words]]:
+    """The claim and the texts of each market; two opponents of a game become one market."""
+    markets = event.markets
+    first, last = _CONDITION
+    if family.pair and family.category == "Sports":
+        sides = (markets[0].terms["yes_sub_title"], markets[1].terms["yes_sub_title"])
+        rules = " ".join(f"If {side} wins, this market will resolve to “{side}”." for side in sides)
+        words = _Words(event.body["title"].replace(" vs ", " vs. "), f"{rules}\n\n{_UNANSWERED}", "", sides)
+        yield _claim(markets[0].latent), words
+        return
+    for market in markets:
+        condition = market.terms["rules_primary"].removeprefix(first).removesuffix(last)
+        rules = f"This market will resolve to “Yes” if {condition}. Otherwise, this market will resolve to “No”."
+        label = market.terms["yes_sub_title"] if len(markets) > 1 else ""
+        yield _claim(market.latent), _Words(market.terms["title"], f"{rules}\n\n{_UNANSWERED}", label, ("Yes", "No"))
+
+
+def _claim(latent: object) -> Claim:
+    if not isinstance(latent, Claim):
+        raise TypeError(f"Polymarket lists no combos, but was given {latent!r}")
+    return latent
+
+
+def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
+    """A world's event as this venue lists it."""
+    home, index = -event.key[0], event.key[1]
+    number, family = event_number(home, index), catalogue().by_ticker[event.series_ticker].family
+    draw = Draw(seed, Purpose.EVENT, home, index)
+    texts = list(_texts(event, family))
+    ends, starts = _ends(family, event, draw)
+    plan = _Plan(
+        seed=seed,
+        ids=ids,
+        home=home,
+        index=index,
+        category=family.category,
+        group=ids.text("group", number)[:-2] + "00" if event.body["mutually_exclusive"] and len(texts) > 1 else "",
+        void=any(market.verdict.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
+        delay=delay(draw),
+        ends=ends,
+        starts=starts,
+    )
+    markets = tuple(_market(plan, position, claim, words) for position, (claim, words) in enumerate(texts))
+    title = markets[0].question if len(markets) == 1 else event.body["title"]
+    return ListedEvent(
+        key=(-home, index),
+        number=number,
+        id=ids.event(number),
+        slug=slug_of(title, ids.event(number)),
+        title=title,
+        description=markets[0].description,
+        source=family.source[1],
+        tags=tuple(tags()[label] for label in (_label(family.category), *family.tags)),
+        group=plan.group,
+        recurrence=None,
+        created=min(market.created for market in markets) - draw.integer(MINUTE, 10 * MINUTE),
+        markets=markets,
+    )
+
+
+def _clock_text(at: int) -> str:
+    """An hour in the east of America, such as Apr 10, 2025, 3PM ET."""
+    local = moment(at - _EASTERN)
+    return f"{day_text(local.date())}, {local.hour % 12 or 12}{'AM' if local.hour < 12 else 'PM'} ET"
+
+
+def _recurring(seed: int, ids: Ids, home: int, index: int, draw: Draw) -> ListedEvent:
+    """A short market of this venue alone: whether a coin goes up or down within an hour or a day."""
+    number, begin = event_number(home, index), midnight(FIRST_DAY) + home * DAY
+    coin = draw.choose([series.name for series in catalogue().series if series.family.prefix == "COIN"])
+    word, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
+    closes = begin + draw.integer(1, 23) * HOUR
+    path = Path((seed, Purpose.PATH, home, index), draw.normal(), 3, 0.0, (closes - length - DAY) // SLOT * SLOT, closes)
+    title = f"{coin} Up or Down - {_clock_text(closes - length) if length == HOUR else _clock_text(closes)}"
+    rules = f"This market will resolve to “Up” if the price of {coin} is not lower at the end of the {word[:-2]} named in the title"
+    plan = _Plan(seed, ids, home, index, "Crypto", "", False, 0, closes, closes - length, recurring=True)
+    words = _Words(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
+    market = _market(plan, 0, Claim(path, lower=0.0), words)
+    name = f"{coin} Up or Down {word.capitalize()}"
+    return ListedEvent(
+        key=(-home, index),
+        number=number,
+        id=ids.event(number),
+        slug=slug_of(title, ids.event(number)),
+        title=title,
+        description=market.description,
+        source="https://prices.example",
+        tags=tuple(tags()[label] for label in _RECURRING_TAGS),
+        group="",
+        recurrence=Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, word),
+        created=market.created - draw.integer(MINUTE, 10 * MINUTE),
+        markets=(market,),
+    )
+
+
+class Listing:
+    """The events of each day, drawn from (seed, day) when it is first asked for and kept in a bounded cache."""
+
+    def __init__(self, world: GeneratedWorld) -> None:
+        self._world = world
+        self.ids = Ids(world.seed)
+        self.day = lru_cache(maxsize=512)(self._draw_day)
+
+    def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
+        """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
+        seed = self._world.seed
+        draw = Draw(seed, Purpose.RECURRING, home)
+        events = [
+            _listed(seed, self.ids, event)
+            for event in self._world.day(home).events
+            if not event.is_combo and Draw(seed, Purpose.EVENT, home, event.key[1], 0).chance(_SHARE)
+        ]
+        added = range(_FIRST_RECURRING, _FIRST_RECURRING + draw.integer(3, 6))
+        return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))

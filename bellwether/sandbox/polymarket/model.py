@@ -1,0 +1,168 @@
+"""What Polymarket lists of the generated world: events and markets with everything that will ever happen to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bellwether.sandbox.polymarket.fate import NO, YES, Legacy, Step, closing, state
+from bellwether.sandbox.polymarket.fees import Fees
+from bellwether.sandbox.source import Key
+from bellwether.sandbox.world.latent import Claim, Floats
+from bellwether.sandbox.world.tape import Trading
+
+#: Day number, index and position take so many bits in the number of a market.
+INDEX_BITS, POSITION_BITS = 4, 4
+
+
+def event_number(home: int, index: int) -> int:
+    """The number of an event: its day's number and its index in it."""
+    return home << INDEX_BITS | index
+
+
+def market_number(home: int, index: int, position: int) -> int:
+    """The number of a market: its event's number and its position in it."""
+    return event_number(home, index) << POSITION_BITS | position
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A subject of events."""
+
+    id: str
+    label: str
+    slug: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """The series of a recurring event."""
+
+    id: str
+    slug: str
+    title: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """A claim as this venue's traders see it: `basis` (dollars at even odds) away from its probability."""
+
+    claim: Claim
+    basis: float
+
+    @property
+    def opens(self) -> int:
+        """Instant of the opening."""
+        return self.claim.opens
+
+    def probabilities(self) -> Floats:
+        """The traders' probability of yes at the beginning of each slot."""
+        known = self.claim.probabilities()
+        return known + self.basis * 4.0 * known * (1.0 - known)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedMarket:
+    """A market. Outcome number `yes` pays when the claim does. `starts` is the beginning of the game or window that it is about."""
+
+    key: Key
+    number: int
+    id: str
+    condition_id: str
+    question_id: str
+    slug: str
+    question: str
+    description: str
+    group_title: str
+    outcomes: tuple[str, str]
+    tokens: tuple[str, str]
+    yes: int
+    opinion: Opinion
+    trading: Trading
+    created: int
+    ends: int | None
+    starts: int | None
+    steps: tuple[Step, ...]
+    fees: Fees
+    recurring: bool
+    legacy: Legacy
+    hides_prices: bool
+
+    @property
+    def opens(self) -> int:
+        """Instant from which it trades."""
+        return self.opinion.opens
+
+    @property
+    def answered(self) -> int:
+        """Instant at which its question has its answer."""
+        return self.opinion.claim.closes
+
+    @property
+    def truth(self) -> int | None:
+        """What yes is worth in the end, in tenths of a cent; None for a market that never says."""
+        return self.steps[-1].value
+
+    @property
+    def closes(self) -> int:
+        """Instant at which it closes, and its book ends."""
+        return closing(self.steps)
+
+    def step(self, at: int) -> Step | None:
+        """What stands of its resolution at an instant."""
+        return state(self.steps, at)
+
+    def closed(self, at: int) -> bool:
+        """Whether it is closed at an instant."""
+        return at >= self.closes
+
+    def winner(self, at: int) -> int | None:
+        """The outcome that has won by an instant; None where none has, or none ever will."""
+        step = self.step(at)
+        if step is None or not step.final or step.value not in (YES, NO):
+            return None
+        return self.yes if step.value == YES else 1 - self.yes
+
+    @property
+    def tick(self) -> int:
+        """The step of its prices in tenths of a cent."""
+        return 10 if self.trading.grid == "linear_cent" else 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedEvent:
+    """An event. `group` is the id that its markets share when they exclude each other; empty where they do not."""
+
+    key: Key
+    number: int
+    id: str
+    slug: str
+    title: str
+    description: str
+    source: str
+    tags: tuple[Tag, ...]
+    group: str
+    recurrence: Recurrence | None
+    created: int
+    markets: tuple[ListedMarket, ...] = field(repr=False)
+
+    @property
+    def opens(self) -> int:
+        """Instant from which its first market trades."""
+        return min(market.opens for market in self.markets)
+
+    @property
+    def ends(self) -> int | None:
+        """The latest announced end; None where a market announces none."""
+        ends = [market.ends for market in self.markets if market.ends is not None]
+        return max(ends) if len(ends) == len(self.markets) else None
+
+    @property
+    def closes(self) -> int:
+        """Instant at which its last market closes."""
+        return max(market.closes for market in self.markets)
+
+    @property
+    def final(self) -> int:
+        """Instant from which nothing of it changes any more."""
+        return max(market.steps[-1].at for market in self.markets)

@@ -1,0 +1,141 @@
+"""What a market trades at: quotes, traded dollars and levels of its book at any instant of its life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bellwether.sandbox.instants import DAY
+from bellwether.sandbox.polymarket.fate import HALF, NO, YES
+from bellwether.sandbox.polymarket.listing import Purpose
+from bellwether.sandbox.polymarket.model import ListedMarket
+from bellwether.sandbox.world.draw import stream
+from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, Tape, record
+
+#: Price in tenths of a cent, size in hundredths of a share.
+RawLevel = tuple[int, int]
+
+#: Traded dollars are integers of 1/100000 dollar: a tenth of a cent times a hundredth of a share.
+MONEY = 100_000
+
+_DEPTH = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The best prices of yes (tenths of a cent) and their sizes (hundredths of a share), and the last trade, 0 for none.
+
+    `since` is the instant from which the quote stands, at the latest.
+    """
+
+    bid: int
+    ask: int
+    bid_size: int
+    ask_size: int
+    last: int
+    since: int
+
+    @property
+    def twice_middle(self) -> int:
+        """Twice the middle, in tenths of a cent; a missing side counts as 0 or one dollar."""
+        return self.bid + self.ask
+
+
+@lru_cache(maxsize=192)
+def tape(market: ListedMarket) -> Tape:
+    """Quotes and trades from the opening to the answer."""
+    return record.__wrapped__(market.opinion, market.trading)
+
+
+def _pinned(value: int, tick: int) -> tuple[int, int]:
+    """Bid and ask once the answer is known."""
+    if value == HALF:
+        return HALF - tick, HALF + tick
+    return (DOLLAR - tick, NO_ASK) if value == YES else (NO_BID, tick)
+
+
+def _answer(market: ListedMarket) -> int:
+    """What everyone takes yes to be worth when the question has been answered."""
+    return market.truth if market.truth is not None else YES if market.opinion.claim.pays else NO
+
+
+def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
+    """Instants from the answer on with the bid and the ask from then on."""
+    values = [(market.answered, _answer(market))]
+    values += [(step.at, step.value) for step in market.steps if step.value is not None]
+    return [(at, *_pinned(value, market.tick)) for at, value in values]
+
+
+def quote(market: ListedMarket, at: int) -> Quote | None:
+    """The quote that stands at an instant, after the close the last one; None before the opening."""
+    at = min(at, market.closes - 1)
+    if at < market.opens:
+        return None
+    known = tape(market)
+    slot = known.at(min(at, market.answered - 1))
+    if at < market.answered:
+        sizes = int(known.bid_size[slot]), int(known.ask_size[slot])
+        return Quote(int(known.bid[slot]), int(known.ask[slot]), *sizes, int(known.last[slot]), market.opens + slot * SLOT)
+    since, bid, ask = next(pin for pin in reversed(_pins(market)) if pin[0] <= at)
+    size = 5_000 * market.trading.size
+    return Quote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, int(known.last[slot]), since)
+
+
+def twice_middles(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Twice the middle of yes at these instants, all of them within the trading."""
+    known = tape(market)
+    slots = np.clip((times - market.opens) // SLOT, 0, len(known.price) - 1)
+    middles = (known.bid[slots] + known.ask[slots]).astype(np.int64)
+    for at, bid, ask in _pins(market):
+        middles = np.where(times >= at, bid + ask, middles)
+    return middles
+
+
+def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
+    """The levels of one side, the best first: `step` (tenths of a cent, negative for bids) away from each other."""
+    if not size:
+        return []
+    prices = range(best, DOLLAR if step > 0 else 0, step)[: 2 + int(luck[0] * (_DEPTH - 1))]
+    return [(price, size if place == 0 else 1 + int(size * (0.4 + 4.0 * luck[place]))) for place, price in enumerate(prices)]
+
+
+def levels(market: ListedMarket, seed: int, standing: Quote) -> tuple[list[RawLevel], list[RawLevel]]:
+    """Bids and asks of yes, the best first."""
+    luck = stream(seed, Purpose.BOOK, market.number, standing.since).random(2 * _DEPTH + 2).tolist()
+    bids = _side(standing.bid, standing.bid_size, -market.tick, luck[: _DEPTH + 1])
+    return bids, _side(standing.ask, standing.ask_size, market.tick, luck[_DEPTH + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Turnover:
+    """Traded dollars (1/100000) up to an instant: altogether, and in the last day, week, month of 30 days and year."""
+
+    total: int
+    day: int
+    week: int
+    month: int
+    year: int
+
+
+def turnover(market: ListedMarket, at: int) -> Turnover:
+    """What has been traded by an instant."""
+    known = tape(market)
+    end = known.at(at) + 1
+    money = known.price[:end].astype(np.int64) * known.size[:end].astype(np.int64)
+    starts = [max(known.at(at - days * DAY) + 1, 0) for days in (1, 7, 30, 365)]
+    return Turnover(int(money.sum()), *(int(money[start:].sum()) for start in starts))
+
+
+def changes(market: ListedMarket, at: int) -> dict[str, int]:
+    """How twice the middle of yes has changed within some periods, where it traded that long: name of the field -> change."""
+    periods = {"oneHourPriceChange": DAY // 24, "oneDayPriceChange": DAY, "oneWeekPriceChange": 7 * DAY, "oneMonthPriceChange": 30 * DAY}
+    at = min(at, market.closes - 1)
+    names = [name for name, period in periods.items() if at - period >= market.opens]
+    if not names:
+        return {}
+    middles = twice_middles(market, np.asarray([at, *(at - periods[name] for name in names)], dtype=np.int64)).tolist()
+    return {name: middles[0] - before for name, before in zip(names, middles[1:], strict=True)}

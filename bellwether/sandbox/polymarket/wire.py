@@ -1,0 +1,263 @@
+"""Gamma's objects of the generated world at an instant, without anything that comes later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import orjson
+
+from bellwether.sandbox.instants import MINUTE, midnight, wire_time
+from bellwether.sandbox.polymarket import quotes
+from bellwether.sandbox.polymarket.fate import HALF, YES
+from bellwether.sandbox.polymarket.ids import Ids
+from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, Tag
+from bellwether.sandbox.polymarket.quotes import Quote, Turnover
+from bellwether.sandbox.polymarket.source import Object
+from bellwether.sandbox.polymarket.texts import date_of, decimal, milliseconds, money, spaced, whole_seconds
+from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
+
+_FIRST_Z_UMA_END = midnight(date(2025, 10, 1))
+_FRAYED = ("0.9999989871426158", "0.0000010128573842")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of a market at an instant: what filters, sorting, its own object and its event's object show."""
+
+    quote: Quote | None
+    turnover: Turnover
+    liquidity: int
+
+
+def figures(market: ListedMarket, seed: int, at: int) -> Figures:
+    """Read them; after the close they stay as they were."""
+    at = min(at, market.closes)
+    standing = quotes.quote(market, at)
+    liquidity = 0
+    if standing is not None and not market.closed(at):
+        bids, asks = quotes.levels(market, seed, standing)
+        liquidity = sum(price * size for price, size in bids) + sum((DOLLAR - price) * size for price, size in asks)
+    return Figures(standing, quotes.turnover(market, at), liquidity)
+
+
+def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
+    """A list inside a string, with the venue's blanks."""
+    return "[" + ", ".join(orjson.dumps(value).decode() for value in values) + "]"
+
+
+def _in_order(market: ListedMarket, yes: str, no: str) -> tuple[str, str]:
+    return (yes, no) if market.yes == 0 else (no, yes)
+
+
+def _prices(market: ListedMarket, shown: Figures, at: int) -> tuple[str, str] | None:
+    """The outcomes' prices; None where the object has none."""
+    step = market.step(at)
+    if step is not None and step.closed:
+        if step.value is None:
+            return "0", "0"
+        if step.value == HALF:
+            return "0.5", "0.5"
+        corner = _FRAYED if market.legacy == "frayed" else ("1", "0")
+        return _in_order(market, *(corner if step.value == YES else (corner[1], corner[0])))
+    if shown.quote is None or market.hides_prices:
+        return None
+    middle = shown.quote.twice_middle
+    return _in_order(market, decimal(middle * 5, 4), decimal(10_000 - middle * 5, 4))
+
+
+def _quotes(market: ListedMarket, shown: Figures, at: int) -> Object:
+    """Best quotes and changes, seen from the first outcome. A missing bid has no key, a missing ask is one dollar."""
+    standing = shown.quote
+    if standing is None:
+        return {"spread": 1, "lastTradePrice": 0, "bestAsk": 1}
+    bid, ask, sign = standing.bid, standing.ask, 1
+    last = standing.last
+    if market.yes:
+        bid, ask, last, sign = DOLLAR - ask, DOLLAR - bid, DOLLAR - last if last else 0, -1
+    fields: Object = {name: sign * change / (2 * DOLLAR) for name, change in quotes.changes(market, at).items() if change}
+    fields |= {"spread": (ask - bid) / DOLLAR, "lastTradePrice": last / DOLLAR}
+    if bid > NO_BID:
+        fields["bestBid"] = bid / DOLLAR
+    return {**fields, "bestAsk": ask / DOLLAR if ask < NO_ASK else 1}
+
+
+def _volumes(traded: Turnover, suffix: str = "") -> Object:
+    names = {"volume24hr": traded.day, "volume1wk": traded.week, "volume1mo": traded.month, "volume1yr": traded.year}
+    return {name + suffix: money(amount) for name, amount in names.items()}
+
+
+def _updated(market: ListedMarket, at: int) -> int:
+    """The last change that the object shows: while it trades that of the quotes, then that of its state."""
+    step = market.step(at)
+    if step is not None:
+        return step.at
+    if at < market.opens:
+        return market.created
+    return max(market.opens, (min(at, market.answered) - market.opens) // SLOT * SLOT + market.opens)
+
+
+def _resolution(market: ListedMarket, at: int) -> Object:
+    step = market.step(at)
+    fields: Object = {"umaResolutionStatuses": _texts(step.history if step else ())}
+    if step is None:
+        return fields
+    if step.status is not None:
+        fields["umaResolutionStatus"] = step.status
+    if step.closed:
+        fields["closedTime"] = spaced(market.closes)
+    if step.final:
+        ended = next(one.at for one in market.steps if one.final)
+        fields["umaEndDate"] = whole_seconds(ended) if ended >= _FIRST_Z_UMA_END else spaced(ended)
+        fields["automaticallyResolved"] = market.recurring
+    return fields
+
+
+def _times(market: ListedMarket, at: int) -> Object:
+    fields: Object = {
+        "startDate": milliseconds(market.opens + 500_000),
+        "startDateIso": date_of(market.opens),
+        "createdAt": wire_time(market.created),
+        "updatedAt": wire_time(_updated(market, at)),
+        "acceptingOrdersTimestamp": whole_seconds(market.opens - MINUTE),
+    }
+    if market.ends is not None:
+        fields |= {"endDate": whole_seconds(market.ends), "endDateIso": date_of(market.ends)}
+    if market.starts is not None and market.recurring:
+        fields["eventStartTime"] = whole_seconds(market.starts)
+    elif market.starts is not None:
+        fields["gameStartTime"] = spaced(market.starts)
+    return fields
+
+
+def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Figures, at: int) -> Object:
+    """The market's object without its event."""
+    closed, prices = market.closed(at), _prices(market, shown, at)
+    body: Object = {
+        "id": market.id,
+        "question": market.question,
+        "conditionId": market.condition_id,
+        "slug": market.slug,
+        "resolutionSource": event.source if market.recurring else "",
+        "image": f"https://images.example/{market.number % 97}.png",
+        "icon": f"https://images.example/{market.number % 97}.png",
+        "description": market.description,
+        "outcomes": _texts(market.outcomes),
+    }
+    if prices is not None:
+        body["outcomePrices"] = _texts(prices)
+    body |= {
+        "active": True,
+        "closed": closed,
+        "archived": _archived(market, at),
+        "new": False,
+        "featured": False,
+        "restricted": True,
+        "marketMakerAddress": "",
+        "submitted_by": ids.address("address", event.number),
+        "groupItemTitle": market.group_title,
+        "groupItemThreshold": str(market.key[2]),
+        "questionID": market.question_id,
+        "enableOrderBook": True,
+        "orderPriceMinTickSize": market.tick / DOLLAR,
+        "orderMinSize": 5,
+        "clobTokenIds": _texts(market.tokens),
+        "umaBond": "500",
+        "umaReward": "2" if market.recurring else "5",
+        "acceptingOrders": at >= market.opens - MINUTE and not closed,
+        "negRisk": bool(event.group),
+        "negRiskOther": False,
+        "negRiskRequestID": ids.text("request", market.number) if event.group else "",
+        **({"negRiskMarketID": event.group} if event.group else {}),
+        "ready": False,
+        "funded": False,
+        "approved": True,
+        "hasReviewedDates": True,
+        "clearBookOnStart": not market.recurring,
+        "rewardsMinSize": 50 if market.recurring else 20,
+        "rewardsMaxSpread": 4.5 if market.recurring else 3.5,
+        **_times(market, at),
+        **_quotes(market, shown, at),
+        **_resolution(market, at),
+        **market.fees.fields(),
+    }
+    if shown.turnover.total:
+        total = shown.turnover.total
+        body |= {"volume": decimal(total, 5), "volumeNum": money(total), "volumeClob": money(total)}
+        body |= {**_volumes(shown.turnover), **_volumes(shown.turnover, "Clob")}
+    liquidity = shown.liquidity
+    return {**body, "liquidity": decimal(liquidity, 5), "liquidityNum": money(liquidity), "liquidityClob": money(liquidity)}
+
+
+def _archived(market: ListedMarket, at: int) -> bool:
+    return market.legacy == "zero" and market.closed(at)
+
+
+def event_object(event: ListedEvent, shown: dict[int, Figures], at: int) -> Object:
+    """The event's object without markets and tags; `shown` are the figures of its listed markets by number."""
+    markets = [market for market in event.markets if market.number in shown]
+    traded = [shown[market.number].turnover for market in markets]
+    amounts = (sum(getattr(one, name) for one in traded) for name in Turnover.__slots__)
+    total = Turnover(*amounts)
+    liquidity = sum(shown[market.number].liquidity for market in markets)
+    closed = closes(event, at) is not None
+    body: Object = {
+        "id": event.id,
+        "ticker": event.slug,
+        "slug": event.slug,
+        "title": event.title,
+        "description": event.description,
+        "resolutionSource": event.source if event.recurrence else "",
+        "startDate": wire_time(event.opens + 900_000),
+        "creationDate": wire_time(event.opens + 899_000),
+        "image": f"https://images.example/e{event.number % 89}.png",
+        "icon": f"https://images.example/e{event.number % 89}.png",
+        "active": True,
+        "closed": closed,
+        "archived": closed and all(_archived(market, at) for market in markets),
+        "new": False,
+        "featured": False,
+        "restricted": True,
+        "liquidity": money(liquidity),
+        "volume": money(total.total),
+        "openInterest": 0,
+        "createdAt": wire_time(event.created),
+        "updatedAt": wire_time(max([event.created, *(_updated(market, at) for market in markets)])),
+        **_volumes(total),
+        "enableOrderBook": True,
+        "liquidityClob": money(liquidity),
+        "negRisk": bool(event.group),
+        "enableNegRisk": bool(event.group),
+        "commentCount": event.number % 53,
+        "showAllOutcomes": True,
+        "showMarketImages": False,
+    }
+    if event.ends is not None:
+        body["endDate"] = whole_seconds(event.ends)
+    if event.group:
+        body["negRiskMarketID"] = event.group
+    if closed:
+        body["closedTime"] = whole_seconds(event.closes)
+    if event.recurrence:
+        body["seriesSlug"] = event.recurrence.slug
+    return body
+
+
+def closes(event: ListedEvent, at: int) -> int | None:
+    """The instant at which the event closed, with the last of its markets; None while it is open."""
+    return event.closes if at >= event.closes else None
+
+
+def tag_object(tag: Tag) -> Object:
+    """A tag's object."""
+    return {"id": tag.id, "label": tag.label, "slug": tag.slug, "forceShow": False, "createdAt": "2024-12-01T12:00:00Z"}
+
+
+def series_objects(event: ListedEvent) -> list[Object]:
+    """The series of a recurring event."""
+    series = event.recurrence
+    if series is None:
+        return []
+    names = {"id": series.id, "ticker": series.slug, "slug": series.slug, "title": series.title}
+    return [{**names, "seriesType": "single", "recurrence": series.word, "active": True, "closed": False}]
