@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
@@ -101,7 +101,7 @@ class HttpClient:
     Parameters
     ----------
     base_url: what all paths are relative to, of the venue or the sandbox.
-    limits, retry: bounds of rate, concurrency and repetition.
+    limits, retry: bounds of rate, concurrency and repetition; the venue's own rate when left out.
     transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
         the source of jitter, and the time (aware, UTC) for answers without a Date header.
     """
@@ -111,6 +111,8 @@ class HttpClient:
     setting: ClassVar[str] = ""
     #: Whether an answer may be a JSON list.
     lists: ClassVar[bool] = False
+    #: The venue's documented rate.
+    usual_limits: ClassVar[RateLimit] = RateLimit()
 
     def __init__(
         self,
@@ -127,7 +129,7 @@ class HttpClient:
             raise ConfigError(
                 f"connecting to {self.name}: the address {base_url!r} does not start with http:// or https://; mend the setting {self.setting}"
             )
-        self.limits = limits or RateLimit()
+        self.limits = limits or self.usual_limits
         self.tally = Tally()
         self._base_url = base_url.rstrip("/")
         self._backoff = Backoff(retry or Retry(), rng or Random())
@@ -186,6 +188,21 @@ class HttpClient:
         if page.status >= 300 and page.status not in accept:
             raise RefusedError(call.request, attempts, page.status, f"HTTP {page.status}: {error_text(page.body)}")
         return page
+
+    async def answers(self, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> list[Page]:
+        """The answers to `calls` in their order, asked for several at a time; raises what the first call that fails raises."""
+        gate = asyncio.Semaphore(self.limits.connections)
+
+        async def gated(call: Call, ordinal: int) -> Page:
+            async with gate:
+                return await self.answer(call, ordinal=ordinal, accept=accept)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                asked = [tasks.create_task(gated(call, ordinal)) for ordinal, call in enumerate(calls)]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in asked]
 
     async def _attempt(self, call: Call, ordinal: int) -> Page:
         started = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -36,6 +36,11 @@ def segment(ticker: str) -> str:
 def comma_list(tickers: Iterable[str]) -> str:
     """Tickers as the value of a list parameter."""
     return ",".join(tickers)
+
+
+def given(chosen: Mapping[str, str | None]) -> Params:
+    """The parameters that have a value."""
+    return tuple((name, value) for name, value in chosen.items() if value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +95,15 @@ class Page:
         return Origin(self.request, self.ordinal, self.fetched_at)
 
     def items(self, key: str) -> list[Any]:
-        """The records that the answer lists under `key`; "" for an answer that is the list itself.
+        """The records that the answer lists under `key`, or all of an answer that is a list itself.
 
         Null is an empty list. Raises `VenueError` when there is no such list.
         """
-        items = self.answer.get(key, "missing") if key else self.json
+        held = self.json if isinstance(self.json, dict) else {}
+        items = self.json if isinstance(self.json, list) else held.get(key, "missing")
         if items is None:
             return []
         if not isinstance(items, list):
-            held = self.json if isinstance(self.json, dict) else {}
             found = ", ".join(sorted(held)) or "nothing"
             raise VenueError(
                 self.request,

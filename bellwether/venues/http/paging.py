@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bellwether.errors import PagingError
+from bellwether.errors import PagingError, VenueError
 from bellwether.venues.http.page import Page, Params, request_text
 
 #: Empty pages in a row, each with a cursor, that are put up with.
@@ -20,7 +20,7 @@ SECOND_LOOKS = 2
 class Listing:
     """A call whose answers list records page by page.
 
-    items: the key of the answer that holds the records; "" where the answer is the list itself. identity: the field that tells one record
+    items: the key of the answer that holds the records, unless the answer is the list itself. identity: the field that tells one record
     from another. cursor_parameter, cursor_field: what a cursor is called in the call and in the answer. last: cursors that stand for the end.
     """
 
@@ -37,7 +37,13 @@ class Listing:
         return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
 
     def next_cursor(self, page: Page, cursor: str | None) -> str | None:
-        """The cursor of the page after `page`, which was asked for with `cursor`; None at the end."""
+        """The cursor of the page after `page`, which was asked for with `cursor`; None at the end.
+
+        Raises `VenueError` when the answer is a bare list, which cannot say whether there is more.
+        """
+        if isinstance(page.json, list):
+            cause = f"a bare list where an object with {self.cursor_field!r} was expected"
+            raise VenueError(page.request, 1, cause, "Look at the address: it may be of an older interface", kind="malformed")
         found = page.answer.get(self.cursor_field)
         return None if found is None or str(found) in self.last else str(found)
 

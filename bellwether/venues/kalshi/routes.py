@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Call, Params, comma_list, segment
+from bellwether.venues.http.page import Call, Params, comma_list, given, segment
 from bellwether.venues.http.paging import Listing
 
 EVENT_STATUSES = ("unopened", "open", "closed", "settled")
@@ -74,7 +74,7 @@ def events(
         "with_nested_markets": "true" if nested else None,
         "limit": str(limit),
     }
-    return Listing("/events", _given(chosen), "events", "event_ticker")
+    return Listing("/events", given(chosen), "events", "event_ticker")
 
 
 def markets(
@@ -110,7 +110,7 @@ def markets(
         "mve_filter": mve_filter,
         "limit": str(limit),
     }
-    return Listing("/markets", _given(chosen), "markets", "ticker")
+    return Listing("/markets", given(chosen), "markets", "ticker")
 
 
 def historical_markets(
@@ -131,12 +131,12 @@ def historical_markets(
         "mve_filter": mve_filter,
         "limit": str(limit),
     }
-    return Listing("/historical/markets", _given(chosen), "markets", "ticker")
+    return Listing("/historical/markets", given(chosen), "markets", "ticker")
 
 
 def series(*, category: str | None = None, tags: Sequence[str] = ()) -> Listing:
     """GET /series: all in one answer, without a cursor."""
-    return Listing("/series", _given({"category": category, "tags": comma_list(tags)}), "series", "ticker")
+    return Listing("/series", given({"category": category, "tags": comma_list(tags)}), "series", "ticker")
 
 
 def historical_cutoff() -> Call:
@@ -176,7 +176,7 @@ def orderbook(ticker: str, *, depth: int = 0) -> Call:
     """
     if not 0 <= depth <= MOST_LEVELS:
         raise ConfigError(f"asking for an order book: a depth of {depth} levels; ask for 1 to {MOST_LEVELS}, or 0 for all")
-    return Call(f"/markets/{segment(ticker)}/orderbook", _given({"depth": str(depth) if depth else None}))
+    return Call(f"/markets/{segment(ticker)}/orderbook", given({"depth": str(depth) if depth else None}))
 
 
 def orderbooks(tickers: Sequence[str]) -> Call:
@@ -208,7 +208,7 @@ def trades(
         "is_block_trade": None if is_block_trade is None else str(is_block_trade).lower(),
         "limit": str(limit),
     }
-    return Listing("/markets/trades", _given(chosen), "trades", "trade_id")
+    return Listing("/markets/trades", given(chosen), "trades", "trade_id")
 
 
 def historical_trades(
@@ -239,10 +239,6 @@ def _span(start: datetime, end: datetime, period_minutes: int) -> Params:
     if period_minutes not in PERIODS:
         raise ConfigError(f"asking for candles: a period of {period_minutes} minutes is none of {', '.join(map(str, PERIODS))}")
     return (("start_ts", str(int(start.timestamp()))), ("end_ts", str(int(end.timestamp()))), ("period_interval", str(period_minutes)))
-
-
-def _given(chosen: dict[str, str | None]) -> Params:
-    return tuple((name, value) for name, value in chosen.items() if value)
 
 
 def _check_word(name: str, word: str | None, words: Sequence[str]) -> None:

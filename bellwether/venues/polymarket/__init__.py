@@ -1,0 +1,1 @@
+"""Polymarket: its two HTTP interfaces, wire formats, resolutions and fees."""

@@ -1,0 +1,147 @@
+"""Polymarket over HTTP: Gamma (markets and events as people see them) and the CLOB (order books and prices)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import wraps
+from typing import Any, ClassVar, Concatenate, ParamSpec
+
+from bellwether.errors import VenueError
+from bellwether.venues.http.client import HttpClient, RateLimit, answering, following
+from bellwether.venues.http.page import Call, Page
+from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.retry import RefusedError
+from bellwether.venues.polymarket import routes
+
+__all__ = ["ClobClient", "GammaClient", "OffsetLimitError"]
+
+P = ParamSpec("P")
+
+#: Statuses by which an address says that it does not know a route.
+UNKNOWN_ROUTE = frozenset({404, 405, 410})
+#: Statuses by which the CLOB refuses a batch as a whole, although its tokens may be answered one by one.
+REFUSED_BATCH = frozenset({400, 404, 405, 410, 413, 422})
+
+
+class OffsetLimitError(RefusedError):
+    """The venue lists no further by offset (beyond about 2,000 records): a listing by keyset has no such end."""
+
+    def __init__(self, refused: RefusedError, offset: int) -> None:
+        self.status = refused.status
+        cause = f"{refused.cause} (at offset {offset})"
+        advice = "Listings by offset end here: list by keyset, or ask for a shorter span of end dates"
+        VenueError.__init__(self, refused.call, refused.attempts, cause, advice, kind="paging")
+
+
+def _in_known_form(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[Page]]:
+    """A method of Gamma's client that follows the listing that `build` describes, in the form that the address knows."""
+
+    @wraps(build)
+    def method(client: GammaClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Page]:
+        return client.follow_known(build(*args, **kwargs))
+
+    return method
+
+
+class GammaClient(HttpClient):
+    """Reads Polymarket's Gamma interface.
+
+    `markets` and `events` list by keyset, or by offset where the address does not know keyset; which of the two is found out once, with the
+    first listing.
+    """
+
+    name = "Polymarket's Gamma interface"
+    setting = "gamma_url"
+    lists = True
+    #: The documented 300 calls of /markets in 10 s, with some to spare; other routes allow more.
+    usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=25, tokens_per_read=1, bucket_seconds=1)
+
+    def __init__(self, base_url: str, **options: Any) -> None:
+        super().__init__(base_url, **options)
+        self._knows_keyset: bool | None = None
+        self._finding_out = asyncio.Lock()
+
+    market = answering(routes.market)
+    event = answering(routes.event)
+    event_by_slug = answering(routes.event_by_slug)
+    markets = _in_known_form(routes.markets)
+    events = _in_known_form(routes.events)
+
+    async def market_by_condition(self, condition_id: str) -> Page:
+        """The page that lists the market with this condition id, open or closed. Raises `VenueError` when there is none."""
+        for closed in (False, True):
+            listing = await self.known(routes.markets(closed=closed, condition_ids=[condition_id], limit=1))
+            page = await self.page(listing.path, listing.params)
+            if page.items(listing.items):
+                return page
+        raise VenueError(listing.request, 1, "no market, open or closed, has this condition id", "Look at the id", kind="not found")
+
+    async def known(self, listing: Listing) -> Listing:
+        """`listing` in the form that the address knows: by keyset, or by offset where it refuses keyset as unknown.
+
+        Raises what the first call raises when it fails for another reason.
+        """
+        async with self._finding_out:
+            if self._knows_keyset is None:
+                self._knows_keyset = await self._find_out()
+        return listing if self._knows_keyset else routes.by_offset(listing)
+
+    async def _find_out(self) -> bool:
+        first = routes.markets(closed=False, limit=1)
+        page = await self.page(first.path, first.params, accept=UNKNOWN_ROUTE)
+        return page.status not in UNKNOWN_ROUTE
+
+    async def follow_known(self, listing: Listing) -> AsyncIterator[Page]:
+        """The pages of `listing` in the form that the address knows."""
+        async for page in self.follow(await self.known(listing)):
+            yield page
+
+    async def answer(self, call: Call, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> Page:
+        """The answer to `call`; see `HttpClient.answer`. Raises `OffsetLimitError` where the venue lists no further by offset."""
+        try:
+            return await super().answer(call, ordinal=ordinal, accept=accept)
+        except RefusedError as refused:
+            offset = routes.offset_of(call)
+            if refused.status == 422 and offset:
+                raise OffsetLimitError(refused, offset) from refused
+            raise
+
+
+class ClobClient(HttpClient):
+    """Reads Polymarket's CLOB interface; its POSTs are reads, repeated like all others."""
+
+    name = "Polymarket's CLOB interface"
+    setting = "clob_url"
+    lists = True
+    #: The documented 500 calls of /books in 10 s, with some to spare; other routes allow more.
+    usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=40, tokens_per_read=1, bucket_seconds=2)
+
+    book = answering(routes.book)
+    midpoint = answering(routes.midpoint)
+    price = answering(routes.price)
+    prices_history = answering(routes.prices_history)
+    markets = following(routes.clob_markets)
+    market = answering(routes.clob_market)
+    fee_rate = answering(routes.fee_rate)
+    time = answering(routes.time)
+
+    async def books(self, token_ids: Iterable[str]) -> list[Page]:
+        """The order books of any number of tokens: one page for each 500; a token without a book is in none."""
+        return await self.answers(routes.books(token_ids))
+
+    async def midpoints(self, token_ids: Iterable[str]) -> list[Page]:
+        """The middles between best bid and ask of any number of tokens: one page for each 500.
+
+        Where the venue refuses a batch, each of its tokens is asked for alone; the page of one that has no book has the status 404.
+        `polymarket.quotes.midpoints_of` reads both kinds of pages.
+        """
+        pages: list[Page] = []
+        calls = routes.midpoints(token_ids)
+        for call, page in zip(calls, await self.answers(calls, accept=REFUSED_BATCH), strict=True):
+            pages += [page] if page.status < 300 else await self._single_midpoints(call)
+        return pages
+
+    async def _single_midpoints(self, batch: Call) -> list[Page]:
+        calls = [routes.midpoint(token_id) for token_id in routes.tokens_of(batch.body)]
+        return await self.answers(calls, accept=frozenset({404}))

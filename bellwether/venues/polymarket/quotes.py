@@ -1,0 +1,49 @@
+"""Single prices that the CLOB answers with, as exact decimals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from bellwether.errors import VenueError
+from bellwether.venues.http.page import Page
+from bellwether.venues.polymarket.routes import asked_tokens
+
+_PRICE = re.compile(r"[01](\.[0-9]{1,18})?")
+#: What a single midpoint has been called.
+_NAMES = ("mid", "mid_price")
+
+
+def midpoints_of(pages: Iterable[Page]) -> dict[str, Decimal]:
+    """The middle between best bid and ask by token, in dollars, from the pages of `ClobClient.midpoints`.
+
+    A token without one (it has no book, or one without quotes) is left out. Raises `VenueError` for a value that is no price from 0 to 1.
+    """
+    return {token: price for page in pages if page.status < 300 for token, price in _of_page(page)}
+
+
+def price_of(page: Page) -> Decimal | None:
+    """The price that GET /price answered, in dollars; None when nobody quotes one. Raises `VenueError` for what is no price from 0 to 1."""
+    return _price(page, "price", page.answer.get("price"))
+
+
+def _of_page(page: Page) -> Iterable[tuple[str, Decimal]]:
+    tokens = asked_tokens(page)
+    if page.sent:
+        found = [(token, page.answer.get(token)) for token in tokens]
+    else:
+        found = [(tokens[0], next((page.answer[name] for name in _NAMES if name in page.answer), None))]
+    prices = [(token, _price(page, token, value)) for token, value in found]
+    return [(token, price) for token, price in prices if price is not None]
+
+
+def _price(page: Page, field: str, value: Any) -> Decimal | None:
+    if value in (None, ""):
+        return None
+    price = Decimal(value) if isinstance(value, str) and _PRICE.fullmatch(value) else None
+    if price is None or price > 1:
+        cause = f"{field} is {value!r:.80}, no decimal text from 0 to 1"
+        raise VenueError(page.request, 1, cause, "Look at the stored page", kind="malformed")
+    return price

@@ -1,0 +1,278 @@
+"""The routes of Gamma and the CLOB that are used, with the venue's rules; a forbidden call is refused before it is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+
+from bellwether.errors import ConfigError
+from bellwether.venues.http.page import Call, Page, Params, given, segment
+from bellwether.venues.http.paging import Listing, OffsetListing
+
+MOST_MARKETS = 100
+MOST_EVENTS = 500
+MOST_CONDITIONS = 100
+#: Tokens of one POST.
+MOST_TOKENS = 500
+UMA_STATUSES = ("requested", "proposed", "disputed", "resolved", "settled")
+INTERVALS = ("1h", "6h", "1d", "1w", "1m", "max", "all")
+#: The CLOB's cursor after the last page: -1 in base64.
+END_OF_CLOB = "LTE="
+
+_KEYSET = "/keyset"
+_NUMBER = re.compile(r"[0-9]{1,90}")
+_CONDITION = re.compile(r"0x[0-9a-fA-F]{64}")
+_CAMEL_CASE = re.compile(r"[a-z][a-zA-Z0-9]*(,[a-z][a-zA-Z0-9]*)*")
+
+Side = Literal["BUY", "SELL"]
+
+
+def markets(
+    *,
+    closed: bool,
+    active: bool | None = None,
+    end_date_min: datetime | None = None,
+    end_date_max: datetime | None = None,
+    order: str | None = None,
+    ascending: bool | None = None,
+    ids: Sequence[str] = (),
+    condition_ids: Sequence[str] = (),
+    uma_resolution_status: str | None = None,
+    include_tag: bool = False,
+    limit: int = MOST_MARKETS,
+) -> Listing:
+    """GET /markets/keyset: Gamma's markets that are closed, or those that are not.
+
+    end_date_min, end_date_max: aware times between which the markets were to end. order: field to sort by, as the objects spell it
+    (volumeNum, not volume_num). Raises `ConfigError` for what the venue refuses: more than 100 markets or condition ids at once, a field
+    in snake case, an id of another form, an unknown UMA status, a time without a zone.
+    """
+    _check_limit("markets", limit, MOST_MARKETS)
+    if len(condition_ids) > MOST_CONDITIONS:
+        raise ConfigError(f"asking for markets: {len(condition_ids)} condition ids at once; ask for {MOST_CONDITIONS} at most")
+    if uma_resolution_status is not None and uma_resolution_status not in UMA_STATUSES:
+        raise ConfigError(f"asking for uma_resolution_status={uma_resolution_status!r}: the venue knows {', '.join(UMA_STATUSES)}")
+    params = (
+        *_chosen(closed=closed, active=active, end_date_min=end_date_min, end_date_max=end_date_max, order=order, ascending=ascending),
+        *(("id", _number("id of a market", id_)) for id_ in ids),
+        *(("condition_ids", _condition(id_)) for id_ in condition_ids),
+        *given({"uma_resolution_status": uma_resolution_status, "include_tag": "true" if include_tag else None, "limit": str(limit)}),
+    )
+    return _keyset("/markets/keyset", params, "markets")
+
+
+def events(
+    *,
+    closed: bool,
+    active: bool | None = None,
+    end_date_min: datetime | None = None,
+    end_date_max: datetime | None = None,
+    order: str | None = None,
+    ascending: bool | None = None,
+    ids: Sequence[str] = (),
+    limit: int = 100,
+) -> Listing:
+    """GET /events/keyset: Gamma's events, up to 500 on a page, with their markets; otherwise as `markets`."""
+    _check_limit("events", limit, MOST_EVENTS)
+    params = (
+        *_chosen(closed=closed, active=active, end_date_min=end_date_min, end_date_max=end_date_max, order=order, ascending=ascending),
+        *(("id", _number("id of an event", id_)) for id_ in ids),
+        ("limit", str(limit)),
+    )
+    return _keyset("/events/keyset", params, "events")
+
+
+def by_offset(listing: Listing) -> OffsetListing:
+    """The same listing in the older form, page by page from an offset: answers are bare lists, and offsets end at about 2,000."""
+    return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
+
+
+def offset_of(call: Call) -> int:
+    """How many records the call skips; 0 for one that has no offset."""
+    return next((int(value) for name, value in call.params if name == "offset"), 0)
+
+
+def market(market_id: str) -> Call:
+    """GET /markets/{id}: one of Gamma's markets, by its number."""
+    return Call(f"/markets/{_number('id of a market', market_id)}")
+
+
+def event(event_id: str) -> Call:
+    """GET /events/{id}: one of Gamma's events, by its number."""
+    return Call(f"/events/{_number('id of an event', event_id)}")
+
+
+def event_by_slug(slug: str) -> Call:
+    """GET /events/slug/{slug}: one of Gamma's events, by the name that its page has. Raises `ConfigError` for an empty one."""
+    if not slug:
+        raise ConfigError("asking for an event: its slug is empty; take the last part of the address of its page")
+    return Call(f"/events/slug/{segment(slug)}")
+
+
+def book(token_id: str) -> Call:
+    """GET /book: the order book of one token."""
+    return Call("/book", _token(token_id))
+
+
+def books(token_ids: Iterable[str]) -> list[Call]:
+    """POST /books: the order books of any number of tokens, 500 in a call."""
+    return _batches("/books", token_ids)
+
+
+def midpoint(token_id: str) -> Call:
+    """GET /midpoint: the middle between best bid and best ask of one token."""
+    return Call("/midpoint", _token(token_id))
+
+
+def midpoints(token_ids: Iterable[str]) -> list[Call]:
+    """POST /midpoints: the middles of any number of tokens, 500 in a call."""
+    return _batches("/midpoints", token_ids)
+
+
+def price(token_id: str, side: Side) -> Call:
+    """GET /price: the best price at which one could buy (BUY) or sell (SELL) a token. Raises `ConfigError` for another side."""
+    if side not in ("BUY", "SELL"):
+        raise ConfigError(f"asking for a price: the side is {side!r}; it is BUY or SELL")
+    return Call("/price", (*_token(token_id), ("side", side)))
+
+
+def prices_history(
+    token_id: str,
+    *,
+    start: datetime | None = None,
+    end: datetime | None = None,
+    interval: str | None = None,
+    fidelity_minutes: int | None = None,
+) -> Call:
+    """GET /prices-history: prices of one token, either between aware times (in whole seconds) or over an interval that ends now.
+
+    interval: 1h, 6h, 1d, 1w, 1m (a month), max or all. fidelity_minutes: minutes between two prices.
+    Raises `ConfigError` unless exactly one of a span and an interval is given.
+    """
+    if (start is None) == (interval is None) or (end is not None and start is None):
+        raise ConfigError("asking for past prices: give either start (and end) or an interval, not both")
+    if interval is not None and interval not in INTERVALS:
+        raise ConfigError(f"asking for past prices: the interval {interval!r} is none of {', '.join(INTERVALS)}")
+    if fidelity_minutes is not None and fidelity_minutes < 1:
+        raise ConfigError(f"asking for past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
+    _check_span("past prices", start, end)
+    chosen = {
+        "market": check_token(token_id),
+        "startTs": str(int(start.timestamp())) if start else None,
+        "endTs": str(int(end.timestamp())) if end else None,
+        "interval": interval,
+        "fidelity": str(fidelity_minutes) if fidelity_minutes else None,
+    }
+    return Call("/prices-history", given(chosen))
+
+
+def clob_markets() -> Listing:
+    """GET /markets of the CLOB: all markets since 2022, 1,000 on a page."""
+    return Listing("/markets", (), "data", "condition_id", "next_cursor", "next_cursor", frozenset({"", END_OF_CLOB}))
+
+
+def clob_market(condition_id: str) -> Call:
+    """GET /markets/{condition id} of the CLOB."""
+    return Call(f"/markets/{_condition(condition_id)}")
+
+
+def fee_rate(token_id: str) -> Call:
+    """GET /fee-rate: the base fee of a token's market, in basis points."""
+    return Call("/fee-rate", _token(token_id))
+
+
+def time() -> Call:
+    """GET /time: the venue's clock in seconds since 1970."""
+    return Call("/time")
+
+
+def asked_tokens(page: Page) -> list[str]:
+    """The tokens that the call of `page` asked for, in its order: those of its body, or the one in its query."""
+    if page.sent:
+        return tokens_of(page.sent)
+    query = parse_qs(urlsplit(page.request.removeprefix("GET ")).query)
+    return query.get("token_id", query.get("market", []))
+
+
+def tokens_of(body: bytes) -> list[str]:
+    """The tokens in the body of a POST that `books` or `midpoints` made."""
+    return [item["token_id"] for item in orjson.loads(body)]
+
+
+def check_token(token_id: str) -> str:
+    """`token_id`. Raises `ConfigError` when it is no text of 1 to 90 decimal digits."""
+    return _number("token id", token_id)
+
+
+def _keyset(path: str, params: Params, items: str) -> Listing:
+    return Listing(path, params, items, "id", "after_cursor", "next_cursor")
+
+
+def _chosen(
+    *,
+    closed: bool,
+    active: bool | None,
+    end_date_min: datetime | None,
+    end_date_max: datetime | None,
+    order: str | None,
+    ascending: bool | None,
+) -> Params:
+    if order is not None and not _CAMEL_CASE.fullmatch(order):
+        raise ConfigError(f"asking for order={order!r}: the venue spells its fields in camel case, as in volumeNum or endDate")
+    _check_span("end dates", end_date_min, end_date_max)
+    chosen = {
+        "closed": _flag(closed),
+        "active": _flag(active),
+        "end_date_min": _instant(end_date_min),
+        "end_date_max": _instant(end_date_max),
+        "order": order,
+        "ascending": _flag(ascending),
+    }
+    return given(chosen)
+
+
+def _flag(value: bool | None) -> str | None:
+    return None if value is None else str(value).lower()
+
+
+def _instant(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if at else None
+
+
+def _check_span(what: str, start: datetime | None, end: datetime | None) -> None:
+    for at in (start, end):
+        if at is not None and at.tzinfo is None:
+            raise ConfigError(f"asking for {what}: the time {at.isoformat()} has no zone; give aware times")
+    if start and end and start > end:
+        raise ConfigError(f"asking for {what}: {start.isoformat()} is after {end.isoformat()}; exchange them")
+
+
+def _check_limit(what: str, limit: int, most: int) -> None:
+    if not 1 <= limit <= most:
+        raise ConfigError(f"asking for {what}: {limit} on a page; ask for 1 to {most}")
+
+
+def _number(what: str, text: str) -> str:
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
+        raise ConfigError(f"asking by a {what}: {text!r:.120} is no text of 1 to 90 decimal digits; ids are text, never numbers")
+    return text
+
+
+def _condition(text: str) -> str:
+    if not isinstance(text, str) or not _CONDITION.fullmatch(text):
+        raise ConfigError(f"asking by a condition id: {text!r:.120} is not 0x and 64 hexadecimal digits")
+    return text
+
+
+def _token(token_id: str) -> Params:
+    return (("token_id", check_token(token_id)),)
+
+
+def _batches(path: str, token_ids: Iterable[str]) -> list[Call]:
+    asked = [{"token_id": check_token(token_id)} for token_id in token_ids]
+    return [Call(path, body=orjson.dumps(asked[first : first + MOST_TOKENS])) for first in range(0, len(asked), MOST_TOKENS)]
