@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 from starlette.requests import Request
@@ -25,13 +25,42 @@ from bellwether.sandbox.params import (
     cursor_after,
     not_found,
 )
-from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Source, Wanted
+from bellwether.sandbox.source import Candle, EventRow, Key, MarketRow, SeriesRow, Source, Wanted
 
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
 
 Body = dict[str, Any]
-Row = TypeVar("Row", EventRow, MarketRow)
+#: Takes the parameters, the path's values and the present instant, and returns the body of its answer or raises `Refusal`.
+Handler = Callable[[Params, dict[str, str], int], Body]
+
+
+class Keyed(Protocol):
+    """A row with its place in a listing."""
+
+    @property
+    def key(self) -> Key:
+        """Rows run in ascending order of it."""
+        ...
+
+
+Row = TypeVar("Row", bound=Keyed)
+
+
+def json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
+    """Routes that answer GET with what the handler of their path returns, in the order of the handlers."""
+    return [Route(path, _endpoint(handler, clock), methods=["GET"]) for path, handler in handlers.items()]
+
+
+def _endpoint(handler: Handler, clock: Clock) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            body: Body = handler(Params(request.query_params), request.path_params, instant(clock.now()))
+        except Refusal as refusal:
+            return Response(orjson.dumps(refusal.body), status_code=refusal.status, media_type="application/json")
+        return Response(orjson.dumps(body), media_type="application/json")
+
+    return endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +82,7 @@ class CandleQuery:
 
 
 class Kalshi:
-    """The handlers. Each takes the parameters, the path's values and the present instant, and returns the body of its answer."""
+    """The handlers of markets, events, series and candles."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
@@ -61,7 +90,7 @@ class Kalshi:
 
     def routes(self) -> list[Route]:
         """Routes relative to the base URL."""
-        handlers: dict[str, Callable[[Params, dict[str, str], int], Body]] = {
+        handlers: dict[str, Handler] = {
             "/exchange/status": self.exchange_status,
             "/events": self.events,
             "/events/{event_ticker}": self.event,
@@ -76,17 +105,7 @@ class Kalshi:
             "/historical/markets/{ticker}": self.historical_market,
             "/historical/markets/{ticker}/candlesticks": self.historical_candlesticks,
         }
-        return [Route(path, self._endpoint(handler), methods=["GET"]) for path, handler in handlers.items()]
-
-    def _endpoint(self, handler: Callable[[Params, dict[str, str], int], Body]) -> Callable[[Request], Any]:
-        async def endpoint(request: Request) -> Response:
-            try:
-                body: Body = handler(Params(request.query_params), request.path_params, instant(self._clock.now()))
-            except Refusal as refusal:
-                return Response(orjson.dumps(refusal.body), status_code=refusal.status, media_type="application/json")
-            return Response(orjson.dumps(body), media_type="application/json")
-
-        return endpoint
+        return json_routes(handlers, self._clock)
 
     # --- exchange ----------------------------------------------------------------------------------------------
 
@@ -147,7 +166,7 @@ class Kalshi:
             return by_status and (not closes.asked or any(closes.holds(market.closes) for market in markets))
 
         limit = params.limit(1, 200, 200)
-        rows, cursor = _page((row for row in self._source.events(wanted, now) if matches(row)), limit)
+        rows, cursor = page_of((row for row in self._source.events(wanted, now) if matches(row)), limit)
         body: Body = {"cursor": cursor, "events": [self._event_body(row, nested, now) for row in rows]}
         return {**body, "milestones": []} if milestones else body
 
@@ -282,7 +301,7 @@ def _matches(row: MarketRow, asked: MarketFilter) -> bool:
     )
 
 
-def _page(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
+def page_of(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
     """The next rows and the cursor behind them; "" when there are no more."""
     page = list(islice(rows, limit))
     more = next(rows, None) is not None
@@ -290,7 +309,7 @@ def _page(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
 
 
 def _market_page(rows: Iterator[MarketRow], limit: int) -> Body:
-    page, cursor = _page(rows, limit)
+    page, cursor = page_of(rows, limit)
     return {"cursor": cursor, "markets": [orjson.Fragment(row.body()) for row in page]}
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+from starlette.datastructures import QueryParams
 
 from bellwether.sandbox.instants import SECOND
 from bellwether.sandbox.source import Key
@@ -54,7 +55,7 @@ def not_found(details: str) -> Refusal:
 class Params:
     """The query of one request. An empty value counts as absent; unknown parameters are ignored, as the venue does."""
 
-    def __init__(self, query: Mapping[str, str]) -> None:
+    def __init__(self, query: QueryParams) -> None:
         self._query = query
 
     def text(self, name: str) -> str | None:
@@ -102,6 +103,10 @@ class Params:
         """A comma-separated list."""
         value = self.text(name)
         return None if value is None else tuple(ticker for ticker in value.split(",") if ticker)
+
+    def repeated(self, name: str) -> tuple[str, ...]:
+        """All values of a parameter that may be there several times."""
+        return tuple(filter(None, self._query.getlist(name)))
 
     def single(self, name: str) -> str | None:
         """One ticker, not a list."""

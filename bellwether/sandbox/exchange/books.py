@@ -1,0 +1,87 @@
+"""Kalshi's REST routes for order books and trades."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.exchange.exchange import Book, Exchange, WantedTrades
+from bellwether.sandbox.instants import SECOND
+from bellwether.sandbox.kalshi import MOST_TICKERS, Body, json_routes, page_of
+from bellwether.sandbox.params import Params, bad_request, not_found
+
+DEEPEST = 100
+
+
+class KalshiBooks:
+    """The handlers of order books and trades. Their routes go before those of markets, whose `/markets/{ticker}` would match them."""
+
+    def __init__(self, exchange: Exchange, clock: Clock) -> None:
+        self._exchange = exchange
+        self._clock = clock
+
+    def routes(self) -> list[Route]:
+        """Routes relative to the base URL."""
+        return json_routes(
+            {
+                "/markets/orderbooks": self.orderbooks,
+                "/markets/trades": self.trades,
+                "/markets/{ticker}/orderbook": self.orderbook,
+                "/historical/trades": self.historical_trades,
+            },
+            self._clock,
+        )
+
+    # --- order books -------------------------------------------------------------------------------------------
+
+    def orderbook(self, params: Params, path: dict[str, str], now: int) -> Body:
+        """GET /markets/{ticker}/orderbook: the best levels up to the depth, all of them for 0 or less."""
+        depth = params.integer("depth") or 0
+        if depth > DEEPEST:
+            raise bad_request(f"invalid depth: must be at most {DEEPEST}")
+        book = self._live_book(path["ticker"], now)
+        if book is None:
+            raise not_found("market not found")
+        return {"orderbook_fp": _sides(book, depth)}
+
+    def orderbooks(self, params: Params, path: dict[str, str], now: int) -> Body:
+        """GET /markets/orderbooks: `tickers` comes once per ticker; unknown and archived ones are left out."""
+        tickers = params.repeated("tickers")
+        if not tickers:
+            raise bad_request("missing tickers")
+        if len(tickers) > MOST_TICKERS:
+            raise bad_request(f"too many tickers: {len(tickers)}, at most {MOST_TICKERS}")
+        books = (self._live_book(ticker, now) for ticker in dict.fromkeys(tickers))
+        return {"orderbooks": [{"ticker": book.ticker, "orderbook_fp": _sides(book)} for book in books if book is not None]}
+
+    def _live_book(self, ticker: str, now: int) -> Book | None:
+        return None if self._exchange.is_archived(ticker, now) else self._exchange.book(ticker, now)
+
+    # --- trades ------------------------------------------------------------------------------------------------
+
+    def trades(self, params: Params, path: dict[str, str], now: int) -> Body:
+        """GET /markets/trades: the newest first, those since the historical cutoff."""
+        return self._trades(params, self._exchange.cutoff(now), now)
+
+    def historical_trades(self, params: Params, path: dict[str, str], now: int) -> Body:
+        """GET /historical/trades: the newest first, those before the historical cutoff."""
+        return self._trades(params, 0, self._exchange.cutoff(now) - 1)
+
+    def _trades(self, params: Params, first: int, last: int) -> Body:
+        """A page of the trades within [first, last] and both of the asked timestamps (whole seconds, included)."""
+        low, high = params.instant("min_ts"), params.instant("max_ts")
+        limit = params.limit(0, 1000, 100)
+        wanted = WantedTrades(
+            ticker=params.single("ticker"),
+            low=first if low is None else max(first, low),
+            high=last if high is None else min(last, high + SECOND - 1),
+            block=params.flag("is_block_trade") if params.text("is_block_trade") else None,
+            after=params.cursor(),
+        )
+        page, cursor = page_of(self._exchange.trades(wanted), limit)
+        return {"cursor": cursor, "trades": [row.body for row in page]}
+
+
+def _sides(book: Book, depth: int = 0) -> Body:
+    """Bids of both sides, the best last."""
+    return {"yes_dollars": book.yes[-depth:] if depth > 0 else book.yes, "no_dollars": book.no[-depth:] if depth > 0 else book.no}

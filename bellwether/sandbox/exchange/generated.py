@@ -1,0 +1,224 @@
+"""`GeneratedExchange`: the books, trades and messages of the generated world."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from heapq import merge
+from operator import attrgetter
+
+from bellwether.sandbox.exchange.exchange import (
+    BOOKS,
+    COMBO_LIFECYCLE,
+    LIFECYCLE,
+    MARKET_CHANNELS,
+    TICKER,
+    TRADES,
+    Book,
+    Message,
+    TradeRow,
+    WantedTrades,
+)
+from bellwether.sandbox.exchange.flow import Change, Event, OrderFlow, Print
+from bellwether.sandbox.exchange.wire import (
+    delta,
+    event_created,
+    levels,
+    lifecycle,
+    market_id,
+    snapshot,
+    ticker_message,
+    trade_body,
+    trade_message,
+)
+from bellwether.sandbox.instants import DAY, HOUR, midnight
+from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.model import FIRST_DAY, Market
+from bellwether.sandbox.world.timetable import LATEST_SETTLEMENT, LONGEST_LIFE
+from bellwether.sandbox.world.world import GeneratedWorld
+
+_BEGIN = midnight(FIRST_DAY)
+_AT = attrgetter("at")
+
+
+def _home(at: int) -> int:
+    """The number of the UTC day of an instant, as the world counts them."""
+    return (at - _BEGIN) // DAY
+
+
+class GeneratedExchange:
+    """The exchange of a generated world: every market's order flow, made when someone looks, the same for the same seed.
+
+    Quotes, trades, volumes and candles of the world's REST interface are those of this flow at every instant.
+    """
+
+    def __init__(self, world: GeneratedWorld) -> None:
+        self._world = world
+        self._flows = lru_cache(maxsize=384)(self._flow_of)
+        self._trading = lru_cache(maxsize=64)(self._markets_trading)
+        self._lives = lru_cache(maxsize=4)(self._lives_of_day)
+
+    # --- markets -----------------------------------------------------------------------------------------------
+
+    def _market(self, ticker: str, now: int) -> Market | None:
+        market = self._world.market(ticker)
+        return market if market is not None and market.life.created <= now else None
+
+    def _flow_of(self, ticker: str) -> OrderFlow:
+        market = self._world.market(ticker)
+        if market is None:
+            raise KeyError(ticker)
+        return OrderFlow(market.tape(), market.trading, market.life.closes)
+
+    def _markets_trading(self, hour: int) -> list[Market]:
+        """Markets that trade in an hour (counted from 1970), in their order."""
+        start, end = hour * HOUR, (hour + 1) * HOUR
+        homes = range(_home(end) + LONGEST_LIFE + 1, max(_home(start), 0) - 1, -1)
+        markets = (market for home in homes for event in self._world.day(home).events for market in event.markets)
+        return [market for market in markets if market.life.opens < end and market.life.closes >= start]
+
+    def cutoff(self, now: int) -> int:
+        """The instant before which trades are only in the historical endpoint."""
+        return self._world.cutoff(now)
+
+    def lists(self, ticker: str, now: int) -> bool:
+        """Whether there is a market of this ticker by now."""
+        return self._market(ticker, now) is not None
+
+    def is_archived(self, ticker: str, now: int) -> bool:
+        """Whether a market has left the live endpoints."""
+        market = self._market(ticker, now)
+        return market is not None and market.life.settled < self.cutoff(now)
+
+    # --- books and events --------------------------------------------------------------------------------------
+
+    def book(self, ticker: str, now: int) -> Book | None:
+        """What rests in a market's book; None where there is no such market yet."""
+        if self._market(ticker, now) is None:
+            return None
+        flow = self._flows(ticker)
+        yes, no = flow.levels(now)
+        return Book(ticker, levels(yes), levels(no), flow.clock(now))
+
+    def events(self, ticker: str, start: int, end: int) -> Iterator[Event]:
+        """Everything that happens in a market's book in [start, end). Raises `KeyError` where there is no such market."""
+        return self._flows(ticker).events(start, end)
+
+    def snapshot(self, ticker: str, now: int) -> Message | None:
+        """The book as a message; None where there is no such market yet."""
+        book, market = self.book(ticker, now), self._market(ticker, now)
+        return snapshot(book, market_id(market), now) if book is not None and market is not None else None
+
+    # --- trades ------------------------------------------------------------------------------------------------
+
+    def _trade_rows(self, market: Market, start: int, end: int, block: bool | None) -> list[TradeRow]:
+        """A market's trades in [start, end), the newest first."""
+        flow = self._flows(market.ticker)
+        prints = [trade for slot in flow.trade_slots(start, end, block) for trade in flow.prints(slot)]
+        return [TradeRow((-trade.at, *market.key, -trade.number), trade_body(trade, market)) for trade in reversed(prints)]
+
+    def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
+        """Trades in ascending order of key, the newest first."""
+        low = max(wanted.low, _BEGIN - LONGEST_LIFE * DAY)
+        high = wanted.high if wanted.after is None else min(wanted.high, -wanted.after[0])
+        rows = (
+            self._all_trades(low, high + 1, wanted.block)
+            if wanted.ticker is None
+            else self._trades_of(wanted.ticker, low, high + 1, wanted.block)
+        )
+        return (row for row in rows if wanted.after is None or row.key > wanted.after)
+
+    def _trades_of(self, ticker: str, start: int, end: int, block: bool | None) -> Iterator[TradeRow]:
+        market = self._world.market(ticker)
+        if market is None:
+            return
+        start, end = max(start, market.life.opens), min(end, market.life.closes)
+        while end > start:
+            begin = max(end - DAY, start)
+            yield from self._trade_rows(market, begin, end, block)
+            end = begin
+
+    def _all_trades(self, start: int, end: int, block: bool | None) -> Iterator[TradeRow]:
+        for hour in range((end - 1) // HOUR, start // HOUR - 1, -1):
+            begin, until = max(start, hour * HOUR), min(end, (hour + 1) * HOUR)
+            markets = (market for market in self._trading(hour) if market.trading.trades)
+            rows = [row for market in markets for row in self._trade_rows(market, begin, until, block)]
+            yield from sorted(rows, key=attrgetter("key"))
+
+    # --- messages ----------------------------------------------------------------------------------------------
+
+    def opening(self, tickers: Iterable[str] | None, channels: frozenset[str], now: int, *, tickers_too: bool = False) -> Iterator[Message]:
+        """Snapshots of the books and, when asked for, the present state of the ticker channel."""
+        for ticker in tickers or ():
+            market = self._market(ticker, now)
+            if market is None:
+                continue
+            book = self.snapshot(ticker, now) if BOOKS in channels else None
+            if book is not None:
+                yield book
+            if tickers_too and TICKER in channels and market.life.opens <= now:
+                yield ticker_message(market, self._flows(ticker), market_id(market), now)
+
+    def messages(self, tickers: Iterable[str] | None, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
+        """Everything said on these channels in [start, end), in order; lifecycles are those of all markets."""
+        sources: list[Iterator[Message]] = []
+        if channels & MARKET_CHANNELS:
+            known = (self._world.market(ticker) for ticker in tickers) if tickers is not None else self._with_news(start, end)
+            markets = [market for market in known if market is not None]
+            sources += [self._market_messages(market, channels, start, end) for market in markets]
+        if channels & {LIFECYCLE, COMBO_LIFECYCLE}:
+            sources.append(self._lifecycles(channels, start, end))
+        return merge(*sources, key=_AT)
+
+    def _with_news(self, start: int, end: int) -> list[Market]:
+        """Markets that may trade, be quoted anew or close in [start, end)."""
+        found = {market.ticker: market for hour in range(start // HOUR, (end - 1) // HOUR + 1) for market in self._trading(hour)}
+        if start <= (end - 1) // SLOT * SLOT:
+            return list(found.values())
+        return [market for market in found.values() if start <= market.life.closes < end]
+
+    def _market_messages(self, market: Market, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
+        life, uuid_of_market = market.life, market_id(market)
+        if start > life.closes or end <= life.opens:
+            return
+        flow = self._flows(market.ticker)
+        for slot in flow.slots(start, end):
+            if start <= flow.begins(slot) < end:
+                events = flow.beginning(slot) if BOOKS in channels else flow.prints(slot)
+                yield from self._told(events, market, uuid_of_market, channels)
+                if TICKER in channels and flow.is_news(slot):
+                    yield ticker_message(market, flow, uuid_of_market, flow.begins(slot))
+            if BOOKS in channels:
+                yield from (delta(event, market.ticker, uuid_of_market) for event in flow.within(slot) if start <= event.at < end)
+        if start <= life.closes < end:
+            if BOOKS in channels:
+                yield snapshot(Book(market.ticker, (), (), flow.clock(life.closes)), uuid_of_market, life.closes)
+            if TICKER in channels:
+                yield ticker_message(market, flow, uuid_of_market, life.closes)
+
+    def _told(self, events: Iterable[Event], market: Market, uuid_of_market: str, channels: frozenset[str]) -> Iterator[Message]:
+        for event in events:
+            if isinstance(event, Change):
+                yield delta(event, market.ticker, uuid_of_market)
+            elif isinstance(event, Print) and TRADES in channels:
+                yield trade_message(event, market)
+
+    # --- lifecycles --------------------------------------------------------------------------------------------
+
+    def _lives_of_day(self, number: int) -> list[Message]:
+        """What is said of markets and events on UTC day `number`, in order."""
+        start = _BEGIN + number * DAY
+        homes = range(max(number - LATEST_SETTLEMENT - 1, 0), number + LONGEST_LIFE + 2)
+        said: list[Message] = []
+        for event in (event for home in homes for event in self._world.day(home).events):
+            channel = COMBO_LIFECYCLE if event.is_combo else LIFECYCLE
+            said.append(event_created(event, channel))
+            said += [message for market in event.markets for message in lifecycle(market, channel)]
+        return sorted((message for message in said if start <= message.at < start + DAY), key=_AT)
+
+    def _lifecycles(self, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
+        for number in range(_home(start), _home(end - 1) + 1):
+            said: list[Message] = self._lives(number)
+            first, last = bisect_left(said, start, key=_AT), bisect_left(said, end, key=_AT)
+            yield from (message for message in said[first:last] if message.channel in channels)

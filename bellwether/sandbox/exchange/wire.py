@@ -1,0 +1,196 @@
+"""The exchange's objects as JSON, in the venue's current format: books, trades, and the bodies of the WebSocket's messages."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from bellwether.sandbox.exchange.exchange import BOOKS, TICKER, TRADES, Book, Level, Message
+from bellwether.sandbox.exchange.flow import NO, SIDES, YES, Change, OrderFlow, Print
+from bellwether.sandbox.instants import SECOND, parse_time, wire_time
+from bellwether.sandbox.world.candles import PRICES, contracts
+from bellwether.sandbox.world.model import Event, Market
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
+
+MILLISECOND = SECOND // 1000
+
+Body = dict[str, Any]
+
+
+def identifier(*parts: object) -> str:
+    """A UUID made from these parts, the same on every machine."""
+    digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+def market_id(market: Market) -> str:
+    """The UUID of a market."""
+    return identifier("market", *market.trading.entropy, market.ticker)
+
+
+def levels(side: dict[int, int]) -> tuple[Level, ...]:
+    """The levels of a side of the flow, in ascending order."""
+    return tuple((PRICES[price], contracts(size)) for price, size in side.items())
+
+
+def _milliseconds(at: int) -> Body:
+    return {"ts": wire_time(at // MILLISECOND * MILLISECOND), "ts_ms": at // MILLISECOND}
+
+
+def _seconds(at: int) -> Body:
+    return {"ts": at // SECOND, "ts_ms": at // MILLISECOND}
+
+
+def snapshot(book: Book, uuid_of_market: str, at: int) -> Message:
+    """A book; a side without levels is left out."""
+    sides = {"yes_dollars_fp": book.yes, "no_dollars_fp": book.no}
+    body = {"market_ticker": book.ticker, "market_id": uuid_of_market, "clock": book.clock}
+    return Message(at, BOOKS, "orderbook_snapshot", book.ticker, {**body, **{name: side for name, side in sides.items() if side}})
+
+
+def delta(change: Change, ticker: str, uuid_of_market: str) -> Message:
+    """A level's change."""
+    sign = "-" if change.delta < 0 else ""
+    body = {
+        "market_ticker": ticker,
+        "market_id": uuid_of_market,
+        "clock": change.clock,
+        "price_dollars": PRICES[change.price],
+        "delta_fp": sign + contracts(abs(change.delta)),
+        "side": SIDES[change.side],
+        **_milliseconds(change.at),
+    }
+    return Message(change.at, BOOKS, "orderbook_delta", ticker, body)
+
+
+def _trade_fields(trade: Print, market: Market) -> Body:
+    return {
+        "trade_id": identifier("trade", *market.trading.entropy, trade.slot, trade.number),
+        "count_fp": contracts(trade.size),
+        "yes_price_dollars": PRICES[trade.price],
+        "no_price_dollars": PRICES[DOLLAR - trade.price],
+        "taker_side": SIDES[trade.taker],
+        "taker_outcome_side": SIDES[trade.taker],
+        "taker_book_side": "bid" if trade.taker == YES else "ask",
+        "is_block_trade": trade.block,
+    }
+
+
+def trade_body(trade: Print, market: Market) -> Body:
+    """A trade as GET /markets/trades lists it."""
+    return {**_trade_fields(trade, market), "ticker": market.ticker, "created_time": wire_time(trade.at)}
+
+
+def trade_message(trade: Print, market: Market) -> Message:
+    """A trade as the WebSocket tells it."""
+    body = {**_trade_fields(trade, market), "market_ticker": market.ticker, **_seconds(trade.at)}
+    return Message(trade.at, TRADES, "trade", market.ticker, body)
+
+
+def ticker_message(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) -> Message:
+    """Prices and statistics of a market at an instant from its opening on."""
+    tape, slot = flow.tape, flow.tape.at(at)
+    bid, ask, bid_size, ask_size = NO_BID, NO_ASK, 0, 0
+    if at < flow.closes:
+        (bid, bid_size), (no_bid, ask_size) = flow.best(slot, YES), flow.best(slot, NO)
+        ask = DOLLAR - no_bid
+    volume, interest = int(tape.volume[slot]), int(tape.open_interest[slot])
+    last = flow.last_print(slot)
+    body = {
+        "market_id": uuid_of_market,
+        "market_ticker": market.ticker,
+        "price_dollars": PRICES[int(tape.last[slot])],
+        "yes_bid_dollars": PRICES[bid],
+        "yes_ask_dollars": PRICES[ask],
+        "volume_fp": contracts(volume),
+        "open_interest_fp": contracts(interest),
+        "dollar_volume": volume // 200,
+        "dollar_open_interest": interest // 200,
+        "yes_bid_size_fp": contracts(bid_size),
+        "yes_ask_size_fp": contracts(ask_size),
+        "last_trade_size_fp": contracts(last.size if last else 0),
+        **_seconds(at),
+        "time": wire_time(at // MILLISECOND * MILLISECOND),
+    }
+    return Message(at, TICKER, "ticker", market.ticker, body)
+
+
+# --- lifecycles ------------------------------------------------------------------------------------------------------
+
+
+def event_created(event: Event, channel: str) -> Message:
+    """A new event."""
+    body = event.body
+    found: Body = {
+        "event_ticker": event.ticker,
+        "exchange_index": body["exchange_index"],
+        "title": body["title"],
+        "subtitle": body["sub_title"],
+        "collateral_return_type": body["collateral_return_type"],
+        "series_ticker": event.series_ticker,
+    }
+    if "strike_period" in body:
+        found["strike_period"] = body["strike_period"]
+    return Message(event.created, channel, "event_lifecycle", event.ticker, found)
+
+
+def _created(market: Market) -> Body:
+    terms = market.terms
+    names = ("title", "yes_sub_title", "no_sub_title", "rules_primary", "rules_secondary", "can_close_early", "event_ticker")
+    strikes = {name: terms[name] for name in ("strike_type", "floor_strike", "cap_strike", "custom_strike") if name in terms}
+    return {
+        "event_type": "created",
+        "exchange_index": terms["exchange_index"],
+        "open_ts": market.life.opens // SECOND,
+        "close_ts": market.life.scheduled // SECOND,
+        "price_level_structure": terms["price_level_structure"],
+        "price_ranges": terms["price_ranges"],
+        "additional_metadata": {
+            "name": terms["yes_sub_title"],
+            **{name: terms[name] for name in names},
+            "expected_expiration_ts": parse_time(terms["expected_expiration_time"]) // SECOND,
+            **strikes,
+        },
+    }
+
+
+def _determined(market: Market) -> Body:
+    value = market.verdict.value
+    body: Body = {"event_type": "determined", "determination_ts": market.life.determined // SECOND, "result": market.verdict.result}
+    return body if value is None else {**body, "settlement_value": f"{value // 10_000}.{value % 10_000:04d}"}
+
+
+def lifecycle(market: Market, channel: str) -> Iterable[Message]:
+    """What is said of a market's life, from its creation to its settlement, in order."""
+    life = market.life
+    steps: list[tuple[int, Body]] = [
+        (life.created, _created(market)),
+        (life.opens, {"event_type": "activated", "is_deactivated": False}),
+        (life.closes, {"event_type": "deactivated", "is_deactivated": True}),
+        (life.determined, _determined(market)),
+        (life.settled, {"event_type": "settled", "settled_ts": life.settled // SECOND}),
+    ]
+    if life.closes != life.scheduled:
+        steps.insert(2, (life.closes, {"event_type": "close_date_updated", "close_ts": life.closes // SECOND}))
+    return (Message(at, channel, channel, market.ticker, {"market_ticker": market.ticker, **body}) for at, body in steps)
+
+
+# --- prices of the other side ----------------------------------------------------------------------------------------
+
+
+def _other(price: str) -> str:
+    """One dollar less a price, with as many decimals."""
+    return str(1 - Decimal(price))
+
+
+def in_yes_prices(message: Message) -> Body:
+    """A book message's body with the no side in prices of yes."""
+    body = message.body
+    if body.get("side") == "no":
+        return {**body, "price_dollars": _other(body["price_dollars"])}
+    if "no_dollars_fp" in body:
+        return {**body, "no_dollars_fp": [(_other(price), size) for price, size in body["no_dollars_fp"]]}
+    return body
