@@ -1,0 +1,125 @@
+"""Budgets: a hard stop before money is spent, from what was spent and what attempts under way may still cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sqlalchemy as sa
+
+from bellwether.errors import BellwetherError
+from bellwether.journal.database import Transaction
+from bellwether.journal.facts import dollars
+from bellwether.journal.schema import attempts
+from bellwether.journal.values import natural
+
+_FILTERS = ("purpose", "model", "scope", "run")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which attempts are meant: those that agree in everything that is not None."""
+
+    purpose: str | None = None
+    model: str | None = None
+    scope: str | None = None
+    run: str | None = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is not None, by name."""
+        return {name: value for name in _FILTERS if (value := getattr(self, name)) is not None}
+
+    def conditions(self) -> list[sa.ColumnElement[bool]]:
+        """Of a WHERE clause over `attempts`; `given` are its parameters."""
+        return [attempts.c[name] == sa.bindparam(name) for name in self.given]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in self.given.items()) or "everything"
+
+
+EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A limit in integer micro-dollars on the attempts of a scope. Every caller who spends within the scope must hand it in.
+
+    Raises `ConfigError` when the limit is not a whole number from 0.
+    """
+
+    limit: int
+    of: Scope = EVERYTHING
+
+    def __post_init__(self) -> None:
+        natural(self.limit if self.limit is not None else -1, f"budget of {self.of}")
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Integer micro-dollars of a scope.
+
+    Parameters
+    ----------
+    spent: the costs that are known.
+    reserved: the estimates of attempts under way, and of those that ended without a known cost.
+    unknown: attempts that ended without a known cost.
+    uncounted: attempts with neither a cost nor an estimate: no budget sees them.
+    """
+
+    spent: int
+    reserved: int
+    unknown: int
+    uncounted: int
+
+    @property
+    def committed(self) -> int:
+        """What a budget counts."""
+        return self.spent + self.reserved
+
+
+class BudgetExceeded(BellwetherError):
+    """Another attempt could exceed a budget; nothing was begun and nothing spent."""
+
+    def __init__(self, budget: Budget, spending: Spending, estimate: int) -> None:
+        self.budget, self.spending, self.estimate = budget, spending, estimate
+        super().__init__(
+            f"beginning a model call of about {dollars(estimate)}: the budget of {budget.of} is {dollars(budget.limit)}, of which "
+            f"{dollars(spending.spent)} are spent and {dollars(spending.reserved)} reserved; raise the budget to go on"
+        )
+
+
+def sums() -> dict[str, sa.ColumnElement[int]]:
+    """Totals over `attempts` by name; the same in a budget and in a report."""
+    cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
+    unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
+    return {
+        "spent": total(cost),
+        "reserved": total(sa.case((cost.is_(None), estimate))),
+        "unknown": total(sa.case((unknown, 1))),
+        "uncounted": total(sa.case((sa.and_(cost.is_(None), estimate.is_(None)), 1))),
+    }
+
+
+def total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """The sum of a column as an integer; NULLs count nothing."""
+    return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
+
+
+def spending(transaction: Transaction, of: Scope) -> Spending:
+    """What a scope has cost and may still cost, of one moment."""
+    row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.given)
+    return Spending(**row._mapping)
+
+
+@lru_cache(maxsize=16)
+def _sums_of(filters: Scope) -> sa.Executable:
+    return sa.select(*(column.label(name) for name, column in sums().items())).where(*filters.conditions())
+
+
+def keep(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
+    """Raise `BudgetExceeded` unless an attempt of that cost fits into every budget. Call it alone (`Transaction.alone`)."""
+    for budget in budgets:
+        found = spending(transaction, budget.of)
+        if found.committed + estimate > budget.limit:
+            raise BudgetExceeded(budget, found, estimate)

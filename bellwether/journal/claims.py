@@ -1,0 +1,268 @@
+"""Claims and attempts: who may ask a model, and what came of it.
+
+Everything a holder writes is conditional on its lease token still being the call's. A lease that has expired is lost only when somebody takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.journal import rows
+from bellwether.journal.budget import Budget, keep
+from bellwether.journal.database import Database, Transaction
+from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage, redact
+from bellwether.journal.request import CallKey, Request
+from bellwether.journal.values import natural
+
+T = TypeVar("T")
+
+_NO_REPLY = Reply()
+_TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
+
+
+class LeaseLost(BellwetherError):
+    """The call is no longer this holder's, so it must not act on what it has; `Journal.claim` says how the call stands.
+
+    stored: what the attempt brought, and its cost, were kept. answered: the call has an answer.
+    """
+
+    def __init__(self, key: str, found: str, *, stored: bool = False, answered: bool = False) -> None:
+        self.key, self.stored, self.answered = key, stored, answered
+        super().__init__(f"model call {key[:12]}: {found}; claim it again to see how it stands")
+
+
+class Claim:
+    """The right to ask a model once more, held by one. Made by `Journal.claim`.
+
+    Parameters
+    ----------
+    key: of the call.
+    holder, run: who holds it, and the run that pays.
+    attempts: how many attempts the call had before.
+    taken_from: the holder whose lease had expired; None when nobody held the call.
+    expires_at: when the lease expires, UTC.
+    """
+
+    def __init__(self, database: Database, request: Request, *, token: str, holder: str, run: str | None, lease: timedelta) -> None:
+        self.key: CallKey = request.key
+        self.holder = holder
+        self.run = run
+        self.attempts = 0
+        self.taken_from: str | None = None
+        self.expires_at: datetime | None = None
+        self._request = request
+        self._database = database
+        self._token = token
+        self._lease = lease
+        self._attempt: Attempt | None = None
+
+    def __repr__(self) -> str:
+        return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
+
+    def begin(self, *, estimate: int | None = None, budgets: tuple[Budget, ...] = ()) -> Attempt:
+        """Record that the model is about to be asked; it is on the disk before this returns. The lease counts anew from here.
+
+        Parameters
+        ----------
+        estimate: the most that the attempt is expected to cost, in micro-dollars; needed with budgets.
+        budgets: the attempt is not begun if it could exceed one of them.
+
+        Raises `LeaseLost` when the call passed on or has got its answer, `BudgetExceeded`, and `ConfigError` while an attempt is under way.
+        """
+        natural(estimate, f"model call {self.key[:12]}: estimate")
+        if budgets and estimate is None:
+            raise ConfigError(f"model call {self.key[:12]}: a budget needs an estimate, and none is given for {self._request.model}")
+        self._attempt = self._do("beginning a model call", lambda transaction: self._begin(transaction, estimate, budgets))
+        return self._attempt
+
+    def renew(self) -> datetime:
+        """Let the lease count anew from now; returns when it expires, UTC. Raises `LeaseLost`."""
+        self.expires_at = self._do("renewing a lease", self._renew)
+        return self.expires_at
+
+    def release(self, reason: str) -> None:
+        """Let anybody claim the call again. An attempt under way counts as abandoned. Raises `LeaseLost`."""
+        self._do("releasing a model call", lambda transaction: self._put_down(transaction, State.OPEN, None, reason))
+
+    def give_up(self, outcome: Outcome, reason: str) -> None:
+        """End the call as a failure, final until a person reopens it. An attempt under way counts as abandoned.
+
+        Raises `LeaseLost`, also when a late attempt has brought an answer: then the call is answered.
+        """
+        _require_failure(self.key, outcome)
+        self._do("giving up a model call", lambda transaction: self._put_down(transaction, State.FAILED, outcome, reason))
+
+    def _do(self, doing: str, work: Callable[[Transaction], T | LeaseLost]) -> T:
+        result = self._database.write(doing, work)
+        if isinstance(result, LeaseLost):
+            raise result
+        return result
+
+    def _has(self, call: Any) -> bool:
+        return call is not None and call.state == State.CLAIMED and call.lease_token == self._token
+
+    def _begin(self, transaction: Transaction, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt | LeaseLost:
+        if budgets:
+            transaction.alone("budget")
+        call = rows.locked(transaction, self.key)
+        if not self._has(call):
+            return _lost(self.key, call)
+        now = transaction.now()
+        before = rows.attempts_of(transaction, self.key)
+        if adopt(transaction, self.key, before, now):
+            return LeaseLost(self.key, "a late attempt has brought its answer", answered=True)
+        under_way = next((one for one in before if one.outcome is None), None)
+        if under_way is not None:
+            return self._begun_before(under_way)
+        keep(transaction, budgets, estimate or 0)
+        rows.change_call(transaction, self.key, lease_expires_at=now + self._lease)
+        number = len(before) + 1
+        rows.add_attempt(
+            transaction,
+            {
+                "key": self.key,
+                "number": number,
+                "model": self._request.model,
+                "purpose": self._request.purpose,
+                "scope": self._request.scope,
+                "run": self.run,
+                "holder": self.holder,
+                "lease_token": self._token,
+                "started_at": now,
+                "estimate_microdollars": estimate,
+            },
+        )
+        self.expires_at = now + self._lease
+        return Attempt(self, number, now)
+
+    def _begun_before(self, under_way: Any) -> Attempt:
+        """The attempt whose commit was not confirmed; this holder has been given none."""
+        if self._attempt is not None and self._attempt.number == under_way.number:
+            raise ConfigError(f"model call {self.key[:12]}: attempt {under_way.number} is under way; end it with answer() or fail() first")
+        return Attempt(self, under_way.number, under_way.started_at)
+
+    def _renew(self, transaction: Transaction) -> datetime | LeaseLost:
+        call = rows.locked(transaction, self.key)
+        if not self._has(call):
+            return _lost(self.key, call)
+        expires = transaction.now() + self._lease
+        rows.change_call(transaction, self.key, lease_expires_at=expires)
+        return expires
+
+    def _put_down(self, transaction: Transaction, state: State, outcome: Outcome | None, reason: str) -> LeaseLost | None:
+        call = rows.locked(transaction, self.key)
+        if not self._has(call):
+            done_before = call is not None and call.state == state and call.lease_token == self._token
+            return None if done_before else _lost(self.key, call)
+        now = transaction.now()
+        rows.abandon(transaction, self.key, now)
+        if state is State.FAILED and adopt(transaction, self.key, rows.attempts_of(transaction, self.key), now):
+            return LeaseLost(self.key, "a late attempt has brought its answer", answered=True)
+        finished = {"finished_at": now} if state is State.FAILED else {}
+        rows.change_call(transaction, self.key, state=state.value, outcome=outcome, reason=redact(reason), **finished)
+        return None
+
+
+class Attempt:
+    """One request to the provider, recorded before it is sent. Made by `Claim.begin`.
+
+    number: from 1, within the call. started_at: UTC.
+    """
+
+    def __init__(self, claim: Claim, number: int, started_at: datetime) -> None:
+        self.key = claim.key
+        self.number = number
+        self.started_at = started_at
+        self._claim = claim
+
+    def __repr__(self) -> str:
+        return f"Attempt({self.key[:12]}, number={self.number}, started_at={self.started_at})"
+
+    def answer(self, reply: Reply) -> Answered:
+        """Store the reply and finish the call, in one transaction.
+
+        Raises `LeaseLost` when the call passed on meanwhile. Then the reply and its cost are kept as those of a late attempt, and
+        they are the call's answer if it has none and nobody else has an attempt under way; only who claims the call may act on it.
+        """
+        if reply.content is None:
+            raise ConfigError(f"model call {self.key[:12]}: a reply without content is no answer; end the attempt with fail()")
+        return self._claim._do("storing an answer", lambda transaction: self._answer(transaction, reply))
+
+    def fail(self, outcome: Outcome, reason: str, reply: Reply | None = None) -> None:
+        """Record that the attempt failed, with what it brought and cost; the claim is still held and may begin another.
+
+        Without a reply the cost is unknown, except for rate limit, out of credit and authentication: the provider bills none for these.
+        Raises `LeaseLost` when the call passed on meanwhile; what the attempt brought is kept all the same.
+        """
+        _require_failure(self.key, outcome)
+        given = reply or (_TURNED_AWAY if outcome in UNBILLED else _NO_REPLY)
+        self._claim._do("recording a failed attempt", lambda transaction: self._fail(transaction, outcome, redact(reason), given))
+
+    def _answer(self, transaction: Transaction, reply: Reply) -> Answered | LeaseLost:
+        call = rows.locked(transaction, self.key)
+        own = rows.attempt(transaction, self.key, self.number)
+        if call is None or own is None:
+            return _lost(self.key, call)
+        if own.ended_at is not None:
+            return self._answered_before(transaction, call, own, reply)
+        now = transaction.now()
+        rows.end_attempt(transaction, self.key, self.number, at=now, outcome=Outcome.OK, reason=None, reply=reply)
+        if self._claim._has(call):
+            finish(transaction, self.key, self.number, now)
+            return Answered(key=self.key, attempt=self.number, reply=reply, stored_at=now, late=own.abandoned_at is not None)
+        adopted = call.state in (State.OPEN, State.CLAIMED) and adopt(transaction, self.key, rows.attempts_of(transaction, self.key), now)
+        return _lost(self.key, call, stored=True, adopted=adopted)
+
+    def _answered_before(self, transaction: Transaction, call: Any, own: Any, reply: Reply) -> Answered | LeaseLost:
+        """The same answer again is no error: its commit may not have been confirmed."""
+        if own.outcome != Outcome.OK or rows.body(transaction, self.key, self.number) != reply.body:
+            raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
+        if call.answer == self.number and own.abandoned_at is None:
+            return Answered(key=self.key, attempt=self.number, reply=reply, stored_at=own.ended_at)
+        return _lost(self.key, call, stored=True, adopted=call.answer == self.number)
+
+    def _fail(self, transaction: Transaction, outcome: Outcome, reason: str, reply: Reply) -> LeaseLost | None:
+        call = rows.locked(transaction, self.key)
+        own = rows.attempt(transaction, self.key, self.number)
+        if call is None or own is None:
+            return _lost(self.key, call)
+        if own.ended_at is not None and (own.outcome, own.reason) != (outcome, reason):
+            raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
+        if own.ended_at is None:
+            rows.end_attempt(transaction, self.key, self.number, at=transaction.now(), outcome=outcome, reason=reason, reply=reply)
+        return None if self._claim._has(call) else _lost(self.key, call, stored=True)
+
+
+def finish(transaction: Transaction, key: str, number: int, now: datetime, **also: Any) -> None:
+    """Make an attempt's response the call's answer."""
+    rows.change_call(
+        transaction, key, state=State.ANSWERED.value, answer=number, finished_at=now, outcome=Outcome.OK.value, reason=None, **also
+    )
+
+
+def adopt(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
+    """Make the first answer that came late the call's answer, unless an attempt is under way. The call is locked and unfinished."""
+    late = next((one for one in attempts if one.outcome == Outcome.OK), None)
+    if late is None or any(one.outcome is None for one in attempts):
+        return False
+    finish(transaction, key, late.number, now, lease_token=late.lease_token)
+    return True
+
+
+def _lost(key: str, call: Any, *, stored: bool = False, adopted: bool = False) -> LeaseLost:
+    kept = "; what the attempt brought was kept" if stored else ""
+    if call is None:
+        return LeaseLost(key, "it is not in the journal")
+    if adopted:
+        return LeaseLost(key, f"the lease had passed on{kept} and is the call's answer", stored=stored, answered=True)
+    if call.state == State.CLAIMED:
+        return LeaseLost(key, f"the lease has passed on to {call.holder}{kept}", stored=stored)
+    return LeaseLost(key, f"it is {call.state} meanwhile{kept}", stored=stored, answered=call.state == State.ANSWERED)
+
+
+def _require_failure(key: str, outcome: Outcome) -> None:
+    if outcome not in FAILURES:
+        raise ConfigError(f"model call {key[:12]}: {outcome!r} is no failure; use one of {', '.join(sorted(FAILURES))}")

@@ -1,0 +1,385 @@
+"""The journal's database: connections, transactions, waiting that is bounded, its clock, and errors in words.
+
+SQLite: WAL, a commit is on the disk before it returns, one writer at a time. Postgres: read committed, rows are locked before they are judged.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.journal.schema import VERSION, journal_version, metadata
+
+T = TypeVar("T")
+
+SETTING = "BELLWETHER_JOURNAL"
+_MAGIC = b"SQLite format 3\x00"
+#: Numbers of the advisory locks on Postgres; any constants of ours serve.
+_LOCKS = {"create": 0x62656C6C, "budget": 0x62656C6D}
+#: Postgres: serialisation, deadlock, shutdown, crash and start of the server. What was under way can be done again.
+_PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
+
+
+class Transaction:
+    """One connection at work, inside a transaction or, for single reads, without one."""
+
+    def __init__(self, connection: Connection, clock: Callable[[], datetime] | None) -> None:
+        self.connection = connection
+        self._clock = clock
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the database is Postgres."""
+        return self.connection.dialect.name == "postgresql"
+
+    def rows(self, statement: sa.Executable, values: Any = None) -> list[Any]:
+        """All rows."""
+        return list(self.connection.execute(statement, values))
+
+    def row(self, statement: sa.Executable, values: Any = None) -> Any:
+        """The first row, or None."""
+        return self.connection.execute(statement, values).first()
+
+    def change(self, statement: sa.Executable, values: Any = None) -> int:
+        """How many rows the statement changed."""
+        return self.connection.execute(statement, values).rowcount
+
+    def now(self) -> datetime:
+        """The present, UTC: Postgres' own clock, because machines' clocks differ; this machine's with SQLite."""
+        if self._clock is not None:
+            return self._clock().astimezone(UTC)
+        if self.on_postgres:
+            return self.connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one().astimezone(UTC)
+        return datetime.now(UTC)
+
+    def alone(self, lock: str) -> None:
+        """Hold the named lock until the transaction ends; on SQLite every write is alone anyway."""
+        if self.on_postgres:
+            self.connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCKS[lock])))
+
+
+class Database:
+    """One SQLite file or Postgres database, opened on first use.
+
+    Parameters
+    ----------
+    url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`.
+    clock: tests hand in their own.
+    patience: seconds to wait at most for a lock, or for a server that restarts.
+
+    Raises `ConfigError` when the URL is wrong or the driver is not installed.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
+        self._url = _parsed(url)
+        self.where = _shown(self._url)
+        self._clock = clock
+        self._patience = patience
+        self._path = Path(self._url.database or "").absolute() if self._url.get_backend_name() == "sqlite" else None
+        self._engine = _engine(self._url, self._path, patience)
+        self._process = os.getpid()
+        self._ready = False
+        self._opening = threading.Lock()
+        self._writing = threading.Lock()
+
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones."""
+        self._engine.dispose()
+
+    def exists(self) -> bool:
+        """Whether there is a journal already; looking creates nothing."""
+        if self._path is not None and not self._path.exists():
+            return False
+        with self._in_words("open it"):
+            self._look_at_file()
+            with self._engine.connect() as connection:
+                return journal_version.name in _tables(connection)
+
+    def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
+        """`work` on a connection without a transaction: for single statements."""
+        self._open()
+        return self._again_when_it_passes(doing, lambda: self._run(work, None))
+
+    def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
+        """`work` on one state of all tables, whatever is written meanwhile."""
+        self._open()
+        begin = "BEGIN" if self._path is not None else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        return self._again_when_it_passes(doing, lambda: self._run(work, begin))
+
+    def write(self, doing: str, work: Callable[[Transaction], T]) -> T:
+        """`work` in one transaction, durable when this returns.
+
+        When the connection is lost it is done again, even if it had been committed: `work` must find what it did before.
+        Raises `LakeError` when a lock is not free, or the server not back, within the patience.
+        """
+        self._open()
+        begin = "BEGIN IMMEDIATE" if self._path is not None else "BEGIN ISOLATION LEVEL READ COMMITTED"
+        with self._only_writer(doing):
+            return self._again_when_it_passes(doing, lambda: self._run(work, begin))
+
+    def _run(self, work: Callable[[Transaction], T], begin: str | None) -> T:
+        with self._engine.connect() as connection:
+            if begin is not None:
+                connection.exec_driver_sql(begin)
+            result = work(Transaction(connection, self._clock))
+            if begin is not None:
+                connection.exec_driver_sql("COMMIT")
+            return result
+
+    @contextmanager
+    def _only_writer(self, doing: str) -> Iterator[None]:
+        """SQLite has one writer: threads of this process wait in line here instead of polling its lock."""
+        if self._path is None:
+            yield
+            return
+        if not self._writing.acquire(timeout=self._patience):
+            raise LakeError(f"{doing} in the journal {self.where}: another thread has been writing for {self._patience:g} s; try again")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    def _again_when_it_passes(self, doing: str, work: Callable[[], T]) -> T:
+        until = time.monotonic() + self._patience
+        while True:
+            with self._in_words(doing):
+                try:
+                    return work()
+                except DBAPIError as error:
+                    if not _passes(error) or time.monotonic() >= until:
+                        raise
+            time.sleep(random.uniform(0.02, 0.2))
+
+    @contextmanager
+    def _in_words(self, doing: str) -> Iterator[None]:
+        """Errors of the database as ours; the original is left out because it may quote what was sent."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            found = self._explained(f"{doing} in the journal {self.where}", error)
+        except OSError as error:
+            found = ConfigError(f"{doing} in the journal {self.where}: {error.strerror}; choose another place in {SETTING}")
+        else:
+            return
+        raise found from None
+
+    def _explained(self, doing: str, error: SQLAlchemyError) -> BellwetherError:
+        if isinstance(error, PoolTimeout):
+            return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
+        if not isinstance(error, DBAPIError) or error.orig is None:
+            return LakeError(f"{doing}: {type(error).__name__}; nothing was changed")
+        original = error.orig
+        words = _without(" ".join(str(original).split()), self._url.password)
+        if isinstance(original, sqlite3.Error):
+            return _of_sqlite(doing, words, original)
+        return _of_postgres(doing, words, getattr(original, "sqlstate", None))
+
+    def _open(self) -> None:
+        """On first use in this process: look whether the database is ours, and create the tables in a new one."""
+        if self._process != os.getpid():
+            self._engine.dispose(close=False)
+            self._process, self._ready = os.getpid(), False
+            self._opening, self._writing = threading.Lock(), threading.Lock()
+        if self._ready:
+            return
+        with self._opening:
+            if not self._ready:
+                with self._in_words("open it"):
+                    self._look_at_file()
+                    self._create_unless_there()
+                self._ready = True
+
+    def _look_at_file(self) -> None:
+        """Refuse what SQLite would take for an empty database and overwrite."""
+        if self._path is None:
+            return
+        if self._path.is_dir():
+            raise ConfigError(f"opening the journal {self.where}: it is a folder; name a file in {SETTING}")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        log = self._path.with_name(f"{self._path.name}-wal")
+        has_log = log.exists() and log.stat().st_size > 0
+        head = b""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                head = file.read(len(_MAGIC))
+        if head not in (b"", _MAGIC):
+            raise LakeError(
+                f"opening the journal {self.where}: the file is damaged or not SQLite's; it was left as it is. Restore a backup"
+            )
+        if not head and has_log:
+            raise LakeError(
+                f"opening the journal {self.where}: the file is gone but its log {log.name} is there; restore the file beside it"
+            )
+
+    def _create_unless_there(self) -> None:
+        with self._engine.connect() as connection:
+            if self._is_ours(connection):
+                return
+            if self._path is not None:
+                self._switch_to_wal(connection)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
+            transaction = Transaction(connection, self._clock)
+            transaction.alone("create")
+            if not self._is_ours(connection):
+                metadata.create_all(connection, checkfirst=False)
+                connection.execute(journal_version.insert(), {"version": VERSION, "created_at": transaction.now()})
+            connection.exec_driver_sql("COMMIT")
+
+    def _is_ours(self, connection: Connection) -> bool:
+        """True for a journal of this version, False for a new database. Raises for anything else."""
+        there = _tables(connection)
+        if journal_version.name not in there:
+            foreign = there if self._path is not None else there & set(metadata.tables)
+            if foreign:
+                raise ConfigError(
+                    f"opening the journal {self.where}: the database is not a journal, it holds the table {min(foreign)!r}; "
+                    f"name another database in {SETTING}"
+                )
+            return False
+        version = connection.execute(sa.select(journal_version.c.version)).scalar()
+        if version != VERSION:
+            newer = isinstance(version, int) and version > VERSION
+            raise LakeError(
+                f"opening the journal {self.where}: its tables have version {version}, this Bellwether reads version {VERSION}; "
+                + ("install the newer Bellwether that made it" if newer else f"name a new database in {SETTING} and keep this one")
+            )
+        return True
+
+    def _switch_to_wal(self, connection: Connection) -> None:
+        """SQLite does not wait while another process switches; we do."""
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
+            except DBAPIError as error:
+                if _sqlite_code(error.orig) not in ("SQLITE_BUSY", "SQLITE_LOCKED") or time.monotonic() >= until:
+                    raise
+                mode = None
+            if mode == "wal":
+                return
+            if mode is not None:
+                raise ConfigError(f"opening the journal {self.where}: this place does not allow SQLite's write-ahead log; use a local disk")
+            time.sleep(random.uniform(0.005, 0.05))
+
+
+def _tables(connection: Connection) -> set[str]:
+    return set(sa.inspect(connection).get_table_names())
+
+
+def _parsed(url: str) -> URL:
+    """The URL, or `ConfigError` that quotes nothing of it: it may hold a password."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError, TypeError, AttributeError):
+        parsed = None
+    if parsed is None:
+        raise ConfigError(
+            f"reading {SETTING}: this is not a database URL; write sqlite:////absolute/path.db or postgresql://user@host/database "
+            "(percent-encode special characters of the password)"
+        )
+    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise ConfigError(f"reading {SETTING}: there is no driver for {parsed.drivername!r}; use sqlite:// or postgresql://")
+    if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:") or parsed.query:
+        raise ConfigError(f"reading {SETTING}: the journal outlives the process; name a file, such as sqlite:////srv/bellwether/journal.db")
+    return parsed
+
+
+def _shown(url: URL) -> str:
+    """Where the database is, without password and options."""
+    if url.get_backend_name() == "sqlite":
+        return str(Path(url.database or "").absolute())
+    host = url.host or url.query.get("host") or "localhost"
+    port = url.port or url.query.get("port")
+    place = ",".join(host) if isinstance(host, tuple) else host
+    return f"postgresql://{f'{url.username}@' if url.username else ''}{place}{f':{port}' if port else ''}/{url.database or ''}"
+
+
+def _engine(url: URL, path: Path | None, patience: float) -> Engine:
+    shared: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "hide_parameters": True, "pool_timeout": patience}
+    try:
+        if path is None:
+            engine = sa.create_engine(url, **shared)
+            sa.event.listen(engine, "connect", lambda connection, record: _set_postgres(connection, patience))
+        else:
+            engine = sa.create_engine(url.set(database=str(path)), connect_args={"timeout": patience}, **shared)
+            sa.event.listen(engine, "connect", lambda connection, record: _set_sqlite(connection))
+    except ModuleNotFoundError:
+        raise ConfigError(
+            f"opening the journal {_shown(url)}: Postgres' driver is not installed; run `pip install bellwether[postgres]`"
+        ) from None
+    except NoSuchModuleError:
+        raise ConfigError(f"reading {SETTING}: there is no driver for {url.drivername!r}; use sqlite:// or postgresql://") from None
+    return engine
+
+
+def _set_sqlite(connection: Any) -> None:
+    for pragma in ("synchronous=FULL", "fullfsync=ON", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _set_postgres(connection: Any, patience: float) -> None:
+    """A commit is durable even where the server's default is not, and nobody waits for a lock for ever."""
+    connection.autocommit = True
+    settings: Mapping[str, str] = {"lock_timeout": f"{int(patience * 1000)}ms", "timezone": "UTC", "client_encoding": "UTF8"}
+    for name, value in settings.items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    connection.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+
+
+def _sqlite_code(error: object) -> str:
+    return str(getattr(error, "sqlite_errorname", ""))
+
+
+def _passes(error: DBAPIError) -> bool:
+    """Whether the same work may succeed on a new connection: the server went away or chose a victim among transactions."""
+    if isinstance(error.orig, sqlite3.Error):
+        return False
+    unreachable = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) is None
+    return error.connection_invalidated or unreachable or getattr(error.orig, "sqlstate", None) in _PASSING
+
+
+def _without(words: str, password: object) -> str:
+    secret = str(password) if password else ""
+    return words.replace(secret, "***") if secret else words
+
+
+def _of_sqlite(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
+    code = _sqlite_code(error)
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return LakeError(f"{doing}: another process keeps it locked; end what holds it open for writing, then try again")
+    if code.startswith("SQLITE_FULL"):
+        return LakeError(f"{doing}: the disk is full; nothing was changed. Make room, then try again")
+    if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return LakeError(f"{doing}: the file is damaged or not SQLite's ({words}); it was left as it is. Restore a backup")
+    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return ConfigError(f"{doing}: {words}; the file and its folder must be writable, or name another place in {SETTING}")
+    return LakeError(f"{doing}: {words}; nothing was changed")
+
+
+def _of_postgres(doing: str, words: str, state: str | None) -> BellwetherError:
+    kind = (state or "")[:2]
+    if state is None and "connection" in words:
+        return ConfigError(f"{doing}: {words}; check {SETTING}, and that the server runs")
+    if kind in ("28", "3D", "3F") or state == "42501":
+        return ConfigError(f"{doing}: {words}; check the user, its rights and the database in {SETTING}")
+    if kind == "53":
+        return LakeError(f"{doing}: the server is out of room or connections ({words}); nothing was changed. Make room, then try again")
+    if state == "55P03":
+        return LakeError(f"{doing}: another process keeps it locked; look for a transaction that never ends (pg_stat_activity)")
+    return LakeError(f"{doing}: {words}; nothing was changed")

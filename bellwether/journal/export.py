@@ -1,0 +1,61 @@
+"""The journal as frames: its tables for the lake, and totals for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import sqlalchemy as sa
+
+from bellwether.errors import ConfigError
+from bellwether.journal.budget import Scope, sums, total
+from bellwether.journal.database import Transaction
+from bellwether.journal.schema import Utc, attempts, calls, reopenings, responses
+
+_DTYPES: dict[type, pl.DataType] = {
+    Utc: pl.Datetime("us", "UTC"),
+    sa.Integer: pl.Int32(),
+    sa.BigInteger: pl.Int64(),
+    sa.LargeBinary: pl.Binary(),
+}
+#: Whoever has it could write as its holder.
+_WITHHELD = ("lease_token",)
+_GROUPS = ("purpose", "model", "scope", "run", "outcome")
+
+
+def frames(transaction: Transaction) -> dict[str, pl.DataFrame]:
+    """Every table of the journal but its version, by name, each sorted by its key."""
+    return {table.name: _frame(transaction, table) for table in (calls, attempts, responses, reopenings)}
+
+
+def _frame(transaction: Transaction, table: sa.Table) -> pl.DataFrame:
+    columns = [column for column in table.columns if column.name not in _WITHHELD]
+    schema = {column.name: _DTYPES.get(type(column.type), pl.String()) for column in columns}
+    found = transaction.rows(sa.select(*columns).order_by(*table.primary_key.columns))
+    return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
+
+
+def usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFrame:
+    """Totals over the attempts of a scope, one row per value of `by`."""
+    odd = [name for name in by if name not in _GROUPS]
+    if odd:
+        raise ConfigError(f"usage of model calls by {odd[0]!r}: there are {', '.join(_GROUPS)}")
+    groups = [attempts.c[name] for name in by]
+    totals: dict[str, Any] = {
+        "calls": sa.func.count(sa.distinct(attempts.c.key)),
+        "attempts": sa.func.count(),
+        **{name: total(attempts.c[name]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")},
+        **sums(),
+    }
+    statement = sa.select(*groups, *(column.label(name) for name, column in totals.items())).where(*of.conditions())
+    found = transaction.rows(statement.group_by(*groups).order_by(*groups) if groups else statement, of.given)
+    schema = {**dict.fromkeys(by, pl.String()), **dict.fromkeys(totals, pl.Int64())}
+    return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
+
+
+def counts(transaction: Transaction) -> pl.DataFrame:
+    """Calls by purpose, model, state and outcome."""
+    groups = [calls.c[name] for name in ("purpose", "model", "state", "outcome")]
+    found = transaction.rows(sa.select(*groups, sa.func.count()).group_by(*groups).order_by(*groups))
+    schema = {**{column.name: pl.String() for column in groups}, "calls": pl.Int64()}
+    return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")

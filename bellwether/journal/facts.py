@@ -1,0 +1,189 @@
+"""What the journal is told and what it tells: outcomes, usage, replies, and the standing of a call."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+
+from bellwether.errors import ConfigError
+from bellwether.journal.request import CallKey
+from bellwether.journal.values import natural
+
+#: What looks like a credential in the words of an error.
+_CREDENTIAL = re.compile(r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})")
+
+
+class State(StrEnum):
+    """Where a call stands: nobody holds it, somebody does, or it is finished in one of two ways."""
+
+    OPEN = "open"
+    CLAIMED = "claimed"
+    ANSWERED = "answered"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended. `ABANDONED`: its holder was never heard of again, so what it cost is not known."""
+
+    OK = "ok"
+    TIMEOUT = "timeout"
+    RATE_LIMIT = "rate_limit"
+    OUT_OF_CREDIT = "out_of_credit"
+    AUTHENTICATION = "authentication"
+    REFUSAL = "refusal"
+    TRUNCATION = "truncation"
+    MALFORMED = "malformed"
+    PROVIDER_ERROR = "provider_error"
+    ABANDONED = "abandoned"
+
+
+#: Outcomes of a request that the provider turned away at the door; it bills nothing for them.
+UNBILLED = frozenset({Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION})
+#: Outcomes that a holder may report as a failure.
+FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
+
+
+class CostSource(StrEnum):
+    """Where a cost comes from: the provider's own report, a price list, or a request turned away before any work was done."""
+
+    PROVIDER = "provider"
+    PRICE_LIST = "price_list"
+    UNBILLED = "unbilled"
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and cost of one attempt; None is unknown, never 0.
+
+    Parameters
+    ----------
+    prompt_tokens, completion_tokens, reasoning_tokens: as the provider counts them.
+    cost: integer micro-dollars.
+    cost_source: where the cost comes from; given exactly when the cost is.
+
+    Raises `ConfigError` for numbers that are not whole, negative or too large, and for a cost without a source.
+    """
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost: int | None = None
+    cost_source: CostSource | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost"):
+            natural(getattr(self, name), f"usage of a model call: {name}")
+        if (self.cost is None) != (self.cost_source is None):
+            raise ConfigError(f"usage of a model call: cost is {self.cost} and its source {self.cost_source}; give both or neither")
+
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the provider sent.
+
+    Parameters
+    ----------
+    body: the raw body, verbatim.
+    content: the answer's text; None where there is none.
+    reasoning: the reasoning's text, where the provider shows it.
+    finish_reason: why the model stopped, in the provider's word.
+    usage: tokens and cost.
+    http_status, request_id: of the HTTP response.
+    latency_ms: milliseconds from the request to the whole body.
+    """
+
+    body: bytes = field(default=b"", repr=False)
+    content: str | None = None
+    reasoning: str | None = field(default=None, repr=False)
+    finish_reason: str | None = None
+    usage: Usage = NO_USAGE
+    http_status: int | None = None
+    request_id: str | None = None
+    latency_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.body, bytes):
+            raise ConfigError(f"reply to a model call: body is {type(self.body).__name__}; give the bytes as they came")
+        for name in ("http_status", "latency_ms"):
+            natural(getattr(self, name), f"reply to a model call: {name}", largest=2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The stored answer of a call: the reply, which attempt brought it, and when it was stored (UTC).
+
+    late: whether the attempt had been given up for dead before it answered.
+    """
+
+    key: CallKey
+    attempt: int
+    reply: Reply
+    stored_at: datetime
+    late: bool = False
+
+    @property
+    def content(self) -> str:
+        """The answer's text."""
+        return self.reply.content or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Somebody else holds the call, until `until` (UTC) unless the lease is renewed."""
+
+    key: CallKey
+    holder: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The call was given up for good; only `Journal.reopen` makes it claimable again."""
+
+    key: CallKey
+    outcome: Outcome
+    reason: str
+    finished_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CallStatus:
+    """One call as it stands, without its texts.
+
+    attempts: how many were begun. outcome, reason: of the last failure or release; None when there was none.
+    lease_expires_at: of the last lease, whether or not it is still held (UTC).
+    """
+
+    key: CallKey
+    model: str
+    purpose: str
+    scope: str
+    sample: int
+    state: State
+    holder: str | None
+    lease_expires_at: datetime | None
+    created_at: datetime
+    finished_at: datetime | None
+    outcome: Outcome | None
+    reason: str | None
+    attempts: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Its fields by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+def redact(reason: str) -> str:
+    """`reason` without what looks like a credential."""
+    return _CREDENTIAL.sub("***", reason)
+
+
+def dollars(micro: int) -> str:
+    """Micro-dollars as people read them."""
+    whole, rest = divmod(abs(micro), 1_000_000)
+    return f"{'-' if micro < 0 else ''}${whole:,}.{rest:06d}"

@@ -1,0 +1,259 @@
+"""The journal: claims of model calls, their answers, what they cost, and how they stand."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from bellwether.errors import ConfigError
+from bellwether.journal import rows
+from bellwether.journal.budget import EVERYTHING, Scope, Spending, spending
+from bellwether.journal.claims import Claim, adopt
+from bellwether.journal.database import Database, Transaction
+from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, redact
+from bellwether.journal.request import CallKey, Request
+from bellwether.journal.schema import calls
+from bellwether.journal.values import short
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_CHUNK = 500
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def this_process() -> str:
+    """A holder's name that says where to look: host and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class Journal:
+    """All model calls of a world. Safe to use from several threads and processes at once.
+
+    From asyncio call its methods with `asyncio.to_thread`: a cancelled task does not undo what its thread is storing.
+
+    Parameters
+    ----------
+    url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`; tables are created on first use.
+    clock: tells the present, aware. When left out: Postgres' own clock, or this machine's with SQLite.
+    patience: seconds to wait at most for a lock, or for a server that restarts.
+
+    Every method raises `ConfigError` when the database cannot be used as it is set, and `LakeError` when it is damaged, full, locked,
+    out of reach or of another version. After an error nothing was changed, or the same call again finds what it did.
+    """
+
+    def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
+        self._database = Database(url, clock=clock, patience=patience)
+
+    def __repr__(self) -> str:
+        return f"Journal({self.where})"
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def where(self) -> str:
+        """The file, or the server and database; without a password."""
+        return self._database.where
+
+    def close(self) -> None:
+        """Close the connections; the next use opens new ones."""
+        self._database.close()
+
+    def exists(self) -> bool:
+        """Whether there is a journal already; looking creates nothing."""
+        return self._database.exists()
+
+    def claim(
+        self, request: Request, *, lease: timedelta, holder: str | None = None, run: str | None = None
+    ) -> Claim | Answered | Busy | Failed:
+        """The right to ask, for exactly one of all who try; or the answer, who holds the call, or why it failed.
+
+        A call whose lease has expired is taken over, and what its holder had under way counts as abandoned.
+
+        Parameters
+        ----------
+        request: what is asked.
+        lease: how long the right lasts, from now and again from each attempt; longer than one attempt may take.
+        holder: who asks; host and process id when left out.
+        run: the run that pays for the attempts.
+        """
+        if lease <= timedelta(0):
+            raise ConfigError(f"claiming a model call: the lease is {lease}; it must be longer than an attempt may take")
+        who = short(holder, "holder of a model call") if holder is not None else this_process()
+        payer = short(run, "run of a model call") if run is not None else None
+        found = self._database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))
+        if found is not None:
+            return found
+        claim = Claim(self._database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
+        return self._database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
+
+    def answer(self, key: str) -> Answered | None:
+        """The stored answer of a call; None while there is none."""
+        return self._database.read("reading an answer", lambda transaction: rows.answer(transaction, key))
+
+    def answers(self, keys: Iterable[str]) -> dict[CallKey, Answered]:
+        """The stored answers among these calls, by key, in the order of `keys`."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[CallKey, Answered] = {}
+        for chunk in _chunks(wanted):
+            read = self._database.read("reading answers", partial(rows.answers, keys=chunk))
+            by_key = {str(one.key): one for one in read}
+            found.update((CallKey(key), by_key[key]) for key in chunk if key in by_key)
+        return found
+
+    def status(self, key: str) -> CallStatus | None:
+        """How a call stands; None when it was never claimed."""
+        found = self._statuses(calls.c.key == key)
+        return found[0] if found else None
+
+    def find(self, beginning: str) -> CallKey:
+        """The key that begins so. Raises `ConfigError` unless exactly one call's does, or for fewer than 8 digits."""
+        if len(beginning) < 8 or not set(beginning) <= _HEXADECIMAL:
+            raise ConfigError(f"finding a model call: {beginning!r:.80} is no key; give at least its first 8 hexadecimal digits")
+        keys = self._database.read(
+            "finding a model call",
+            lambda transaction: transaction.rows(sa.select(calls.c.key).where(calls.c.key.startswith(beginning)).limit(2)),
+        )
+        if len(keys) != 1:
+            found = "several calls begin so; give more digits" if keys else "no call begins so; `bellwether journal failures` lists keys"
+            raise ConfigError(f"finding the model call {beginning[:64]}: {found}")
+        return CallKey(keys[0].key)
+
+    def pending(self) -> list[CallStatus]:
+        """Calls that are neither answered nor failed, oldest first."""
+        return self._statuses(calls.c.state.in_([State.OPEN.value, State.CLAIMED.value]))
+
+    def expired(self) -> list[CallStatus]:
+        """Claimed calls whose lease has expired by the journal's clock: their holders died or stalled."""
+
+        def work(transaction: Transaction) -> list[CallStatus]:
+            return rows.statuses(transaction, calls.c.state == State.CLAIMED.value, calls.c.lease_expires_at <= transaction.now())
+
+        return self._database.read("reading model calls", work)
+
+    def failures(self) -> list[CallStatus]:
+        """Calls that were given up, oldest first."""
+        return self._statuses(calls.c.state == State.FAILED.value)
+
+    def _statuses(self, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
+        return self._database.read("reading model calls", lambda transaction: rows.statuses(transaction, *conditions))
+
+    def reopen(self, key: str, *, by: str, note: str) -> None:
+        """Let a failed call be claimed again; who did it and why is kept beside what had failed.
+
+        Raises `ConfigError` for a call that has not failed: an answer is a fact, and a call that is held needs no reopening.
+        """
+        name = short(by, "reopening a model call: by")
+        self._database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
+
+    def spent(self, of: Scope = EVERYTHING) -> Spending:
+        """What the attempts of a scope have cost and may still cost, in micro-dollars."""
+        return self._database.read("summing costs", lambda transaction: spending(transaction, of))
+
+    def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
+        """Attempts, tokens and micro-dollars of a scope, one row per value of `by`: purpose, model, scope, run and outcome; all when none is named.
+
+        `unknown` counts ended attempts without a known cost; `reserved` is what they and those under way were estimated to cost.
+        """
+        from bellwether.journal.export import usage
+
+        return self._database.read("summing usage", lambda transaction: usage(transaction, by, of))
+
+    def counts(self) -> pl.DataFrame:
+        """Calls by purpose, model, state and outcome."""
+        from bellwether.journal.export import counts
+
+        return self._database.read("counting model calls", counts)
+
+    def export(self) -> dict[str, pl.DataFrame]:
+        """`calls`, `attempts`, `responses` and `reopenings` as frames of one moment; without lease tokens."""
+        from bellwether.journal.export import frames
+
+        return self._database.snapshot("exporting", frames)
+
+
+def _chunks(keys: list[str]) -> Iterator[list[str]]:
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, _CHUNK)):
+        yield chunk
+
+
+def _standing_of(transaction: Transaction, key: CallKey) -> Answered | Busy | Failed | None:
+    """How the call stands; None when it may be claimed."""
+    call = rows.standing(transaction, key)
+    return None if call is None else _settled(transaction, key, call)
+
+
+def _settled(transaction: Transaction, key: CallKey, call: Any) -> Answered | Busy | Failed | None:
+    if call.state == State.ANSWERED:
+        return rows.answer(transaction, key)
+    if call.state == State.FAILED:
+        return Failed(key=key, outcome=Outcome(call.outcome), reason=call.reason, finished_at=call.finished_at)
+    if call.state == State.CLAIMED and call.lease_expires_at > transaction.now():
+        return Busy(key=key, holder=call.holder, until=call.lease_expires_at)
+    return None
+
+
+def _take(transaction: Transaction, request: Request, claim: Claim) -> Claim | Answered | Busy | Failed:
+    now = transaction.now()
+    expires = now + claim._lease
+    named = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope", "sample")}
+    held = {"state": State.CLAIMED.value, "holder": claim.holder, "lease_token": claim._token, "lease_expires_at": expires}
+    if rows.add_call(transaction, {**named, "request": request.text, "created_at": now, **held}):
+        claim.expires_at = expires
+        return claim
+    call = rows.locked(transaction, request.key)
+    if call.lease_token == claim._token:
+        claim.expires_at = call.lease_expires_at
+        return claim
+    return _settled(transaction, request.key, call) or _take_over(transaction, request, claim, call)
+
+
+def _take_over(transaction: Transaction, request: Request, claim: Claim, call: Any) -> Claim | Answered:
+    now = transaction.now()
+    rows.abandon(transaction, request.key, now)
+    before = rows.attempts_of(transaction, request.key)
+    if adopt(transaction, request.key, before, now):
+        answered = rows.answer(transaction, request.key)
+        assert answered is not None
+        return answered
+    expires = now + claim._lease
+    rows.change_call(
+        transaction, request.key, state=State.CLAIMED.value, holder=claim.holder, lease_token=claim._token, lease_expires_at=expires
+    )
+    claim.attempts, claim.expires_at = len(before), expires
+    claim.taken_from = call.holder if call.state == State.CLAIMED else None
+    return claim
+
+
+def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
+    call = rows.locked(transaction, key)
+    if call is None or call.state != State.FAILED:
+        found = "it is not in the journal" if call is None else f"it is {call.state}"
+        raise ConfigError(f"reopening the model call {key[:12]}: {found}; only failed calls are reopened")
+    rows.add_reopening(
+        transaction,
+        key,
+        {
+            "reopened_at": transaction.now(),
+            "reopened_by": by,
+            "note": redact(note),
+            "failed_at": call.finished_at,
+            "outcome": call.outcome,
+            "reason": call.reason,
+        },
+    )
+    rows.change_call(transaction, key, state=State.OPEN.value, finished_at=None)

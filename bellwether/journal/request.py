@@ -1,0 +1,119 @@
+"""What determines a model call, and the key that follows from it: the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NewType
+
+from bellwether.errors import ConfigError
+from bellwether.journal.values import natural, short
+
+#: 64 hexadecimal digits: SHA-256 of the request in canonical JSON.
+CallKey = NewType("CallKey", str)
+
+#: Part of every request; another value would change every key.
+RECIPE = 1
+#: Integers up to this size are the same number in every JSON reader.
+_LARGEST_INTEGER = 2**53
+#: Parameters that carry credentials and determine nothing; compared in lower case with underscores.
+_CREDENTIALS = frozenset(
+    {"api_key", "apikey", "x_api_key", "authorization", "proxy_authorization", "access_token", "bearer_token", "client_secret", "password"}
+    | {"headers", "extra_headers", "default_headers"}
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that determines one model call, and nothing else.
+
+    Parameters
+    ----------
+    model: the provider's exact model id.
+    messages: the messages as they are sent.
+    parameters: temperature, limits, response format, …; never an address, a header or a key.
+    purpose: what the answer is for, such as `benchmark/forecasts`; spending is counted by it.
+    scope: what makes the same question another decision, such as a release or `agent/cohort/week`; "" shares the answer within the purpose.
+    sample: index of the sample, from 0.
+
+    Raises `ConfigError` for values that JSON does not have, and for parameters that would carry a credential.
+    """
+
+    model: str
+    messages: Sequence[Mapping[str, Any]]
+    purpose: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    scope: str = ""
+    sample: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("model", "purpose", "scope"):
+            if name != "scope" or self.scope != "":
+                short(getattr(self, name), f"a model call: {name}")
+        natural(-1 if self.sample is None else self.sample, f"a model call to {self.model}: sample", largest=2**31 - 1)
+        _refuse_credentials(self.parameters, "parameters")
+        _ = self.text
+
+    @cached_property
+    def text(self) -> str:
+        """The request in canonical JSON: sorted names, no spaces, whole floats as integers. It is what the journal stores."""
+        whole = {
+            "model": self.model,
+            "messages": self.messages,
+            "parameters": self.parameters,
+            "purpose": self.purpose,
+            "sample": self.sample,
+            "scope": self.scope,
+            "v": RECIPE,
+        }
+        return json.dumps(_canonical(whole, "request"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @cached_property
+    def key(self) -> CallKey:
+        """SHA-256 of `text` in UTF-8, as 64 hexadecimal digits."""
+        return CallKey(hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def _canonical(value: Any, where: str) -> Any:
+    """`value` of plain dictionaries, lists, texts, numbers, booleans and None; equal numbers become equal."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        odd = [name for name in value if not isinstance(name, str)]
+        if odd:
+            raise ConfigError(f"a model call: {where} has the name {odd[0]!r}; names are texts")
+        return {name: _canonical(part, f"{where}.{name}") for name, part in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [_canonical(part, f"{where}[{place}]") for place, part in enumerate(value)]
+    if isinstance(value, int | float):
+        return _number(value, where)
+    raise ConfigError(f"a model call: {where} is a {type(value).__name__}, which JSON does not have; convert it first")
+
+
+def _number(value: int | float, where: str) -> int | float:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"a model call: {where} is {value}, which JSON does not have; leave it out or give a number")
+    if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+        raise ConfigError(f"a model call: {where} is {value}, which not every JSON reader keeps exact; send it as text")
+    if isinstance(value, int):
+        return int(value)
+    return int(value) if value.is_integer() and abs(value) <= _LARGEST_INTEGER else float(value)
+
+
+def _refuse_credentials(value: Any, where: str) -> None:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if str(name).lower().replace("-", "_") in _CREDENTIALS:
+                raise ConfigError(
+                    f"a model call: {where} has {name!r}, which may carry a credential and would be stored; hand it to the client instead"
+                )
+            _refuse_credentials(part, f"{where}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            _refuse_credentials(part, f"{where}[{place}]")

@@ -1,0 +1,197 @@
+"""Reads and writes of single rows; each statement is built once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from bellwether.journal.database import Transaction
+from bellwether.journal.facts import Answered, CallStatus, CostSource, Outcome, Reply, State, Usage
+from bellwether.journal.request import CallKey
+from bellwether.journal.schema import attempts, calls, reopenings, responses
+
+_CLAIM_FIELDS = ("state", "holder", "lease_token", "lease_expires_at", "finished_at", "answer", "outcome", "reason")
+
+_standing = sa.select(*(calls.c[name] for name in _CLAIM_FIELDS)).where(calls.c.key == sa.bindparam("k"))
+_locked = _standing.with_for_update()
+_attempts = (
+    sa.select(attempts.c.number, attempts.c.lease_token, attempts.c.started_at, attempts.c.outcome)
+    .where(attempts.c.key == sa.bindparam("k"))
+    .order_by(attempts.c.number)
+)
+_attempt = sa.select(attempts).where(attempts.c.key == sa.bindparam("k"), attempts.c.number == sa.bindparam("n"))
+_body = sa.select(responses.c.body).where(responses.c.key == sa.bindparam("k"), responses.c.number == sa.bindparam("n"))
+_abandon = (
+    attempts.update()
+    .where(attempts.c.key == sa.bindparam("k"), attempts.c.outcome.is_(None))
+    .values(outcome=Outcome.ABANDONED.value, abandoned_at=sa.bindparam("at"))
+)
+_insert_call = {
+    "sqlite": sqlite.insert(calls).on_conflict_do_nothing(index_elements=["key"]),
+    "postgresql": postgresql.insert(calls).on_conflict_do_nothing(index_elements=["key"]),
+}
+
+_insert_attempt = attempts.insert()
+_insert_response = responses.insert()
+
+_ENDINGS = (
+    *("ended_at", "outcome", "reason", "http_status", "request_id", "latency_ms"),
+    *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source"),
+)
+_end = (
+    attempts.update()
+    .where(attempts.c.key == sa.bindparam("k"), attempts.c.number == sa.bindparam("n"), attempts.c.ended_at.is_(None))
+    .values({name: sa.bindparam(name) for name in _ENDINGS})
+)
+
+_ANSWER_FIELDS = ("http_status", "request_id", "latency_ms", "prompt_tokens", "completion_tokens", "reasoning_tokens")
+_answer = (
+    sa.select(
+        responses,
+        *(attempts.c[name] for name in (*_ANSWER_FIELDS, "cost_microdollars", "cost_source", "abandoned_at")),
+    )
+    .select_from(calls)
+    .join(attempts, sa.and_(attempts.c.key == calls.c.key, attempts.c.number == calls.c.answer))
+    .join(responses, sa.and_(responses.c.key == attempts.c.key, responses.c.number == attempts.c.number))
+)
+_one_answer = _answer.where(calls.c.key == sa.bindparam("k"))
+_many_answers = _answer.where(calls.c.key.in_(sa.bindparam("keys", expanding=True)))
+
+_count = sa.select(sa.func.count()).where(attempts.c.key == calls.c.key).scalar_subquery()
+_status = sa.select(
+    *(calls.c[name] for name in ("key", "model", "purpose", "scope", "sample", "state", "holder", "lease_expires_at")),
+    *(calls.c[name] for name in ("created_at", "finished_at", "outcome", "reason")),
+    _count.label("attempts"),
+)
+
+
+def standing(transaction: Transaction, key: str) -> Any:
+    """The call's claim fields, or None."""
+    return transaction.row(_standing, {"k": key})
+
+
+def locked(transaction: Transaction, key: str) -> Any:
+    """The call's claim fields; nobody changes them before the transaction ends."""
+    return transaction.row(_locked, {"k": key})
+
+
+def add_call(transaction: Transaction, values: dict[str, Any]) -> bool:
+    """Add a call unless its key is there; True for exactly one of those who race."""
+    return transaction.change(_insert_call[transaction.connection.dialect.name], values) == 1
+
+
+def change_call(transaction: Transaction, key: str, **values: Any) -> None:
+    """Change claim fields of a call that is locked."""
+    transaction.change(_call_update(tuple(values)), {"k": key, **values})
+
+
+@lru_cache(maxsize=32)
+def _call_update(columns: tuple[str, ...]) -> sa.Update:
+    return calls.update().where(calls.c.key == sa.bindparam("k")).values({name: sa.bindparam(name) for name in columns})
+
+
+def attempts_of(transaction: Transaction, key: str) -> list[Any]:
+    """number, lease_token, started_at and outcome of the call's attempts, oldest first. Call it after `locked`."""
+    return transaction.rows(_attempts, {"k": key})
+
+
+def attempt(transaction: Transaction, key: str, number: int) -> Any:
+    """One attempt, whole."""
+    return transaction.row(_attempt, {"k": key, "n": number})
+
+
+def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
+    """Add an attempt."""
+    transaction.change(_insert_attempt, values)
+
+
+def abandon(transaction: Transaction, key: str, at: datetime) -> None:
+    """Say of the call's attempts under way that they were never heard of again."""
+    transaction.change(_abandon, {"k": key, "at": at})
+
+
+def end_attempt(
+    transaction: Transaction, key: str, number: int, *, at: datetime, outcome: Outcome, reason: str | None, reply: Reply
+) -> None:
+    """Complete an attempt, and keep the body that it brought."""
+    usage = reply.usage
+    values = {
+        "k": key,
+        "n": number,
+        "ended_at": at,
+        "outcome": outcome.value,
+        "reason": reason,
+        "http_status": reply.http_status,
+        "request_id": reply.request_id,
+        "latency_ms": reply.latency_ms,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "cost_microdollars": usage.cost,
+        "cost_source": usage.cost_source,
+    }
+    transaction.change(_end, values)
+    if outcome is Outcome.OK or reply.body or reply.content is not None:
+        texts = {"content": reply.content, "reasoning": reply.reasoning, "finish_reason": reply.finish_reason}
+        transaction.change(_insert_response, {"key": key, "number": number, "body": reply.body, "stored_at": at, **texts})
+
+
+def body(transaction: Transaction, key: str, number: int) -> bytes | None:
+    """The body that an attempt brought."""
+    row = transaction.row(_body, {"k": key, "n": number})
+    return None if row is None else bytes(row.body)
+
+
+def answer(transaction: Transaction, key: str) -> Answered | None:
+    """The call's answer."""
+    row = transaction.row(_one_answer, {"k": key})
+    return None if row is None else _answered(row)
+
+
+def answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered]:
+    """The answers among these calls; a few hundred keys at a time."""
+    return [_answered(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
+
+
+def _answered(row: Any) -> Answered:
+    usage = Usage(
+        prompt_tokens=row.prompt_tokens,
+        completion_tokens=row.completion_tokens,
+        reasoning_tokens=row.reasoning_tokens,
+        cost=row.cost_microdollars,
+        cost_source=None if row.cost_source is None else CostSource(row.cost_source),
+    )
+    reply = Reply(
+        body=bytes(row.body),
+        content=row.content,
+        reasoning=row.reasoning,
+        finish_reason=row.finish_reason,
+        usage=usage,
+        http_status=row.http_status,
+        request_id=row.request_id,
+        latency_ms=row.latency_ms,
+    )
+    return Answered(key=CallKey(row.key), attempt=row.number, reply=reply, stored_at=row.stored_at, late=row.abandoned_at is not None)
+
+
+def statuses(transaction: Transaction, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
+    """Calls as they stand, oldest first."""
+    found = transaction.rows(_status.where(*conditions).order_by(calls.c.created_at, calls.c.key))
+    return [_call_status(row) for row in found]
+
+
+def _call_status(row: Any) -> CallStatus:
+    given = dict(row._mapping)
+    outcome = None if row.outcome is None else Outcome(row.outcome)
+    return CallStatus(**{**given, "key": CallKey(row.key), "state": State(row.state), "outcome": outcome})
+
+
+def add_reopening(transaction: Transaction, key: str, values: dict[str, Any]) -> None:
+    """Add one to the call's reopenings. Call it after `locked`."""
+    count = transaction.row(sa.select(sa.func.count()).where(reopenings.c.key == key))[0]
+    transaction.change(reopenings.insert(), {"key": key, "number": count + 1, **values})

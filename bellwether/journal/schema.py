@@ -1,0 +1,212 @@
+"""The journal's tables, the same on SQLite and Postgres, and the two column types that both need.
+
+Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` says where a call stands.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
+
+from bellwether.errors import ConfigError
+from bellwether.journal.facts import CostSource, Outcome, State
+
+#: Of these tables; a journal of another version is neither read nor written.
+VERSION = 1
+
+_ESCAPE = "\x1a"
+
+
+class Utc(TypeDecorator[datetime]):
+    """An aware time in UTC to the microsecond: `timestamptz` on Postgres; text of one width on SQLite, so that it sorts."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else String(32))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ConfigError(f"the journal: the time {value.isoformat()} has no zone; give aware times")
+        instant = value.astimezone(UTC)
+        return instant if dialect.name == "postgresql" else instant.isoformat(" ", "microseconds")
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
+
+
+class AnyText(TypeDecorator[str]):
+    """Any text that a model or a provider may send, exactly.
+
+    Databases refuse NUL and lone surrogates: these, and the escape sign U+001A itself, are stored as U+001A and four hexadecimal digits.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value if value is None or _is_plain(value) else "".join(map(_escaped, value))
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or _ESCAPE not in value:
+            return value
+        head, *parts = value.split(_ESCAPE)
+        return head + "".join(chr(int(part[:4], 16)) + part[4:] for part in parts)
+
+
+def _is_plain(value: str) -> bool:
+    if "\x00" in value or _ESCAPE in value:
+        return False
+    try:
+        return value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _escaped(sign: str) -> str:
+    return f"{_ESCAPE}{ord(sign):04x}" if sign in ("\x00", _ESCAPE) or "\ud800" <= sign <= "\udfff" else sign
+
+
+def _one_of(column: str, values: type[State] | type[Outcome] | type[CostSource], name: str) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(value.value) for value in values)})", name=name)
+
+
+def _not_negative(*columns: str) -> list[CheckConstraint]:
+    return [CheckConstraint(f"{column} >= 0", name=f"{column}_not_negative") for column in columns]
+
+
+metadata = MetaData(naming_convention={"ck": "%(table_name)s_%(constraint_name)s", "pk": "%(table_name)s_key", "fk": "%(table_name)s_of"})
+
+#: One row: the version of the tables. Its presence says that the database is a journal.
+journal_version = Table(
+    "journal_version",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("created_at", Utc, nullable=False),
+)
+
+#: One row per call: what is asked, who may ask it, and how it ended.
+calls = Table(
+    "calls",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("model", AnyText, nullable=False),
+    Column("purpose", AnyText, nullable=False),
+    Column("scope", AnyText, nullable=False),
+    Column("sample", Integer, nullable=False),
+    Column("request", AnyText, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("holder", AnyText),
+    Column("lease_token", Text),
+    Column("lease_expires_at", Utc),
+    Column("created_at", Utc, nullable=False),
+    Column("finished_at", Utc),
+    Column("answer", Integer),
+    Column("outcome", Text),
+    Column("reason", AnyText),
+    _one_of("state", State, "state"),
+    _one_of("outcome", Outcome, "outcome"),
+    CheckConstraint("(state = 'answered') = (answer IS NOT NULL)", name="answered_by_an_attempt"),
+    CheckConstraint("(state IN ('answered', 'failed')) = (finished_at IS NOT NULL)", name="finished_at"),
+    CheckConstraint("state <> 'failed' OR (outcome IS NOT NULL AND reason IS NOT NULL)", name="failed_with_a_reason"),
+    CheckConstraint(
+        "state <> 'claimed' OR (holder IS NOT NULL AND lease_token IS NOT NULL AND lease_expires_at IS NOT NULL)",
+        name="claimed_by_somebody",
+    ),
+)
+
+Index("calls_by_state", calls.c.state, calls.c.lease_expires_at)
+
+#: One row per attempt, written before the request is sent and completed once. Costs are integer micro-dollars; NULL is unknown.
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("key", String(64), ForeignKey("calls.key"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("model", AnyText, nullable=False),
+    Column("purpose", AnyText, nullable=False),
+    Column("scope", AnyText, nullable=False),
+    Column("run", AnyText),
+    Column("holder", AnyText, nullable=False),
+    Column("lease_token", Text, nullable=False),
+    Column("started_at", Utc, nullable=False),
+    Column("abandoned_at", Utc),
+    Column("ended_at", Utc),
+    Column("outcome", Text),
+    Column("reason", AnyText),
+    Column("http_status", Integer),
+    Column("request_id", AnyText),
+    Column("latency_ms", Integer),
+    Column("prompt_tokens", BigInteger),
+    Column("completion_tokens", BigInteger),
+    Column("reasoning_tokens", BigInteger),
+    Column("estimate_microdollars", BigInteger),
+    Column("cost_microdollars", BigInteger),
+    Column("cost_source", Text),
+    _one_of("outcome", Outcome, "outcome"),
+    _one_of("cost_source", CostSource, "cost_source"),
+    CheckConstraint("(cost_microdollars IS NULL) = (cost_source IS NULL)", name="cost_with_its_source"),
+    CheckConstraint("(outcome IS NULL) = (ended_at IS NULL AND abandoned_at IS NULL)", name="outcome_at_the_end"),
+    CheckConstraint("outcome <> 'abandoned' OR ended_at IS NULL", name="abandoned_without_an_end"),
+    *_not_negative("prompt_tokens", "completion_tokens", "reasoning_tokens", "estimate_microdollars", "cost_microdollars"),
+)
+
+Index(
+    "attempts_by_purpose",
+    *(attempts.c[name] for name in ("purpose", "model", "scope", "run", "outcome", "estimate_microdollars", "cost_microdollars")),
+)
+Index(
+    "attempts_by_run",
+    *(attempts.c[name] for name in ("run", "model", "outcome", "estimate_microdollars", "cost_microdollars")),
+)
+
+#: One row per body that came back, verbatim, whatever it was worth.
+responses = Table(
+    "responses",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("content", AnyText),
+    Column("reasoning", AnyText),
+    Column("finish_reason", AnyText),
+    Column("stored_at", Utc, nullable=False),
+    ForeignKeyConstraint(["key", "number"], ["attempts.key", "attempts.number"]),
+)
+
+#: One row per failed call that a person made claimable again: what had been given up, by whom it was reopened and why.
+reopenings = Table(
+    "reopenings",
+    metadata,
+    Column("key", String(64), ForeignKey("calls.key"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("reopened_at", Utc, nullable=False),
+    Column("reopened_by", AnyText, nullable=False),
+    Column("note", AnyText, nullable=False),
+    Column("failed_at", Utc, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("reason", AnyText, nullable=False),
+)
