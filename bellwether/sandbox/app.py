@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -13,13 +12,12 @@ from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.control import Control
+from bellwether.sandbox.faults import Faults, Faulty
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.limits import Limits, RateLimited
-from bellwether.sandbox.services import KALSHI_PATH
+from bellwether.sandbox.services import CONTROL_PATH, KALSHI_PATH
 from bellwether.sandbox.source import Source
-
-if TYPE_CHECKING:
-    from bellwether.sandbox.faults import Faults
 
 
 class Dated:
@@ -55,8 +53,14 @@ def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | N
     `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
     """
     clock = clock or source.default_clock()
-    routes: Sequence[BaseRoute] = [Mount(KALSHI_PATH, routes=Kalshi(source, clock).routes())]
+    routes: Sequence[BaseRoute] = [
+        Mount(KALSHI_PATH, routes=Kalshi(source, clock).routes()),
+        Mount(CONTROL_PATH, routes=Control(clock).routes()),
+    ]
     middleware = [Middleware(Dated, clock=clock)]
     if limits is not None:
         middleware.append(Middleware(RateLimited, limits=limits))
-    return Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})
+    middleware.append(Middleware(Faulty, faults=faults or Faults(), clock=clock))
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})
+    app.state.clock = clock
+    return app
