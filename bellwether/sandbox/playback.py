@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import re
-import zlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,10 +12,11 @@ from typing import Any, TypeVar
 import orjson
 import polars as pl
 
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
 from bellwether.sandbox.recorded import Findings, Found, Object, collect, read_time
+from bellwether.sandbox.recorded_files import broken, content_of, files, has_lines, is_polymarket
 from bellwether.sandbox.recorded_tables import collect_table
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
 
@@ -27,36 +25,30 @@ Row = TypeVar("Row", EventRow, MarketRow)
 _COMBO_PREFIX = "KXMVE"
 _UNOPENED = ("initialized", "unopened")
 
-#: Names of Polymarket's objects: a file with them that is not JSON is none of ours, whatever is wrong with it.
-_ELSEWHERE = re.compile(rb'"condition_?id"', re.IGNORECASE)
-
 
 def _load(path: Path, findings: Findings) -> None:
-    """Add what one file holds. Raises `BellwetherError` naming the file when it cannot be read."""
-    name = path.name.removesuffix(".gz")
-    content = b""
-    try:
-        if name.endswith(".parquet"):
+    """Add what one file holds, unless it is no JSON and Polymarket's. Raises `BellwetherError` naming the file when it cannot be read."""
+    if path.suffix == ".parquet":
+        try:
             collect_table(path, findings)
-            return
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        for body in content.splitlines() if name.endswith(".jsonl") else (content,):
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise broken(path, error) from error
+        return
+    content = content_of(path)
+    try:
+        for body in content.splitlines() if has_lines(path) else (content,):
             if body.strip():
                 collect(orjson.loads(body), findings)
-    except (OSError, EOFError, zlib.error, orjson.JSONDecodeError, pl.exceptions.PolarsError) as error:
-        if not _ELSEWHERE.search(content):
-            raise BellwetherError(f"read the recordings: {path} is broken: {error}; mend the file, or take it out of the folder") from error
+    except orjson.JSONDecodeError as error:
+        if not is_polymarket(content):
+            raise broken(path, error) from error
 
 
-def _find(folder: Path) -> Findings:
+def _find(folder: Path, required: bool) -> Findings:
     findings = Findings()
-    if not folder.is_dir():
-        raise ConfigError(f"read the recordings: there is no folder {folder}; set BELLWETHER_PLAYBACK to a folder of recorded bodies")
-    suffixes = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".parquet")
-    for path in sorted(folder.rglob("*")):
-        if path.name.endswith(suffixes) and path.is_file():
-            _load(path, findings)
-    if not (findings.markets or findings.events or findings.series or findings.candles):
+    for path in files(folder, ".parquet"):
+        _load(path, findings)
+    if required and not (findings.markets or findings.events or findings.series or findings.candles):
         raise ConfigError(f"read the recordings: nothing under {folder} is a body of Kalshi's REST interface; choose another folder")
     return findings
 
@@ -90,11 +82,16 @@ class Recordings:
     whose event was not recorded has none. Rows of a settlement ledger are not market objects and are left out. Candles are
     those recorded, of the recorded period, whatever the clock says.
 
-    Raises `ConfigError` when the folder is missing or holds nothing that is served, `BellwetherError` naming a broken file.
+    Parameters
+    ----------
+    folder: where they are.
+    required: whether there must be any; without it a folder that holds nothing of Kalshi's makes an empty source.
+
+    Raises `ConfigError` when the folder is missing or holds nothing that is required, `BellwetherError` naming a broken file.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        findings = _find(Path(folder).expanduser())
+    def __init__(self, folder: str | Path, *, required: bool = True) -> None:
+        findings = _find(Path(folder).expanduser(), required)
         self._markets = _newest(findings.markets, "ticker", "updated_time")
         self._events = _newest(findings.events, "event_ticker", "last_updated_ts")
         self._series = {**self._derived_series(), **_newest(findings.series, "ticker", "last_updated_ts")}
@@ -106,7 +103,8 @@ class Recordings:
         for row in self._rows.values():
             self._by_event.setdefault(row.event_ticker, []).append(row)
         self._event_rows = {ticker: self._event_row(index, body) for index, (ticker, body) in enumerate(self._events.items())}
-        self._latest = self._latest_time(findings)
+        #: Instant of the latest capture or update; 0 for an empty source.
+        self.latest = self._latest_time(findings)
 
     def _derived_series(self) -> dict[str, Object]:
         return {
@@ -160,7 +158,7 @@ class Recordings:
 
     def default_clock(self) -> Clock:
         """A clock that stands at the latest capture or update, so that statuses are as recorded."""
-        return Clock(moment(self._latest))
+        return Clock(moment(self.latest))
 
     def cutoff(self, now: int) -> int:
         """Before everything: 1970."""
