@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import CONTRACTS, DOLLARS, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import CONTRACTS, DOLLARS, EXACT_PRICE, PRICE, SIZE, TEXT, TIME, USDC, UTC, Column, Table
 
 DAY = Column("day", pl.Date(), "UTC day on which the market closed; the partition", UTC)
 
@@ -178,6 +178,233 @@ KALSHI_CANDLES = Table(
 )
 
 
+SCHEDULED_DAY = Column(
+    "day",
+    pl.Date(),
+    "UTC day of the market's endDate; the partition. endDate is the scheduled end, the only end that Gamma can be asked for; it never moves "
+    "with the resolution, so a market that resolves early keeps its day",
+    UTC,
+)
+
+
+def _exact_price(name: str, meaning: str) -> Column:
+    return Column(name, EXACT_PRICE, meaning, DOLLARS, nullable=True)
+
+
+def _usdc(name: str, meaning: str) -> Column:
+    return Column(name, USDC, f"{meaning}; cut to 6 decimals", "dollars", nullable=True)
+
+
+def _flag(name: str, meaning: str) -> Column:
+    return Column(name, pl.Boolean(), meaning, nullable=True)
+
+
+def _ratio(name: str, meaning: str) -> Column:
+    return Column(name, pl.Decimal(10, 6), meaning, "ratio", nullable=True)
+
+
+def _basis_points(name: str, meaning: str) -> Column:
+    return Column(name, pl.Int64(), meaning, "basis points", nullable=True)
+
+
+POLYMARKET_MARKETS = Table(
+    name="raw/polymarket_markets",
+    row="One Polymarket market whose scheduled end lies on this UTC day, typed, beside Gamma's object as it came.",
+    columns=(
+        SCHEDULED_DAY,
+        Column("market_id", TEXT, "Gamma's id of the market; its identity on the venue"),
+        _text("condition_id", "the condition's id on chain; the CLOB's name for the market"),
+        _text("question_id", "id of the question"),
+        _text("event_id", "Gamma's id of its event"),
+        _text("event_slug", "name of its event in addresses"),
+        _text("event_title", "title of its event"),
+        _text("series_slug", "name of the event's series in addresses"),
+        _text("slug", "name of the market in addresses"),
+        _text("question", "the question"),
+        _text("description", "resolution rules"),
+        _text("resolution_source", "where the outcome is read off"),
+        Column("outcomes", pl.List(pl.String()), "names of the outcomes, in the venue's order; empty when it sent none"),
+        Column(
+            "outcome_prices",
+            pl.List(EXACT_PRICE),
+            "price of each outcome, in the order of outcomes, cut to 20 decimals; empty when the venue sent none",
+            DOLLARS,
+        ),
+        Column("token_ids", pl.List(pl.String()), "token of each outcome, in the order of outcomes; empty when the venue sent none"),
+        _text("yes_token", "token of the outcome called yes, in any case; null when there is none"),
+        _text("no_token", "token of the outcome called no, in any case; null when there is none"),
+        Column(
+            "market_type",
+            TEXT,
+            "binary: exactly yes and no, in any order; named: exactly two other outcomes; multi: every other number of outcomes",
+        ),
+        _text("group_item_title", "what tells the market from the others of its event"),
+        _flag("neg_risk", "at most one market of the event resolves yes"),
+        _text("category", "category as the market states it; only old markets do"),
+        Column("tags", pl.List(pl.String()), "slugs of the tags of the market or its event, where the answer has them"),
+        _time("created_at", "createdAt of the wire"),
+        _time("updated_at", "updatedAt of the wire"),
+        _time("start_time", "startDate of the wire: trading opens"),
+        Column("end_time", TIME, "endDate of the wire: the scheduled end", UTC),
+        _time("closed_at", "closedTime of the wire: when trading really ended"),
+        _time("uma_end_at", "umaEndDate of the wire: when the resolution became final"),
+        _text("uma_resolution_status", "requested, proposed, disputed, resolved or settled; an open set of words"),
+        Column("uma_statuses", pl.List(pl.String()), "umaResolutionStatuses of the wire: the words so far; empty when it sent none"),
+        _text("resolution_status", "resolutionStatus of newer objects: inactive, active or resolved"),
+        Column("lower_bound", USDC, "lower bound of an early scalar market", "unit of the question", nullable=True),
+        Column("upper_bound", USDC, "upper bound of an early scalar market", "unit of the question", nullable=True),
+        _flag("closed", "trading has ended; not the same as resolved"),
+        _flag("active", "listed"),
+        _flag("archived", "archived by the venue"),
+        _flag("accepting_orders", "the book takes orders"),
+        _usdc("volume", "dollars traded"),
+        _usdc("liquidity", "dollars that rest in the book"),
+        _exact_price("best_bid", "best bid for the first outcome; null when none"),
+        _exact_price("best_ask", "best ask for the first outcome; null when none"),
+        _exact_price("last_trade_price", "last trade of the first outcome; null when never traded"),
+        _exact_price("tick_size", "smallest step of prices"),
+        Column("min_order_size", SIZE, "smallest order", "shares", nullable=True),
+        _flag("fees_enabled", "trades pay fees"),
+        _text("fee_type", "name of the fee formula; an open set of words"),
+        _ratio("fee_rate", "feeSchedule.rate of the wire"),
+        _ratio("fee_exponent", "feeSchedule.exponent of the wire"),
+        _flag("taker_only", "only takers pay"),
+        _ratio("rebate_rate", "share of the fees that makers get back"),
+        _basis_points("taker_base_fee", "takerBaseFee of the wire"),
+        _basis_points("maker_base_fee", "makerBaseFee of the wire"),
+        BODY,
+        *FETCHED,
+    ),
+    key=("day", "market_id"),
+    partitioned_by=("day",),
+)
+
+POLYMARKET_EVENTS = Table(
+    name="raw/polymarket_events",
+    row="One Polymarket event of at least one market whose scheduled end lies on this UTC day.",
+    columns=(
+        SCHEDULED_DAY,
+        Column("event_id", TEXT, "Gamma's id of the event"),
+        _text("slug", "name of the event in addresses"),
+        _text("ticker", "ticker of the event"),
+        _text("title", "title"),
+        _text("description", "description"),
+        _text("category", "category as the event states it; only old events do"),
+        Column("tags", pl.List(pl.String()), "slugs of its tags; empty when it has none"),
+        Column("tag_labels", pl.List(pl.String()), "labels of its tags, in the order of tags"),
+        _text("series_id", "Gamma's id of its series"),
+        _text("series_slug", "name of its series in addresses"),
+        _text("series_title", "title of its series"),
+        _flag("neg_risk", "at most one market of the event resolves yes"),
+        _time("created_at", "createdAt of the wire"),
+        _time("updated_at", "updatedAt of the wire"),
+        _time("start_time", "startDate of the wire"),
+        _time("end_time", "endDate of the wire: the scheduled end"),
+        _time("closed_at", "closedTime of the wire"),
+        _flag("closed", "all its markets are closed"),
+        _flag("active", "listed"),
+        _flag("archived", "archived by the venue"),
+        _usdc("volume", "dollars traded"),
+        _usdc("liquidity", "dollars that rest in the books"),
+        Column("body", TEXT, "the object as it came but for its nested markets, as JSON text"),
+        *FETCHED,
+    ),
+    key=("day", "event_id"),
+    partitioned_by=("day",),
+)
+
+POLYMARKET_WINNERS = Table(
+    name="raw/polymarket_winners",
+    row="One outcome of a closed Polymarket market as the CLOB states it, with whether it won.",
+    columns=(
+        SCHEDULED_DAY,
+        Column("condition_id", TEXT, "the condition's id on chain"),
+        Column("position", pl.Int32(), "position of the outcome within its market, from 0"),
+        _text("token_id", "token of the outcome"),
+        _text("outcome", "name of the outcome"),
+        _exact_price("price", "price of the outcome"),
+        _flag("winner", "the outcome has won"),
+        _flag("is_50_50_outcome", "the market was resolved half and half"),
+        _flag("closed", "trading has ended"),
+        _flag("accepting_orders", "the book takes orders"),
+        *FETCHED,
+    ),
+    key=("day", "condition_id", "position"),
+    partitioned_by=("day",),
+)
+
+POLYMARKET_PRICES = Table(
+    name="raw/polymarket_prices",
+    row="One past price of a Polymarket market's YES token, or of its first outcome's where it has no outcome called yes.",
+    columns=(
+        SCHEDULED_DAY,
+        Column("market_id", TEXT, "Gamma's id of the market"),
+        Column("token_id", TEXT, "the token"),
+        Column("at", TIME, "t of the wire: the instant of the price", UTC),
+        Column("price", EXACT_PRICE, "p of the wire; the venue does not say whether it is a trade or the middle of the book", DOLLARS),
+        Column("period_minutes", pl.Int32(), "fidelity that was asked for: the usual time between two prices", "minutes"),
+        *FETCHED,
+    ),
+    key=("day", "market_id", "at"),
+    partitioned_by=("day",),
+)
+
+POLYMARKET_BOOK = Table(
+    name="raw/polymarket_book",
+    row="One price level of an order book of the CLOB at one instant.",
+    columns=(
+        Column("token_id", TEXT, "the token"),
+        Column("at", TIME, "timestamp of the wire", UTC),
+        Column("side", TEXT, "bid or ask"),
+        Column("level", pl.Int32(), "place within the side, from 0; 0 is the best price"),
+        Column("price", EXACT_PRICE, "price", DOLLARS),
+        Column("size", USDC, "size that rests at the price; cut to 6 decimals", "shares"),
+        _text("condition_id", "the condition's id on chain"),
+        _text("hash", "the venue's hash of the book"),
+        _exact_price("tick_size", "smallest step of prices"),
+        Column("min_order_size", SIZE, "smallest order", "shares", nullable=True),
+        _flag("neg_risk", "at most one market of the event resolves yes"),
+        _exact_price("last_trade_price", "last trade; null when never traded"),
+        *FETCHED,
+    ),
+    key=("token_id", "at", "side", "level"),
+)
+
+#: Kinds of failures that may pass -> the column of the pulls that counts them.
+FAILURES = {
+    "rate limit": "failures_rate_limit",
+    "server": "failures_server",
+    "timeout": "failures_timeout",
+    "connection": "failures_connection",
+    "malformed": "failures_malformed",
+}
+
+
+def _pulls(venue: str) -> Table:
+    return Table(
+        name=f"raw/{venue}_pulls",
+        row="One pull of a UTC day: what it took, as its stored pages and their note tell.",
+        columns=(
+            Column("day", pl.Date(), "the day pulled; the partition", UTC),
+            Column("pull", TEXT, "folder of the pages of the pull, below the root of the lake"),
+            Column("final", pl.Boolean(), "everything of the day was settled, so that nothing more is expected"),
+            Column("requests", pl.Int64(), "pages stored"),
+            Column("attempts", pl.Int64(), "calls sent by the process that ended the pull, with repetitions"),
+            *(Column(column, pl.Int64(), f"of these, failures of the kind {kind}") for kind, column in FAILURES.items()),
+            Column("limited_seconds", pl.Float64(), "waiting for rate limits, summed over calls side by side", "seconds"),
+            Column("started_at", TIME, "when the venue gave the first answer", UTC),
+            Column("finished_at", TIME, "when the venue gave the last answer", UTC),
+            Column("known_at", TIME, "as of when this row was known: finished_at", UTC),
+        ),
+        key=("day",),
+        partitioned_by=("day",),
+    )
+
+
+KALSHI_PULLS = _pulls("kalshi")
+POLYMARKET_PULLS = _pulls("polymarket")
+
+
 def _rejects(venue: str) -> Table:
     return Table(
         name=f"raw/{venue}_rejects",
@@ -205,4 +432,18 @@ POLYMARKET_REJECTS = _rejects("polymarket")
 #: Where the objects of each venue that do not fit are filed.
 REJECTS = {"kalshi": KALSHI_REJECTS, "polymarket": POLYMARKET_REJECTS}
 
-TABLES = (KALSHI_SERIES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_REJECTS)
+TABLES = (
+    KALSHI_SERIES,
+    KALSHI_EVENTS,
+    KALSHI_MARKETS,
+    KALSHI_ARCHIVE,
+    KALSHI_CANDLES,
+    KALSHI_REJECTS,
+    KALSHI_PULLS,
+    POLYMARKET_EVENTS,
+    POLYMARKET_MARKETS,
+    POLYMARKET_WINNERS,
+    POLYMARKET_PRICES,
+    POLYMARKET_REJECTS,
+    POLYMARKET_PULLS,
+)

@@ -15,7 +15,11 @@ from bellwether.errors import SchemaError
 
 TIME = pl.Datetime("us", "UTC")
 PRICE = pl.Decimal(10, 6)
+#: Prices that are no multiple of a tick: on-chain amounts divided.
+EXACT_PRICE = pl.Decimal(38, 20)
 SIZE = pl.Decimal(18, 2)
+#: Amounts of USDC and of shares, which it is divided into.
+USDC = pl.Decimal(24, 6)
 MONEY = pl.Decimal(18, 6)
 TEXT = pl.String()
 PROBABILITY = pl.Float64()

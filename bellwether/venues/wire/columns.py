@@ -213,7 +213,7 @@ def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, 
     """By name, whether some text contains the forbidden pattern (or is null), or does not match the required one."""
     found = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
     missed = [~pl.col(name).str.contains(pattern).all() for name, pattern in required.items()]
-    return pl.DataFrame(strings).select(*found, *missed).row(0, named=True)
+    return pl.DataFrame(strings).select(*found, *missed).row(0, named=True) if strings else {}
 
 
 def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:

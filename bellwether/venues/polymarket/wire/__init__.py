@@ -1,0 +1,9 @@
+"""Polymarket's JSON read into the declared raw tables; what does not fit becomes a row of raw/polymarket_rejects."""
+
+from bellwether.venues.polymarket.wire.books import parse_books
+from bellwether.venues.polymarket.wire.events import parse_events
+from bellwether.venues.polymarket.wire.markets import parse_markets
+from bellwether.venues.polymarket.wire.prices import parse_prices
+from bellwether.venues.polymarket.wire.winners import parse_winners
+
+__all__ = ["parse_books", "parse_events", "parse_markets", "parse_prices", "parse_winners"]

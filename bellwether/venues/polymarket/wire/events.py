@@ -1,0 +1,70 @@
+"""Gamma's event objects -> rows of raw/polymarket_events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import POLYMARKET_EVENTS
+from bellwether.venues.polymarket.wire.markets import ID
+from bellwether.venues.polymarket.wire.rules import (
+    AMOUNT,
+    USDC_PLACES,
+    first_object,
+    id_text,
+    instant_text,
+    plain,
+    prepared,
+    renamed,
+    texts_of,
+)
+from bellwether.venues.wire.columns import Columns, Problems, Record, records_of
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.shapes import Shape
+
+NAMES = {"event_id": "id", "neg_risk": "negRisk"}
+EVENT = Shape(
+    tickers=("id",),
+    texts=("slug", "ticker", "title", "description", "category", "series_id", "series_slug", "series_title"),
+    text_lists=("tags", "tag_labels"),
+    times={
+        "created_at": "createdAt",
+        "updated_at": "updatedAt",
+        "start_time": "startDate",
+        "end_time": "endDate",
+        "closed_at": "closedTime",
+    },
+    decimals={"volume": AMOUNT, "liquidity": AMOUNT},
+    flags=("negRisk", "closed", "active", "archived"),
+)
+
+
+def _record(record: Record) -> Record:
+    series = first_object(record.get("series"))
+    series = series if type(series) is dict else {}
+    return {
+        **record,
+        "tags": texts_of(record.get("tags"), "slug"),
+        "tag_labels": texts_of(record.get("tags"), "label"),
+        "series_id": id_text(series.get("id")),
+        "series_slug": record.get("seriesSlug") or series.get("slug"),
+        "series_title": series.get("title"),
+    }
+
+
+def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+    """Rows of raw/polymarket_events of partition `day` for Gamma's event objects of one page; their bodies leave out the nested markets."""
+    problems = Problems()
+    amount = partial(plain, places=USDC_PLACES)
+    records = [_record(record) if record else record for record in records_of(objects, "id", problems)]
+    times = dict.fromkeys(EVENT.times.values(), instant_text)
+    columns = Columns(prepared(records, id=id_text, volume=amount, liquidity=amount, **times), problems)
+    typed = renamed(columns, EVENT, NAMES)
+    columns.note_where(~typed["event_id"].str.contains(ID), "id", "not a number in text")
+    bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
+    frame = pl.DataFrame({**typed, "day": constant(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
+    return Quarantine(POLYMARKET_EVENTS, "id", day, origin).sift(frame, bodies, problems)

@@ -1,0 +1,121 @@
+"""How values stand on Polymarket's wire: lists inside strings, numbers as text and as numbers, names in camel case."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.schema import EXACT_PRICE, SIZE, USDC
+from bellwether.venues.wire.columns import Columns, Record, Typed
+from bellwether.venues.wire.shapes import DecimalRule, Shape, number_text
+
+#: Decimals that a column of prices and a column of amounts keep; what the wire has beyond them is cut, never rounded: no price becomes 1.
+PRICE_PLACES, USDC_PLACES = 20, 6
+
+_SHORT_ZONE = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d)$")
+
+
+def plain(value: Any, places: int) -> Any:
+    """A number of the wire, a JSON number or text, as plain decimal text cut after `places` decimals; anything else as it came."""
+    text = number_text(value) if type(value) in (int, float) else value
+    if type(text) is not str:
+        return value
+    if "e" in text or "E" in text:
+        try:
+            text = format(Decimal(text), "f")
+        except InvalidOperation:
+            return value
+    whole, dot, decimals = text.partition(".")
+    return f"{whole}.{decimals[:places]}" if dot and decimals.isascii() and decimals.isdigit() else text
+
+
+def _decimal(dtype: pl.DataType, digits: int, places: int, highest: int) -> DecimalRule:
+    return DecimalRule(
+        "",
+        lambda value: plain(value, places),
+        rf"^-?[0-9]{{1,{digits}}}(\.[0-9]{{1,{places}}})?$",
+        dtype,
+        f"not a decimal of at most {digits} digits and {places} decimals",
+        highest,
+        numbers=(int, float),
+    )
+
+
+PRICE = _decimal(EXACT_PRICE, 4, PRICE_PLACES, 1)
+#: No order rests at 0 or 1, so a quote there says that there is none; a trade at 0 says that nothing traded.
+QUOTE = replace(PRICE, absent=(0, 1))
+TRADE = replace(PRICE, absent=(0,))
+AMOUNT = _decimal(USDC, 18, USDC_PLACES, 10**18)
+ORDER_SIZE = _decimal(SIZE, 16, 2, 10**16)
+RATIO = _decimal(pl.Decimal(10, 6), 4, 6, 9999)
+BASIS_POINTS = DecimalRule("", number_text, r"^[0-9]{1,9}$", pl.Int64(), "not a whole number of basis points", 10**9)
+
+
+def unpacked(value: Any) -> Any:
+    """A list of the wire: a JSON list inside a text, or the list itself, with numbers as text; anything else as it came.
+
+    An empty text is no list. Integers of any length survive, since they are never read as numbers.
+    """
+    if type(value) is str:
+        try:
+            value = json.loads(value, parse_int=str, parse_float=str) if value.strip() else None
+        except (ValueError, RecursionError):
+            return value
+    if type(value) is not list:
+        return value
+    return [number_text(item) if type(item) in (int, float) else item for item in value]
+
+
+def plain_list(value: Any, places: int) -> Any:
+    """As `unpacked`, with every element as plain decimal text."""
+    items = unpacked(value)
+    return [plain(item, places) for item in items] if type(items) is list else items
+
+
+def instant_text(value: Any) -> Any:
+    """A time of the wire in the form of RFC 3339: 2026-07-24 00:00:16+00 becomes 2026-07-24T00:00:16+00:00."""
+    return _SHORT_ZONE.sub(r"\1T\2:00", value) if type(value) is str else value
+
+
+def id_text(value: Any) -> Any:
+    """An id as text; some answers write it as a number."""
+    return str(value) if type(value) is int else value
+
+
+def first_object(value: Any) -> Any:
+    """The first element of a list, None of an empty one; anything else as it came."""
+    return (value[0] if value else None) if type(value) is list else value
+
+
+def texts_of(value: Any, field: str) -> Any:
+    """The texts under `field` of a list of objects, where each has one; null is empty, anything else as it came."""
+    if type(value) is not list or not all(type(item) is dict for item in value):
+        return value
+    return [item[field] for item in value if item.get(field)]
+
+
+def renamed(columns: Columns, shape: Shape, names: Mapping[str, str]) -> Typed:
+    """The columns of `shape` under the names of the table: `names` says column -> field; fields that it leaves out keep theirs."""
+    typed = columns.typed(shape)
+    fields = {field: column for column, field in names.items()}
+    return {fields.get(field, field): series for field, series in typed.items()}
+
+
+def price_lists(columns: Columns, field: str, texts: pl.Series) -> pl.Series:
+    """The lists of prices in [0, 1] that lists of plain decimal texts say; `field` is where they stand on the wire."""
+    fits = texts.list.eval(pl.element().str.contains(PRICE.pattern)).list.all()
+    columns.note_where(~fits, field, f"a price in it is {PRICE.unfit}")
+    lists = texts.zip_with(fits, pl.Series([[]], dtype=texts.dtype)).cast(pl.List(EXACT_PRICE))
+    columns.note_where(~lists.list.eval(pl.element().is_between(0, 1)).list.all(), field, "a price in it lies outside [0, 1]")
+    return lists
+
+
+def prepared(records: Sequence[Record], **readers: Any) -> list[Record]:
+    """`records` with the fields named in `readers` replaced by what their reader makes of them."""
+    return [{**record, **{name: read(record.get(name)) for name, read in readers.items()}} if record else record for record in records]

@@ -1,0 +1,57 @@
+"""The CLOB's market objects -> rows of raw/polymarket_winners, one per outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.raw import POLYMARKET_WINNERS
+from bellwether.venues.polymarket.wire.markets import CONDITION_ID
+from bellwether.venues.polymarket.wire.rules import PRICE, PRICE_PLACES, id_text, plain, prepared
+from bellwether.venues.wire.columns import Columns, Problems, records_of
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.shapes import Shape
+
+MARKET = Shape(tickers=("condition_id",), flags=("is_50_50_outcome", "closed", "accepting_orders"))
+TOKEN = Shape(tickers=(), texts=("token_id", "outcome"), decimals={"price": PRICE}, flags=("winner",))
+
+
+def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+    """Rows of raw/polymarket_winners of partition `day` for the CLOB's market objects of one page, several per object.
+
+    `ordinals` of the result are those of the objects, once per row. An object with one outcome that does not fit is a reject as a whole, and
+    so is one without outcomes.
+    """
+    problems = Problems()
+    columns = Columns(records_of(objects, "condition_id", problems), problems)
+    markets = pl.DataFrame(columns.typed(MARKET))
+    columns.note_where(~markets["condition_id"].str.contains(CONDITION_ID), "condition_id", "not 0x and 64 hexadecimal digits")
+    lists = columns.values("tokens")
+    fits = [type(tokens) is list and bool(tokens) and all(type(token) is dict for token in tokens) for tokens in lists]
+    columns.note_where(~pl.Series(fits, dtype=pl.Boolean()), "tokens", "not a list of outcomes")
+    owners = [index for index, tokens in enumerate(lists) if fits[index] for _ in tokens]
+    positions = [position for index, tokens in enumerate(lists) if fits[index] for position in range(len(tokens))]
+    tokens = _tokens([token for index, tokens in enumerate(lists) if fits[index] for token in tokens], owners, columns)
+    kept = [place for place, owner in enumerate(owners) if owner not in problems]
+    frame = (
+        markets[owners]
+        .hstack(tokens)
+        .with_columns(day=constant(day, pl.Date(), len(owners)), position=pl.Series(positions, dtype=pl.Int32()))
+    )
+    rejects = Quarantine(POLYMARKET_WINNERS, "condition_id", day, origin)
+    whole = rejects.sift(frame[kept], objects, Problems())
+    return Parsed(whole.rows, [owners[place] for place in kept], rejects.rows(objects, problems, {}))
+
+
+def _tokens(tokens: Sequence[Any], owners: Sequence[int], markets: Columns) -> pl.DataFrame:
+    """The outcomes of all objects; what does not fit counts against the object that it belongs to."""
+    problems = Problems()
+    records = prepared(tokens, token_id=id_text, price=partial(plain, places=PRICE_PLACES))
+    frame = pl.DataFrame(Columns(records, problems, "tokens.").typed(TOKEN))
+    for place, problem in problems.items():
+        markets.problems.note(owners[place], problem.field, problem.value, problem.reason)
+    return frame
