@@ -3,6 +3,7 @@
 from bellwether.sandbox.polymarket.clob import Clob
 from bellwether.sandbox.polymarket.gamma import Gamma
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.playback import RecordedPolymarket
 from bellwether.sandbox.polymarket.source import PolymarketSource
 
-__all__ = ["Clob", "Gamma", "GeneratedPolymarket", "PolymarketSource"]
+__all__ = ["Clob", "Gamma", "GeneratedPolymarket", "PolymarketSource", "RecordedPolymarket"]

@@ -27,7 +27,15 @@ END_CURSOR = "LTE="
 _NO_BOOK = "No orderbook exists for the requested token id"
 
 #: Interval -> its length, and the minutes between prices where the request does not say.
-_INTERVALS = {"1h": (HOUR, 1), "6h": (6 * HOUR, 1), "1d": (DAY, 5), "1w": (7 * DAY, 30), "1m": (30 * DAY, 180), "max": (1 << 60, 1440)}
+_INTERVALS = {
+    "1h": (HOUR, 1),
+    "6h": (6 * HOUR, 1),
+    "1d": (DAY, 5),
+    "1w": (7 * DAY, 30),
+    "1m": (30 * DAY, 180),
+    "max": (1 << 60, 1440),
+    "all": (1 << 60, 1440),
+}
 
 
 class Clob:

@@ -68,6 +68,10 @@ class GeneratedPolymarket:
 
     # --- finding -----------------------------------------------------------------------------------------------
 
+    def day(self, home: int) -> tuple[ListedEvent, ...]:
+        """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
+        return self._listing.day(home)
+
     def _event(self, number: int | None) -> ListedEvent | None:
         """The event of this number, whether it is listed yet or not."""
         if number is None or not 0 <= number >> INDEX_BITS < _DAYS:

@@ -1,0 +1,267 @@
+"""`RecordedPolymarket`: a folder of recorded bodies, served through the same routes as the generated world."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.instants import SECOND, moment
+from bellwether.sandbox.polymarket.recorded import Findings, find
+from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
+from bellwether.sandbox.recorded import Found, read_time
+
+Row = TypeVar("Row", MarketRow, EventRow)
+
+_MILLISECOND = SECOND // 1000
+
+
+def _milliseconds(value: Any) -> int | None:
+    """The instant of a text of milliseconds since 1970."""
+    return int(value) * _MILLISECOND if isinstance(value, str) and value.isascii() and value.isdecimal() else None
+
+
+def _newest(found: Iterable[Found], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
+    """One object per id, in the order of first appearance: the one changed last, among equals the one captured last."""
+    newest: dict[str, tuple[tuple[int, int], Object]] = {}
+    for one in found:
+        key = one.body[name]
+        rank = (changed(one.body) or 0, one.captured or 0)
+        if key not in newest or rank > newest[key][0]:
+            newest[key] = (rank, one.body)
+    return {key: body for key, (_, body) in newest.items()}
+
+
+def _updated(body: Object) -> int | None:
+    return read_time(body.get("updatedAt"))
+
+
+def _book_time(body: Object) -> int | None:
+    return _milliseconds(body.get("timestamp"))
+
+
+def _list(value: Any) -> list[Any]:
+    """A list, or one inside a string."""
+    try:
+        value = orjson.loads(value) if isinstance(value, str) else value
+    except orjson.JSONDecodeError:
+        return []
+    return value if isinstance(value, list) else []
+
+
+def _number(body: Object, *names: str) -> float | None:
+    """The first of these fields that is a number, or the text of one."""
+    for name in names:
+        try:
+            return float(body[name])
+        except (KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _tags(body: Object) -> list[Object]:
+    return [tag for tag in body.get("tags") or () if isinstance(tag, dict) and "id" in tag]
+
+
+def _without(body: Object, *names: str) -> Object:
+    return {name: value for name, value in body.items() if name not in names}
+
+
+def _levels(levels: list[Any]) -> tuple[tuple[Decimal, Decimal], ...]:
+    try:
+        return tuple((Decimal(level["price"]), Decimal(level["size"])) for level in levels)
+    except (KeyError, TypeError, InvalidOperation):
+        return ()
+
+
+def _book(body: Object) -> Book:
+    return Book(body["market"], body["asset_id"], _levels(body["bids"]), _levels(body["asks"]), lambda: body)
+
+
+def _chosen(rows: list[Row], wanted: Wanted) -> Iterator[Row]:
+    """The rows with these ids and slugs behind this key."""
+    for row in rows:
+        named = (wanted.ids is None or row.id in wanted.ids) and (wanted.slugs is None or row.slug in wanted.slugs)
+        if named and (wanted.after is None or row.key > wanted.after):
+            yield row
+
+
+class RecordedPolymarket:
+    """Every recorded body of Polymarket under a folder, recognised by content: JSON and JSON lines, either gzipped.
+
+    Objects are served as they were recorded, one per id (the one updated last), in the order of their files, whatever the clock
+    says; only paging and filtering is ours. Of a market the tags come with `include_tag`, of an event its recorded markets are
+    nested in it. Prices are the middles of the recorded books. A folder that holds nothing of Polymarket makes an empty source.
+
+    Raises `ConfigError` when the folder is missing, `BellwetherError` naming a broken file.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        findings = find(Path(folder).expanduser())
+        self._markets = _newest(findings.markets, "id", _updated)
+        self._events = _newest(findings.events, "id", _updated)
+        self._nested = self._nesting(findings)
+        self._clob = self._clob_objects(findings.clob_markets)
+        self._conditions = {body["condition_id"]: body for body in self._clob if body["condition_id"]}
+        self._books = {token: _book(body) for token, body in _newest(findings.books, "asset_id", _book_time).items()}
+        self._prices = self._price_points(findings.books)
+        self._fees = self._base_fees()
+        self._market_rows = [self._market_row(place, body) for place, body in enumerate(self._markets.values())]
+        self._event_rows = [self._event_row(place, body) for place, body in enumerate(self._events.values())]
+        #: Instant of the latest capture or update; 0 for an empty source.
+        self.latest = self._latest_time(findings)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the folder holds nothing of Polymarket."""
+        return not (self._markets or self._events or self._clob or self._books)
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def _nesting(self, findings: Findings) -> dict[str, list[str]]:
+        """Ids of the recorded markets of each event, by what either of them says."""
+        nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
+        pairs = [(event, market.body) for market in findings.markets for event in market.body.get("events") or ()]
+        pairs += [(event.body, market) for event in findings.events for market in event.body.get("markets") or ()]
+        for event, market in pairs:
+            if event.get("id") in nested and market.get("id") in self._markets:
+                nested[event["id"]][market["id"]] = None
+        return {event: list(markets) for event, markets in nested.items()}
+
+    @staticmethod
+    def _clob_objects(found: list[Found]) -> list[Object]:
+        """One object per condition, the one captured last; those without a condition all, as they are."""
+        places: dict[str, tuple[int, int]] = {}
+        objects: list[Object] = []
+        for one in found:
+            condition, captured = one.body["condition_id"], one.captured or 0
+            place, before = places.get(condition, (len(objects), -1))
+            if place == len(objects):
+                objects.append(one.body)
+            elif captured > before:
+                objects[place] = one.body
+            if condition:
+                places[condition] = (place, max(captured, before))
+        return objects
+
+    @staticmethod
+    def _price_points(found: list[Found]) -> dict[str, list[Point]]:
+        """The middles of each token's books by their time in seconds."""
+        points: dict[str, dict[int, float]] = {}
+        for at, book in sorted(((_book_time(one.body) or 0, one.body) for one in found), key=lambda pair: pair[0]):
+            middle = _book(book).middle
+            if middle is not None:
+                points.setdefault(book["asset_id"], {})[at // SECOND] = float(middle)
+        return {token: list(known.items()) for token, known in points.items()}
+
+    def _base_fees(self) -> dict[str, int]:
+        """Base fees by token: what a market of either interface says, 0 where it says nothing."""
+        fees: dict[str, int] = {}
+        for body in self._clob:
+            tokens = [token.get("token_id") for token in body["tokens"] if isinstance(token, dict)]
+            fees |= dict.fromkeys(filter(None, tokens), int(_number(body, "taker_base_fee") or 0))
+        for body in self._markets.values():
+            fees |= dict.fromkeys(map(str, _list(body.get("clobTokenIds"))), int(_number(body, "takerBaseFee") or 0))
+        return {**dict.fromkeys(self._books, 0), **fees}
+
+    def _latest_time(self, findings: Findings) -> int:
+        found = (*findings.markets, *findings.events, *findings.clob_markets, *findings.books)
+        times = [time for one in found for time in (one.captured, _updated(one.body), _book_time(one.body)) if time is not None]
+        return max(times, default=0)
+
+    def _market_tags(self, body: Object) -> list[Object]:
+        """A market's own tags, else those of its events."""
+        events = (self._events.get(event["id"], event) for event in body.get("events") or () if isinstance(event, dict) and "id" in event)
+        return _tags(body) or [tag for event in events for tag in _tags(event)]
+
+    def _market_row(self, place: int, body: Object) -> MarketRow:
+        return MarketRow(
+            key=(place,),
+            id=body["id"],
+            condition_id=body["conditionId"],
+            slug=body["slug"],
+            tokens=tuple(map(str, _list(body.get("clobTokenIds")))),
+            active=body.get("active") is True,
+            closed=body.get("closed") is True,
+            archived=body.get("archived") is True,
+            created=read_time(body.get("createdAt")),
+            starts=read_time(body.get("startDate")),
+            ends=read_time(body.get("endDate") or body.get("endDateIso")),
+            closed_at=read_time(body.get("closedTime")),
+            uma_status=body.get("umaResolutionStatus"),
+            tags=partial(self._market_tags, body),
+            volume=partial(_number, body, "volumeNum", "volume"),
+            liquidity=partial(_number, body, "liquidityNum", "liquidity"),
+            body=lambda: orjson.dumps(_without(body, "tags")),
+        )
+
+    def _event_body(self, body: Object) -> bytes:
+        markets = [_without(self._markets[market], "events") for market in self._nested[body["id"]]]
+        return orjson.dumps({**body, "markets": markets})
+
+    def _event_row(self, place: int, body: Object) -> EventRow:
+        return EventRow(
+            key=(place,),
+            id=body["id"],
+            slug=body["slug"],
+            active=body.get("active") is True,
+            closed=body.get("closed") is True,
+            archived=body.get("archived") is True,
+            created=read_time(body.get("createdAt")),
+            starts=read_time(body.get("startDate")),
+            ends=read_time(body.get("endDate")),
+            closed_at=read_time(body.get("closedTime")),
+            tags=partial(_tags, body),
+            volume=partial(_number, body, "volume"),
+            liquidity=partial(_number, body, "liquidity"),
+            body=partial(self._event_body, body),
+        )
+
+    # --- what the routes see -----------------------------------------------------------------------------------
+
+    def default_clock(self) -> Clock:
+        """A clock that stands at the latest capture or update; the real one for an empty source."""
+        return Clock(moment(self.latest)) if self.latest else Clock()
+
+    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+        """Markets in recorded order."""
+        return _chosen(self._market_rows, wanted)
+
+    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+        """Events in recorded order."""
+        return _chosen(self._event_rows, wanted)
+
+    def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
+        """The CLOB's markets in recorded order."""
+        return self._clob[offset : offset + limit]
+
+    def clob_market(self, condition_id: str, now: int) -> Object | None:
+        """The CLOB's market of this condition."""
+        return self._conditions.get(condition_id)
+
+    def book(self, token: str, now: int) -> Book | None:
+        """The token's latest book."""
+        return self._books.get(token)
+
+    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point] | None:
+        """The middles of the recorded books within the time asked for, the last one of each step."""
+        points = self._prices.get(token)
+        if points is None:
+            return [] if token in self._fees else None
+        first = bisect_left(points, ticks.first, key=lambda point: point[0] * SECOND)
+        last = bisect_right(points, ticks.last, key=lambda point: point[0] * SECOND)
+        return list({seconds * SECOND // ticks.step: (seconds, price) for seconds, price in points[first:last]}.values())
+
+    def base_fee(self, token: str, now: int) -> int | None:
+        """The taker's base fee in basis points, 0 where no recording says."""
+        return self._fees.get(token)
+
+    def trades(self, condition_ids: tuple[str, ...], now: int) -> Iterator[Object]:
+        """None are recorded."""
+        return iter(())
