@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bellwether.sandbox.source import Key
@@ -38,6 +38,14 @@ class Message:
     kind: str
     ticker: str
     body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """What someone listens to: the channels of chosen markets, and channels of all markets or of none in particular."""
+
+    tickers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    everywhere: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +90,12 @@ class Exchange(Protocol):
         """Trades in ascending order of key, the newest first."""
         ...
 
-    def opening(self, tickers: Iterable[str] | None, channels: frozenset[str], now: int, *, tickers_too: bool = False) -> Iterator[Message]:
-        """What a subscription to these markets (None: all) begins with.
-
-        tickers_too: the state of the ticker channel as well, where the exchange does not send it unasked.
-        """
+    def opening(self, interest: Interest, now: int, *, states: bool = False) -> Iterator[Message]:
+        """What a subscription begins with; `states`: the present state of the ticker channel, where it is not sent unasked."""
         ...
 
-    def messages(self, tickers: Iterable[str] | None, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
-        """Everything said on these channels in [start, end), in order; lifecycles are those of all markets."""
+    def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
+        """Everything said in [start, end) to such an interest, in order."""
         ...
 
     def snapshot(self, ticker: str, now: int) -> Message | None:

@@ -16,6 +16,7 @@ from bellwether.sandbox.exchange.exchange import (
     TICKER,
     TRADES,
     Book,
+    Interest,
     Message,
     TradeRow,
     WantedTrades,
@@ -148,27 +149,25 @@ class GeneratedExchange:
 
     # --- messages ----------------------------------------------------------------------------------------------
 
-    def opening(self, tickers: Iterable[str] | None, channels: frozenset[str], now: int, *, tickers_too: bool = False) -> Iterator[Message]:
-        """Snapshots of the books and, when asked for, the present state of the ticker channel."""
-        for ticker in tickers or ():
+    def opening(self, interest: Interest, now: int, *, states: bool = False) -> Iterator[Message]:
+        """Snapshots of the chosen books and, with `states`, what the ticker channel said last of the chosen markets."""
+        for ticker, channels in interest.tickers.items():
             market = self._market(ticker, now)
-            if market is None:
-                continue
             book = self.snapshot(ticker, now) if BOOKS in channels else None
             if book is not None:
                 yield book
-            if tickers_too and TICKER in channels and market.life.opens <= now:
+            if states and TICKER in channels and market is not None and market.life.opens <= now:
                 yield ticker_message(market, self._flows(ticker), market_id(market), now)
 
-    def messages(self, tickers: Iterable[str] | None, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
-        """Everything said on these channels in [start, end), in order; lifecycles are those of all markets."""
-        sources: list[Iterator[Message]] = []
-        if channels & MARKET_CHANNELS:
-            known = (self._world.market(ticker) for ticker in tickers) if tickers is not None else self._with_news(start, end)
-            markets = [market for market in known if market is not None]
-            sources += [self._market_messages(market, channels, start, end) for market in markets]
-        if channels & {LIFECYCLE, COMBO_LIFECYCLE}:
-            sources.append(self._lifecycles(channels, start, end))
+    def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
+        """Everything said in [start, end) to such an interest, in order; lifecycles are those of all markets."""
+        everywhere = interest.everywhere & MARKET_CHANNELS
+        wanted = {market.ticker: everywhere for market in self._with_news(start, end)} if everywhere else {}
+        wanted |= {ticker: channels | everywhere for ticker, channels in interest.tickers.items()}
+        markets = ((self._world.market(ticker), channels) for ticker, channels in wanted.items())
+        sources = [self._market_messages(market, channels, start, end) for market, channels in markets if market is not None]
+        if interest.everywhere & {LIFECYCLE, COMBO_LIFECYCLE}:
+            sources.append(self._lifecycles(interest.everywhere, start, end))
         return merge(*sources, key=_AT)
 
     def _with_news(self, start: int, end: int) -> list[Market]:

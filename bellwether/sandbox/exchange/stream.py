@@ -1,0 +1,415 @@
+"""Kalshi's WebSocket over an exchange: the handshake, commands, subscriptions, and what becomes due as the clock goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol
+
+import orjson
+from starlette.responses import Response
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNELS, TICKER, Exchange, Interest, Message
+from bellwether.sandbox.exchange.keys import KeyRing
+from bellwether.sandbox.exchange.wire import MILLISECOND, in_yes_prices
+from bellwether.sandbox.instants import instant
+from bellwether.sandbox.params import Refusal
+from bellwether.sandbox.services import KALSHI_STREAM_PATH
+
+#: How often a connection looks at the clock.
+POLL_SECONDS = 0.02
+
+#: Frames that are sent before others get a turn.
+_BURST = 200
+
+#: Where the middleware of faults leaves the plan of one connection.
+_PLAN = "sandbox.faults"
+
+_ERRORS = {
+    1: "Unable to process message",
+    2: "Params required",
+    3: "Channels required",
+    4: "Subscription IDs required",
+    5: "Unknown command",
+    7: "Unknown subscription ID",
+    8: "Unknown channel name",
+    11: "Invalid parameter",
+    12: "Exactly one subscription ID is required",
+    13: "Unsupported action",
+    14: "Market Ticker required",
+    15: "Action required",
+}
+
+Frame = dict[str, Any]
+
+
+class Plan(Protocol):
+    """Which frames of a connection suffer: "reorder", "gap", "disconnect" or None. Frames and connections count from 0."""
+
+    def plan(self, frame_number: int, connection_number: int) -> str | None:
+        """What happens to this frame."""
+        ...
+
+
+class CommandError(Exception):
+    """A command that is answered with an error of this code; `tickers` are those that it is about."""
+
+    def __init__(self, code: int, tickers: Iterable[str] = ()) -> None:
+        super().__init__(_ERRORS[code])
+        self.code = code
+        self.tickers = list(tickers)
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """One channel on one connection; `tickers` None stands for all markets. Numbers count everything sent on it, answers included."""
+
+    sid: int
+    channel: str
+    tickers: set[str] | None
+    yes_prices: bool = False
+    terse: bool = False
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def hears(self, message: Message) -> bool:
+        """Whether a message belongs to it."""
+        return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
+
+    def add(self, tickers: set[str] | None) -> set[str] | None:
+        """Widen it by these markets (None: all); returns those that are new."""
+        new = set() if self.tickers is None else None if tickers is None else tickers - self.tickers
+        self.tickers = None if self.tickers is None or tickers is None else self.tickers | tickers
+        return new
+
+    def frame(self, message: Message) -> Frame:
+        """The message in its envelope. The ticker channel has no sequence numbers."""
+        numbered = {} if self.channel == TICKER else {"seq": next(self.numbers)}
+        body = in_yes_prices(message) if self.yes_prices else message.body
+        return {"type": message.kind, "sid": self.sid, **numbered, "msg": body}
+
+
+#: A subscription, and the markets that are new in it; None stands for all.
+Addition = tuple[Subscription, set[str] | None]
+
+
+class KalshiSocket:
+    """The WebSocket at `/trade-api/ws/v2`.
+
+    A handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real one, so that a client that
+    uses the real time gets in while the sandbox's clock stands elsewhere. Messages are sent as soon as the clock, however it
+    moves, has passed them: in order, each once.
+
+    faults: the plan of what goes wrong, where the middleware of faults leaves none for the connection.
+    """
+
+    def __init__(self, exchange: Exchange, clock: Clock, keys: KeyRing, faults: Plan | None = None) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self._keys = keys
+        self._faults = faults
+        self._connections = count()
+
+    def routes(self) -> list[BaseRoute]:
+        """The route, with its whole path: a mount would not match the path without a slash behind it."""
+        return [WebSocketRoute(KALSHI_STREAM_PATH, self._serve)]
+
+    async def _serve(self, websocket: WebSocket) -> None:
+        try:
+            clocks = (instant(self._clock.now()) // MILLISECOND, time.time_ns() // 1_000_000)
+            self._keys.verify(websocket.headers, "GET", websocket.scope["path"], *clocks)
+        except Refusal as refusal:
+            await _deny(websocket, refusal)
+            return
+        await websocket.accept()
+        plan = websocket.scope.get(_PLAN, self._faults)
+        with suppress(WebSocketDisconnect):
+            await Connection(websocket, self._exchange, self._clock, plan, next(self._connections)).run()
+
+
+async def _deny(websocket: WebSocket, refusal: Refusal) -> None:
+    """Answer a handshake with an error, where the server can; else close it."""
+    if "websocket.http.response" in websocket.scope.get("extensions", {}):
+        body = orjson.dumps(refusal.body)
+        await websocket.send_denial_response(Response(body, status_code=refusal.status, media_type="application/json"))
+    else:
+        await websocket.close(1008)
+
+
+class Connection:
+    """One client. Everything up to an instant has been sent to it before a command is obeyed, which then holds from that instant on."""
+
+    def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: Plan | None, number: int) -> None:
+        self._websocket = websocket
+        self._exchange = exchange
+        self._clock = clock
+        self._plan = plan
+        self._number = number
+        self._position = instant(clock.now())
+        self._subscriptions: dict[int, Subscription] = {}
+        self._interest = Interest()
+        self._sids = count(1)
+        self._commands: asyncio.Queue[str | None] = asyncio.Queue()
+        self._frames = 0
+        self._held: bytes | None = None
+        self._silent = False
+
+    async def run(self) -> None:
+        """Serve until the client leaves."""
+        reader = asyncio.create_task(self._read())
+        try:
+            while True:
+                await self._catch_up()
+                command: str | None = ""
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_SECONDS):
+                        command = await self._commands.get()
+                if command is None:
+                    return
+                if command:
+                    await self._obey(command)
+        finally:
+            reader.cancel()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                message = await self._websocket.receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                self._commands.put_nowait(message.get("text") or (message.get("bytes") or b" ").decode("utf-8", "replace"))
+        finally:
+            self._commands.put_nowait(None)
+
+    # --- sending -----------------------------------------------------------------------------------------------
+
+    async def _send(self, frame: bytes) -> None:
+        if not self._silent:
+            await self._websocket.send_text(frame.decode())
+
+    def _encoded(self, frame: Frame) -> bytes:
+        return orjson.dumps({**frame, "sending_ts_ms": max(self._position, instant(self._clock.now())) // MILLISECOND})
+
+    async def _answer(self, command_id: int | None, frame: Frame) -> None:
+        await self._send(self._encoded({**({"id": command_id} if command_id else {}), **frame}))
+
+    async def _tell(self, frame: Frame) -> None:
+        """Send a message of a subscription, unless the plan of faults has something against it."""
+        fault = self._plan.plan(self._frames, self._number) if self._plan else None
+        self._frames += 1
+        if fault == "disconnect":
+            self._silent = True
+        if fault == "gap":
+            return
+        encoded = self._encoded(frame)
+        if fault == "reorder" and self._held is None:
+            self._held = encoded
+            return
+        await self._send(encoded)
+        await self._release()
+        if self._frames % _BURST == 0:
+            await asyncio.sleep(0)
+
+    async def _release(self) -> None:
+        """Send the frame that was held back."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            await self._send(held)
+
+    async def _catch_up(self) -> None:
+        """Send what has become due; a waiting command is let in between two instants."""
+        now = instant(self._clock.now())
+        if now <= self._position:
+            await self._release()
+            return
+        if not self._subscriptions:
+            self._position = now
+            return
+        told, last = self._frames, None
+        for message in self._exchange.messages(self._interest, self._position + 1, now + 1):
+            if message.at != last:
+                if last is not None and not self._commands.empty():
+                    self._position = message.at - 1
+                    return
+                last = message.at
+            for subscription in tuple(self._subscriptions.values()):
+                if subscription.hears(message):
+                    await self._tell(subscription.frame(message))
+        self._position = now
+        if self._frames == told:
+            await self._release()
+
+    # --- commands ----------------------------------------------------------------------------------------------
+
+    async def _obey(self, text: str) -> None:
+        command_id: int | None = None
+        try:
+            command = _parsed(text)
+            command_id = command.get("id") if isinstance(command.get("id"), int) else None
+            match command.get("cmd"):
+                case "subscribe":
+                    await self._subscribe(command_id, _params(command))
+                case "unsubscribe":
+                    await self._unsubscribe(command_id, _params(command))
+                case "update_subscription":
+                    await self._update(command_id, _params(command))
+                case "list_subscriptions":
+                    listed = [{"channel": one.channel, "sid": one.sid} for one in self._subscriptions.values()]
+                    await self._answer(command_id, {"type": "ok", "msg": listed})
+                case _:
+                    raise CommandError(5)
+        except CommandError as error:
+            await self._refuse(command_id, error)
+
+    async def _refuse(self, command_id: int | None, error: CommandError) -> None:
+        about = {"market_tickers": error.tickers} if error.tickers else {}
+        await self._answer(command_id, {"type": "error", "msg": {"code": error.code, "msg": str(error), **about}})
+
+    async def _confirm(self, command_id: int | None, subscription: Subscription) -> None:
+        tickers = {} if subscription.terse else {"market_tickers": sorted(subscription.tickers or ())}
+        await self._answer(command_id, {"type": "ok", "sid": subscription.sid, "seq": next(subscription.numbers), "msg": tickers})
+
+    async def _known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
+        """The tickers that there are; the others are named in an error."""
+        unique = list(dict.fromkeys(tickers))
+        unknown = [ticker for ticker in unique if not self._exchange.lists(ticker, self._position)]
+        if unknown:
+            await self._refuse(command_id, CommandError(11, unknown))
+        return [ticker for ticker in unique if ticker not in unknown]
+
+    async def _subscribe(self, command_id: int | None, params: Frame) -> None:
+        channels = params.get("channels")
+        if not isinstance(channels, list) or not channels:
+            raise CommandError(3)
+        asked = _tickers(params)
+        known = await self._known(command_id, asked) if asked else []
+        added: list[Addition] = []
+        for channel in dict.fromkeys(map(str, channels)):
+            if channel not in CHANNELS:
+                await self._refuse(command_id, CommandError(8))
+            elif channel == BOOKS and not asked:
+                await self._refuse(command_id, CommandError(14))
+            elif channel not in MARKET_CHANNELS or not asked:
+                added.append(await self._join(command_id, channel, None, params))
+            elif known:
+                added.append(await self._join(command_id, channel, set(known), params))
+        await self._open(added, states=params.get("send_initial_snapshot") is True)
+
+    async def _join(self, command_id: int | None, channel: str, tickers: set[str] | None, params: Frame) -> Addition:
+        """Subscribe to a channel, or add to the subscription that there is; returns it and the tickers that are new in it."""
+        yes_prices = channel == BOOKS and params.get("use_yes_price") is True
+        for one in self._subscriptions.values():
+            if one.channel == channel and one.yes_prices == yes_prices:
+                new = one.add(tickers)
+                await self._confirm(command_id, one)
+                return one, new
+        subscription = Subscription(next(self._sids), channel, tickers, yes_prices, params.get("skip_ticker_ack") is True)
+        self._subscriptions[subscription.sid] = subscription
+        await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
+        return subscription, tickers
+
+    async def _open(self, added: Sequence[Addition], *, states: bool = False) -> None:
+        """Begin to send to these subscriptions what they now hear."""
+        self._interest = _interest((one, one.tickers) for one in self._subscriptions.values())
+        for message in self._exchange.opening(_interest(added), self._position, states=states):
+            for subscription, tickers in added:
+                if subscription.hears(message) and (tickers is None or message.ticker in tickers):
+                    await self._tell(subscription.frame(message))
+
+    async def _unsubscribe(self, command_id: int | None, params: Frame) -> None:
+        sids = params.get("sids")
+        if not isinstance(sids, list) or not sids:
+            raise CommandError(4)
+        for sid in sids:
+            subscription = self._subscriptions.pop(sid, None) if isinstance(sid, int) else None
+            if subscription is None:
+                await self._refuse(command_id, CommandError(7))
+            else:
+                await self._answer(command_id, {"type": "unsubscribed", "sid": sid, "seq": next(subscription.numbers)})
+        await self._open(())
+
+    async def _update(self, command_id: int | None, params: Frame) -> None:
+        subscription = self._subscription(params)
+        action = params.get("action")
+        if not action:
+            raise CommandError(15)
+        if action not in ("add_markets", "delete_markets", "get_snapshot") or subscription.channel not in MARKET_CHANNELS:
+            raise CommandError(13)
+        asked = _tickers(params)
+        if not asked:
+            raise CommandError(14)
+        if action == "get_snapshot":
+            await self._resend(command_id, subscription, asked)
+            return
+        new: set[str] | None = set()
+        if action == "add_markets":
+            new = subscription.add(set(await self._known(command_id, asked)))
+        elif subscription.tickers is None:
+            raise CommandError(13)
+        else:
+            subscription.tickers -= set(asked)
+        await self._confirm(command_id, subscription)
+        await self._open([(subscription, new)], states=params.get("send_initial_snapshot") is True)
+
+    def _subscription(self, params: Frame) -> Subscription:
+        sids = params.get("sids", [params["sid"]] if "sid" in params else [])
+        if not isinstance(sids, list) or len(sids) != 1 or ("sid" in params and "sids" in params):
+            raise CommandError(12)
+        found = self._subscriptions.get(sids[0]) if isinstance(sids[0], int) else None
+        if found is None:
+            raise CommandError(7)
+        return found
+
+    async def _resend(self, command_id: int | None, subscription: Subscription, tickers: Iterable[str]) -> None:
+        """Answer with the books of these markets, in the subscription or not."""
+        if subscription.channel != BOOKS:
+            raise CommandError(13)
+        for ticker in await self._known(command_id, tickers):
+            message = self._exchange.snapshot(ticker, self._position)
+            if message is not None:
+                await self._answer(command_id, subscription.frame(message))
+
+
+def _interest(parts: Iterable[Addition]) -> Interest:
+    """What these subscriptions hear of these markets."""
+    chosen: dict[str, frozenset[str]] = {}
+    everywhere: frozenset[str] = frozenset()
+    for subscription, tickers in parts:
+        if tickers is None:
+            everywhere |= {subscription.channel}
+        for ticker in sorted(tickers or ()):
+            chosen[ticker] = chosen.get(ticker, frozenset()) | {subscription.channel}
+    return Interest(chosen, everywhere)
+
+
+def _parsed(text: str) -> Frame:
+    try:
+        command = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise CommandError(1) from None
+    if not isinstance(command, dict):
+        raise CommandError(1)
+    return command
+
+
+def _params(command: Frame) -> Frame:
+    params = command.get("params")
+    if not isinstance(params, dict):
+        raise CommandError(2)
+    return params
+
+
+def _tickers(params: Frame) -> list[str]:
+    """The markets of a command, named one by one or in a list, not both."""
+    one, several = params.get("market_ticker"), params.get("market_tickers", [])
+    if (one is not None and several) or (one is not None and not isinstance(one, str)) or "market_id" in params or "market_ids" in params:
+        raise CommandError(11)
+    if not isinstance(several, list) or not all(isinstance(ticker, str) for ticker in several):
+        raise CommandError(11)
+    return [one] if one else several
