@@ -10,11 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bellwether.journal.budget import Budget, BudgetExceeded, Spending
+    from bellwether.journal.budget import Budget, BudgetExceeded, Scope, Spending
     from bellwether.journal.claims import Attempt, Claim, LeaseLost
     from bellwether.journal.facts import Answered, Busy, CallStatus, CostSource, Failed, Outcome, Reply, State, Usage
     from bellwether.journal.journal import Journal
     from bellwether.journal.request import CallKey, Request
+    from bellwether.journal.threads import in_thread
 
 __all__ = [
     "Answered",
@@ -32,17 +33,20 @@ __all__ = [
     "Outcome",
     "Reply",
     "Request",
+    "Scope",
     "Spending",
     "State",
     "Usage",
+    "in_thread",
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Budget", "BudgetExceeded", "Spending"), "budget"),
+    **dict.fromkeys(("Budget", "BudgetExceeded", "Scope", "Spending"), "budget"),
     **dict.fromkeys(("Attempt", "Claim", "LeaseLost"), "claims"),
     **dict.fromkeys(("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"), "facts"),
     **dict.fromkeys(("CallKey", "Request"), "request"),
     "Journal": "journal",
+    "in_thread": "threads",
 }
 
 

@@ -39,7 +39,7 @@ def this_process() -> str:
 class Journal:
     """All model calls of a world. Safe to use from several threads and processes at once.
 
-    From asyncio call its methods with `asyncio.to_thread`: a cancelled task does not undo what its thread is storing.
+    From asyncio call its methods, and those of claims and attempts, through `bellwether.journal.in_thread`.
 
     Parameters
     ----------

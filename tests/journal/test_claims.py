@@ -1,0 +1,291 @@
+"""One call from claim to answer, failure, release and reopening."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bellwether.errors import ConfigError
+from bellwether.journal import Busy, Claim, CostSource, Failed, Journal, LeaseLost, Outcome, Reply, State, Usage, in_thread
+from tests.journal.calls import LEASE, START, Clock, ask, begun, outcomes, said, taken
+
+
+def test_d1_the_first_claim_makes_a_row_with_its_lineage(journal: Journal) -> None:
+    claim = taken(journal, run="week-9")
+    status = journal.status(claim.key)
+    assert status is not None
+    assert (status.state, status.holder, status.model, status.purpose, status.scope) == (
+        State.CLAIMED,
+        "one",
+        "acme/oracle-2",
+        "benchmark/forecasts",
+        "r2026",
+    )
+    assert (claim.taken_from, claim.attempts, claim.expires_at, status.created_at) == (None, 0, START + LEASE, START)
+
+
+def test_the_answer_is_told_to_everybody_who_asks_again(journal: Journal) -> None:
+    stored = begun(journal).answer(said())
+    assert journal.claim(ask(), lease=LEASE, holder="two") == stored == journal.answer(ask().key)
+    assert (stored.content, stored.attempt, stored.late) == ("0.7", 1, False)
+    assert stored.reply == said()
+
+
+def test_while_one_holds_a_call_others_are_told_who(journal: Journal) -> None:
+    taken(journal)
+    assert journal.claim(ask(), lease=LEASE, holder="two") == Busy(ask().key, "one", START + LEASE)
+
+
+def test_a_failed_attempt_leaves_the_claim_to_try_again(journal: Journal) -> None:
+    claim = taken(journal)
+    claim.begin().fail(Outcome.TIMEOUT, "no body within 40 s")
+    second = claim.begin()
+    assert second.number == 2
+    assert second.answer(said()).attempt == 2
+    assert outcomes(journal) == [(1, "timeout", None), (2, "ok", 120)]
+
+
+def test_d9_three_malformed_answers_are_three_attempts_of_one_row_with_bodies_and_costs(journal: Journal) -> None:
+    claim = taken(journal)
+    for text in ("no json", "still none"):
+        claim.begin().fail(Outcome.MALFORMED, "no JSON object", said(text))
+    claim.begin().answer(said())
+    tables = journal.export()
+    assert tables["calls"].height == 1
+    assert outcomes(journal) == [(1, "malformed", 120), (2, "malformed", 120), (3, "ok", 120)]
+    assert tables["responses"]["content"].to_list() == ["no json", "still none", "0.7"]
+
+
+def test_d5_a_released_call_is_claimed_again_without_ado(journal: Journal) -> None:
+    claim = taken(journal)
+    claim.begin().fail(Outcome.TIMEOUT, "timed out")
+    claim.release("the run ends")
+    status = journal.status(claim.key)
+    assert status is not None
+    assert (status.state, status.reason) == (State.OPEN, "the run ends")
+    again = taken(journal, holder="two")
+    assert (again.taken_from, again.attempts) == (None, 1)
+
+
+def test_a_call_that_was_given_up_stays_failed_with_its_reason(journal: Journal) -> None:
+    claim = taken(journal)
+    claim.begin().fail(Outcome.REFUSAL, "I cannot help with that")
+    claim.give_up(Outcome.REFUSAL, "refused 1 of 1 times")
+    assert journal.claim(ask(), lease=LEASE) == Failed(ask().key, Outcome.REFUSAL, "refused 1 of 1 times", START)
+    assert [status.key for status in journal.failures()] == [ask().key]
+    assert journal.pending() == []
+
+
+def test_a_person_reopens_a_failed_call_and_what_had_failed_is_kept(journal: Journal, clock: Clock) -> None:
+    taken(journal).give_up(Outcome.PROVIDER_ERROR, "500 five times")
+    clock.advance(timedelta(hours=1))
+    journal.reopen(ask().key, by="ana", note="the provider is back")
+    claim = taken(journal, holder="two")
+    claim.begin().answer(said())
+    row = journal.export()["reopenings"].row(0, named=True)
+    assert (row["reopened_by"], row["note"], row["outcome"], row["reason"], row["failed_at"]) == (
+        "ana",
+        "the provider is back",
+        "provider_error",
+        "500 five times",
+        START,
+    )
+
+
+def test_every_reopening_is_kept(journal: Journal) -> None:
+    for turn in range(3):
+        taken(journal).give_up(Outcome.TIMEOUT, f"turn {turn}")
+        journal.reopen(ask().key, by="ana", note="again")
+    assert journal.export()["reopenings"].select("number", "reason").rows() == [(1, "turn 0"), (2, "turn 1"), (3, "turn 2")]
+
+
+@pytest.mark.parametrize("state", ["unknown", "claimed", "open", "answered"])
+def test_only_failed_calls_are_reopened(journal: Journal, state: str) -> None:
+    if state != "unknown":
+        claim = taken(journal)
+        {"claimed": lambda: None, "open": lambda: claim.release("later"), "answered": lambda: claim.begin().answer(said())}[state]()
+    with pytest.raises(ConfigError, match="only failed calls are reopened"):
+        journal.reopen(ask().key, by="ana", note="")
+
+
+def test_a_second_attempt_is_not_begun_while_one_is_under_way(journal: Journal) -> None:
+    claim = taken(journal)
+    claim.begin()
+    with pytest.raises(ConfigError, match="attempt 1 is under way"):
+        claim.begin()
+    assert outcomes(journal) == [(1, None, None)]
+
+
+def test_after_release_or_give_up_nothing_is_begun_under_the_old_claim(journal: Journal) -> None:
+    claim = taken(journal)
+    claim.release("later")
+    for act in (claim.begin, claim.renew, lambda: claim.give_up(Outcome.TIMEOUT, "x")):
+        with pytest.raises(LeaseLost):
+            act()
+
+
+def test_the_same_words_twice_are_no_error(journal: Journal) -> None:
+    """A commit may have happened without its confirmation, so that the holder says it again."""
+    attempt = begun(journal)
+    first = attempt.answer(said())
+    assert attempt.answer(said()) == first
+    claim = taken(journal, ask(1))
+    failing = claim.begin()
+    failing.fail(Outcome.TIMEOUT, "slow")
+    failing.fail(Outcome.TIMEOUT, "slow")
+    claim.give_up(Outcome.TIMEOUT, "slow")
+    claim.give_up(Outcome.TIMEOUT, "slow")
+    assert len(outcomes(journal)) == 2
+
+
+def test_an_attempt_ends_once(journal: Journal) -> None:
+    attempt = begun(journal)
+    attempt.answer(said())
+    with pytest.raises(ConfigError, match="has ended already"):
+        attempt.answer(said("0.9"))
+    with pytest.raises(ConfigError, match="has ended already"):
+        attempt.fail(Outcome.TIMEOUT, "no")
+    stored = journal.answer(ask().key)
+    assert stored is not None
+    assert stored.content == "0.7"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ABANDONED])
+def test_what_is_no_failure_is_not_recorded_as_one(journal: Journal, outcome: Outcome) -> None:
+    claim = taken(journal)
+    attempt = claim.begin()
+    with pytest.raises(ConfigError, match="is no failure"):
+        attempt.fail(outcome, "x")
+    with pytest.raises(ConfigError, match="is no failure"):
+        claim.give_up(outcome, "x")
+
+
+def test_an_answer_needs_content(journal: Journal) -> None:
+    attempt = begun(journal)
+    with pytest.raises(ConfigError, match="without content"):
+        attempt.answer(Reply(b"{}"))
+    attempt.answer(Reply(b"{}", ""))
+
+
+def test_a_lease_must_last(journal: Journal) -> None:
+    with pytest.raises(ConfigError, match="longer than an attempt"):
+        journal.claim(ask(), lease=timedelta(0))
+
+
+@pytest.mark.parametrize("outcome", [Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION])
+def test_what_was_turned_away_at_the_door_cost_nothing(journal: Journal, outcome: Outcome) -> None:
+    begun(journal).fail(outcome, "turned away")
+    row = journal.export()["attempts"].row(0, named=True)
+    assert (row["cost_microdollars"], row["cost_source"]) == (0, "unbilled")
+
+
+def test_an_unknown_cost_is_null(journal: Journal) -> None:
+    begun(journal).answer(said(cost=None))
+    row = journal.export()["attempts"].row(0, named=True)
+    assert (row["cost_microdollars"], row["cost_source"], row["prompt_tokens"]) == (None, None, 100)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"cost": 5},
+        {"cost_source": CostSource.PROVIDER},
+        {"cost": -1, "cost_source": CostSource.PROVIDER},
+        {"prompt_tokens": 1.5},
+        {"completion_tokens": 2**63},
+        {"reasoning_tokens": True},
+    ],
+)
+def test_usage_that_is_no_whole_number_is_refused(bad: dict) -> None:
+    with pytest.raises(ConfigError):
+        Usage(**bad)
+
+
+def test_answers_come_in_bulk_in_the_order_asked(journal: Journal) -> None:
+    for number in range(5):
+        if number != 2:
+            begun(journal, ask(number)).answer(said(str(number)))
+    taken(journal, ask(2))
+    keys = [ask(number).key for number in (4, 2, 0, 7, 4)]
+    assert [(key, answered.content) for key, answered in journal.answers(keys).items()] == [(keys[0], "4"), (keys[2], "0")]
+
+
+def test_more_keys_than_one_statement_takes(journal: Journal) -> None:
+    begun(journal, ask(1)).answer(said("1"))
+    keys = [f"{number:064x}" for number in range(1200)]
+    assert list(journal.answers([*keys, ask(1).key])) == [ask(1).key]
+
+
+def test_a_key_is_found_by_its_beginning(journal: Journal) -> None:
+    taken(journal)
+    key = ask().key
+    assert journal.find(key[:8]) == journal.find(key) == key
+    for odd in (key[:7], "zzzzzzzzzz", "0" * 10 if not key.startswith("0" * 10) else "1" * 10, "%%%%%%%%"):
+        with pytest.raises(ConfigError):
+            journal.find(odd)
+
+
+HOSTILE = st.text(alphabet=st.characters(exclude_categories=()), max_size=30) | st.sampled_from(
+    ["\x00", "\x1a", "\x1a0000", "\ud800", "a\x1a\x00\udfffz", "''; DROP TABLE calls;--", "%(x)s :k ?", "😀\u2028"]
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=HOSTILE, reasoning=HOSTILE | st.none(), reason=HOSTILE, body=st.binary(min_size=1, max_size=40), number=st.integers(0, 10**9)
+)
+def test_whatever_a_model_says_is_kept_exactly(
+    journal: Journal, content: str, reasoning: str | None, reason: str, body: bytes, number: int
+) -> None:
+    request = ask(number, sample=number, messages=[{"role": "user", "content": content}], parameters={"stop": [reason]})
+    found = journal.claim(request, lease=LEASE)
+    if isinstance(found, Claim):
+        attempt = found.begin()
+        attempt.fail(Outcome.MALFORMED, reason, Reply(body, content, reasoning, reason))
+        reply = Reply(body, content, reasoning, reason, request_id=reason)
+        found.begin().answer(reply)
+        stored = journal.answer(request.key)
+        assert stored is not None
+        assert stored.reply == reply
+
+
+async def test_a_task_that_is_cancelled_while_it_stores_an_answer_loses_nothing(journal: Journal) -> None:
+    for number in range(20):
+        attempt = await in_thread(begun, journal, ask(number))
+        storing = asyncio.create_task(in_thread(attempt.answer, said()))
+        await asyncio.sleep(0)
+        storing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await storing
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert journal.counts().select("state", "calls").rows() == [("answered", 20)]
+
+
+def test_an_event_loop_that_ends_finishes_what_was_being_stored(journal: Journal) -> None:
+    attempts = [begun(journal, ask(number)) for number in range(20)]
+
+    async def stop_at_once() -> None:
+        for attempt in attempts:
+            asyncio.ensure_future(in_thread(attempt.answer, said()))  # noqa: RUF006
+        await asyncio.sleep(0)
+
+    asyncio.run(stop_at_once())
+    assert journal.counts().select("state", "calls").rows() == [("answered", 20)]
+
+
+async def test_many_tasks_at_once_share_one_journal(journal: Journal) -> None:
+    async def one(number: int) -> bool:
+        found = await in_thread(journal.claim, ask(number % 20), lease=LEASE, holder=f"task {number}")
+        if not isinstance(found, Claim):
+            return False
+        attempt = await in_thread(found.begin)
+        answered = await in_thread(attempt.answer, said(str(number % 20)))
+        return answered.attempt == 1
+
+    won = await asyncio.gather(*(one(number) for number in range(60)))
+    assert sum(won) == 20
+    assert journal.counts().select("state", "calls").rows() == [("answered", 20)]
