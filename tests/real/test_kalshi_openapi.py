@@ -14,7 +14,17 @@ import pytest
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.client import RateLimit
 from bellwether.venues.kalshi.routes import Window
-from bellwether.venues.kalshi.wire import STATUSES, Origin, decode, parse_candles, parse_events, parse_markets, parse_series
+from bellwether.venues.kalshi.wire import (
+    STATUSES,
+    Origin,
+    decode,
+    parse_books,
+    parse_candles,
+    parse_events,
+    parse_markets,
+    parse_series,
+    parse_trades,
+)
 from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
 from bellwether.venues.kalshi.wire.events import EVENT
 from bellwether.venues.kalshi.wire.markets import MARKET
@@ -218,6 +228,10 @@ CALLS = {
     "/series/{series_ticker}/markets/{ticker}/candlesticks": routes.candles("S", "A", START, END),
     "/markets/candlesticks": routes.candles_batch(["A"], START, END),
     "/historical/markets/{ticker}/candlesticks": routes.historical_candles("A", START, END),
+    "/markets/{ticker}/orderbook": routes.orderbook("A", depth=1),
+    "/markets/orderbooks": routes.orderbooks(["A", "B"]),
+    "/markets/trades": routes.trades(ticker="A", after=START, before=END, is_block_trade=True),
+    "/historical/trades": routes.historical_trades(ticker="A", after=START, before=END, is_block_trade=True),
 }
 
 
@@ -242,7 +256,7 @@ def test_windows_go_together_with_the_states_that_the_venue_documents(spec: Sche
     assert set(routes.WINDOW_STATUSES[kind]) == documented
 
 
-@pytest.mark.parametrize("path", ["/events", "/markets", "/historical/markets"])
+@pytest.mark.parametrize("path", ["/events", "/markets", "/historical/markets", "/markets/trades", "/historical/trades"])
 def test_pages_are_as_large_as_the_venue_allows(spec: Schema, path: str):
     assert dict(CALLS[path].params)["limit"] == str(parameters(spec, path)["limit"]["maximum"])
 
@@ -251,6 +265,42 @@ def test_the_limits_of_a_batch_of_candles_are_documented(spec: Schema):
     description = spec["paths"]["/markets/candlesticks"]["get"]["description"]
     assert f"{routes.MOST_TICKERS} market tickers" in description
     assert f"{routes.MOST_CANDLES:,} candlesticks" in description
+
+
+def test_the_limits_of_order_books_are_documented(spec: Schema):
+    assert parameters(spec, "/markets/orderbooks")["tickers"]["maxItems"] == routes.MOST_TICKERS
+    assert parameters(spec, "/markets/{ticker}/orderbook")["depth"]["maximum"] == routes.MOST_LEVELS
+
+
+def test_a_list_of_tickers_is_repeated_or_joined_as_the_venue_documents(spec: Schema):
+    nodes = [resolved(spec, node) for node in spec["paths"]["/markets/orderbooks"]["get"]["parameters"]]
+    assert [(node["style"], node["explode"]) for node in nodes if node["name"] == "tickers"] == [("form", True)]
+    assert [value for name, value in CALLS["/markets/orderbooks"].params if name == "tickers"] == ["A", "B"]
+
+
+def test_every_typed_field_of_a_trade_reaches_its_column(spec: Schema):
+    item = example(spec, {"$ref": "#/components/schemas/Trade"})
+    sides = {"taker_side": "no", "taker_outcome_side": "no", "taker_book_side": "ask"}
+    item |= {"yes_price_dollars": "0.2500", "no_price_dollars": "0.7500", **sides}
+    parsed = parse_trades([item], ORIGIN, day=DAY, source="live")
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    found = parsed.rows.row(0, named=True)
+    assert (found["trade_id"], found["ticker"], found["is_block_trade"]) == (item["trade_id"], item["ticker"], item["is_block_trade"])
+    assert (found["yes_price"], found["no_price"], found["size"]) == (Decimal("0.25"), Decimal("0.75"), Decimal(item["count_fp"]))
+    assert (found["traded_at"], found["taker_side"]) == (datetime.fromisoformat(item["created_time"]), "no")
+
+
+@pytest.mark.parametrize("name", ["GetMarketOrderbookResponse", "GetMarketOrderbooksResponse"])
+def test_every_level_of_an_order_book_reaches_its_column(spec: Schema, name: str):
+    answer = example(spec, {"$ref": f"#/components/schemas/{name}"})
+    call = routes.orderbook("T") if "orderbook_fp" in answer else routes.orderbooks(["T"])
+    for held in answer.get("orderbooks", [answer]):
+        held["orderbook_fp"] = {"yes_dollars": [["0.1500", "100.00"]], "no_dollars": [["0.8000", "3.25"]]}
+    parsed = parse_books(answer, Origin(call.request, 0, ORIGIN.fetched_at), day=DAY)
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    found = parsed.rows.row(0, named=True)
+    assert found["yes_bids"] == [{"price": Decimal("0.15"), "size": Decimal(100)}]
+    assert (found["yes_bid"], found["yes_ask"]) == (Decimal("0.15"), Decimal("0.2"))
 
 
 def test_a_bucket_of_the_basic_tier_lets_forty_reads_through():

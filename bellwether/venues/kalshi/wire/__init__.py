@@ -1,9 +1,11 @@
 """Kalshi's JSON, in every format since 2024, read into the declared raw tables; what does not fit becomes a row of raw/kalshi_rejects."""
 
+from bellwether.venues.kalshi.wire.books import parse_books
 from bellwether.venues.kalshi.wire.candles import parse_candles
 from bellwether.venues.kalshi.wire.events import nested_markets, parse_events
 from bellwether.venues.kalshi.wire.markets import STATUS_SYNONYMS, STATUSES, parse_markets
 from bellwether.venues.kalshi.wire.series import parse_series
+from bellwether.venues.kalshi.wire.trades import parse_trades
 from bellwether.venues.wire.decode import MalformedBody, Unusable, decode
 from bellwether.venues.wire.rejects import Origin, Parsed
 
@@ -16,8 +18,10 @@ __all__ = [
     "Unusable",
     "decode",
     "nested_markets",
+    "parse_books",
     "parse_candles",
     "parse_events",
     "parse_markets",
     "parse_series",
+    "parse_trades",
 ]

@@ -12,6 +12,7 @@ from bellwether.tables.raw import KALSHI_CANDLES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
 from bellwether.venues.wire.columns import Columns, Problems, records_of
 from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
 CANDLE = Shape(tickers=("ticker",), decimals={"volume": CONTRACTS, "open_interest": CONTRACTS})
@@ -61,23 +62,7 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
             "source": constant(source, pl.String(), len(objects)),
         }
     )
-    repeats = _repeats(frame, objects, problems)
+    repeats = repeats_of(
+        frame.select("ticker", "end_at"), objects, problems, field="end_period_ts", what="candle of the same market and end"
+    )
     return Quarantine(KALSHI_CANDLES, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
-
-
-def _repeats(frame: pl.DataFrame, objects: list[Any], problems: Problems) -> frozenset[int]:
-    """Positions of candles that say again what one before them said; those that say something else are noted as problems."""
-    keys = frame.select("ticker", "end_at")
-    repeats: set[int] = set()
-    first: dict[tuple[Any, ...], int] = {}
-    for index in keys.is_duplicated().arg_true():
-        if index in problems:
-            continue
-        earlier = first.setdefault(keys.row(index), index)
-        if earlier != index and objects[earlier] == objects[index]:
-            repeats.add(index)
-        elif earlier != index:
-            problems.note(
-                index, "end_period_ts", objects[index]["end_period_ts"], "another candle of the same market and end says otherwise"
-            )
-    return frozenset(repeats)

@@ -1,0 +1,81 @@
+"""One message as it came off a stream, and the little of it that is read while it flies by."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import orjson
+
+#: Types of messages that carry an order book: whole, or one level's change.
+SNAPSHOT, DELTA = "orderbook_snapshot", "orderbook_delta"
+TRADE, TICKER, LIFECYCLE = "trade", "ticker", "market_lifecycle_v2"
+#: Types of the frames that polling makes: a page of order books and a page of trades.
+REST_BOOKS, REST_TRADES = "orderbook_rest", "trade_rest"
+
+_HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d+),"seq":(\d+)[,}]')
+
+
+class Frame(NamedTuple):
+    """A message verbatim, with where it stands.
+
+    received_at: nanoseconds since 1970, UTC, by the receiver's clock; None where a capture does not tell. connection: ordinal of the
+    connection within its recording, from 1. ordinal: place in order of arrival within the recording, from 0. data: the message's bytes.
+    """
+
+    received_at: int | None
+    connection: int
+    ordinal: int
+    data: bytes
+
+
+class Envelope(NamedTuple):
+    """What a message says of itself: its type, its subscription and its number there; None where it does not say."""
+
+    kind: str | None
+    sid: int | None
+    seq: int | None
+
+
+NOTHING = Envelope(None, None, None)
+
+
+def envelope(data: bytes) -> Envelope:
+    """The envelope of a message, without reading the rest where the venue writes it first."""
+    head = _HEAD.match(data)
+    if head is None:
+        return envelope_of(message(data))
+    return Envelope(head[1].decode(), int(head[2]), int(head[3]))
+
+
+def message(data: bytes) -> dict[str, Any]:
+    """A message as a JSON object; empty when it is none."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if type(found) is dict else {}
+
+
+def envelope_of(found: dict[str, Any]) -> Envelope:
+    """The envelope of a message that is read already."""
+    return Envelope(_text(found.get("type")), _number(found.get("sid")), _number(found.get("seq")))
+
+
+def body_of(found: dict[str, Any]) -> dict[str, Any]:
+    """What a message says under `msg`; empty when that is no object."""
+    body = found.get("msg")
+    return body if type(body) is dict else {}
+
+
+def ticker_of(body: dict[str, Any]) -> str | None:
+    """The market that a message's body names."""
+    return _text(body.get("market_ticker"))
+
+
+def _text(value: object) -> str | None:
+    return value if type(value) is str else None
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**63 else None

@@ -1,0 +1,143 @@
+"""Order books of every wire format -> rows of raw/kalshi_books."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.schema import PRICE
+from bellwether.tables.trading import KALSHI_BOOKS, LEVELS
+from bellwether.venues.kalshi.routes import asked_tickers
+from bellwether.venues.kalshi.wire.rules import CONTRACTS, PRICE_OF_CONTRACT
+from bellwether.venues.wire.columns import Columns, Problems, Record, records_of
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.repeats import repeats_of
+from bellwether.venues.wire.shapes import DecimalRule, Shape
+
+SIDES = ("yes", "no")
+_BOOK = Shape(tickers=("ticker",))
+
+
+def book_objects(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
+    """The books of an answer, each with the ticker of its market; the answer for a single market does not name it, the call does."""
+    if "orderbooks" in answer:
+        books = answer["orderbooks"]
+        return books if isinstance(books, list) else [] if books is None else [books]
+    asked = asked_tickers(origin.request)
+    return [{**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None}]
+
+
+def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Parsed:
+    """Rows of raw/kalshi_books of partition `day` for the answer of one call, for one market or many.
+
+    Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; where several say the same, the newest is read. A side that is
+    null or absent is empty, levels without contracts are left out, and levels are sorted by price. An object without a book is a reject, as is one
+    with a level that is no price between 0 and 1 with a size, or with two levels at one price.
+    """
+    objects = book_objects(answer, origin)
+    problems = Problems()
+    records = records_of(objects, "ticker", problems)
+    columns = Columns(records, problems)
+    found = [_wire_book(index, record, problems) for index, record in enumerate(records)]
+    sides = {side: _side(side, [book.sides[side] for book in found], problems) for side in SIDES}
+    best = {side: levels.list.last().struct.field("price") for side, levels in sides.items()}
+    frame = pl.DataFrame(
+        {
+            **columns.typed(_BOOK),
+            "yes_bids": sides["yes"],
+            "no_bids": sides["no"],
+            "yes_bid": best["yes"],
+            "yes_ask": (1 - best["no"]).cast(PRICE),
+            "wire_format": pl.Series([book.wire_format for book in found], dtype=pl.String()),
+            "day": constant(day, pl.Date(), len(objects)),
+            "body": columns.bodies(objects),
+        }
+    )
+    repeats = repeats_of(frame.select("ticker"), objects, problems, field="ticker", what="book of the same market")
+    return Quarantine(KALSHI_BOOKS, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a book as sent: the field that holds it, its price levels, and whether prices are in cents."""
+
+    name: str = ""
+    levels: Sequence[Any] = ()
+    cents: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _WireBook:
+    wire_format: str = "current"
+    sides: dict[str, _Side] = field(default_factory=lambda: dict.fromkeys(SIDES, _Side()))
+
+
+def _wire_book(index: int, record: Record, problems: Problems) -> _WireBook:
+    """The book of one record in the newest of the formats that it has; notes a record without one."""
+    for name in ("orderbook_fp", "orderbook"):
+        held = record.get(name)
+        if held is None:
+            continue
+        if type(held) is not dict:
+            problems.note(index, name, held, "not a JSON object")
+            return _WireBook()
+        plain = {key.removeprefix("_"): value for key, value in held.items()}
+        sides = {side: _wire_side(index, name, side, plain, problems) for side in SIDES}
+        dollars = any(f"{side}_dollars" in plain for side in SIDES)
+        return _WireBook("current" if name == "orderbook_fp" else "transitional" if dollars else "legacy", sides)
+    if index not in problems:
+        problems.note(index, "orderbook_fp", None, "no order book")
+    return _WireBook()
+
+
+def _wire_side(index: int, book: str, side: str, plain: Record, problems: Problems) -> _Side:
+    dollars = plain.get(f"{side}_dollars")
+    name, levels = (side, plain.get(side)) if dollars is None else (f"{side}_dollars", dollars)
+    if levels is not None and type(levels) is not list:
+        problems.note(index, f"{book}.{name}", levels, "not a list")
+        levels = None
+    return _Side(f"{book}.{name}", levels or (), cents=dollars is None)
+
+
+def _side(side: str, books: Sequence[_Side], problems: Problems) -> pl.Series:
+    """The levels of one side of every book, ascending by price; what is no level is noted against its book."""
+    sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
+    levels = _typed_levels(books, sent)
+    fits = levels.select((pl.col("price").is_between(0, 1, closed="none") & (pl.col("size") >= 0)).fill_null(False)).to_series()
+    for place in (~fits).arg_true():
+        index, level = sent[place]
+        problems.note(index, books[index].name, level, "not a price between 0 and 1 with a size")
+    held = levels.filter(fits & (levels["size"] > 0)).sort("book", "price")
+    for index in held.filter(held.select("book", "price").is_duplicated())["book"].unique(maintain_order=True):
+        problems.note(index, books[index].name, None, "two levels at one price")
+    grouped = held.group_by("book", maintain_order=True).agg(pl.struct("price", "size").alias(side))
+    every = pl.DataFrame({"book": pl.Series(range(len(books)), dtype=pl.UInt32())})
+    joined = every.join(grouped, on="book", how="left", maintain_order="left")
+    return joined[side].cast(LEVELS).fill_null(pl.Series([[]], dtype=LEVELS))
+
+
+def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl.DataFrame:
+    """Book, price and size of the levels that were sent; null for what cannot be read."""
+    pairs = [level if type(level) is list and len(level) == 2 else (None, None) for _, level in sent]
+    prices = [_text(price, PRICE_OF_CONTRACT, integers=books[index].cents) for (index, _), (price, _) in zip(sent, pairs, strict=True)]
+    sizes = [_text(size, CONTRACTS, integers=True) for _, size in pairs]
+    columns = {"price": _decimals(prices, PRICE_OF_CONTRACT), "size": _decimals(sizes, CONTRACTS)}
+    return pl.DataFrame({"book": pl.Series([index for index, _ in sent], dtype=pl.UInt32()), **columns})
+
+
+def _text(value: Any, rule: DecimalRule, *, integers: bool) -> str | None:
+    """A number of a level as decimal text; None for what is none. integers: it may be an integer, of cents or of contracts."""
+    if type(value) is int and integers:
+        return rule.text(value)
+    return value if type(value) is str else None
+
+
+def _decimals(texts: Sequence[str | None], rule: DecimalRule) -> pl.Series:
+    """The exact decimals that `texts` say; null for what does not fit."""
+    series = pl.Series(texts, dtype=pl.String())
+    fits = series.str.contains(rule.pattern).fill_null(False)
+    return series.zip_with(fits, pl.Series([None], dtype=pl.String())).cast(rule.dtype)

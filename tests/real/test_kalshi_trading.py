@@ -1,0 +1,129 @@
+"""Recorded order books and trades from 2024 to 2026, read and compared with a plain reading of each, level by level."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.wire import Origin, parse_books, parse_trades
+from bellwether.venues.kalshi.wire.books import SIDES
+
+pytestmark = pytest.mark.real
+
+Object = dict[str, Any]
+AT = datetime(2026, 11, 1, tzinfo=UTC)
+DAY = date(2026, 11, 1)
+
+
+def found_in(value: Any, *fields: str) -> Iterator[Object]:
+    """Every JSON object below `value` that has one of these fields."""
+    if isinstance(value, dict):
+        if any(name in value for name in fields):
+            yield value
+        for inner in value.values():
+            yield from found_in(inner, *fields)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from found_in(inner, *fields)
+
+
+def of_files(folder: Path, *fields: str) -> list[Object]:
+    found = [item for path in sorted(folder.rglob("*.json")) for item in found_in(json.loads(path.read_bytes()), *fields)]
+    if not found:
+        pytest.skip(f"no objects with {' or '.join(fields)} under {folder.name}")
+    return found
+
+
+def side_of(book: Object, side: str, cents: bool) -> list[Object]:
+    """The levels of a side by a reading of one at a time, the best last."""
+    pairs = book.get(side if cents else f"{side}_dollars") or []
+    levels = [{"price": Decimal(price) / 100 if cents else Decimal(price), "size": Decimal(size)} for price, size in pairs]
+    return sorted(levels, key=lambda level: level["price"])
+
+
+def check(books: dict[str, Object], name: str, *, cents: bool) -> None:
+    """`books` by ticker, in an envelope of that name, read as they were sent."""
+    tickers = list(books)
+    answer = {"orderbooks": [{"ticker": ticker, name: books[ticker]} for ticker in tickers]}
+    parsed = parse_books(answer, Origin(routes.orderbooks(tickers[:100]).request, 0, AT), day=DAY)
+    assert parsed.rejects.is_empty(), parsed.rejects.select("record_id", "field", "value", "reason").to_dicts()
+    plain = {ticker: {field.removeprefix("_"): value for field, value in book.items()} for ticker, book in books.items()}
+    for row in parsed.rows.iter_rows(named=True):
+        yes, no = (side_of(plain[row["ticker"]], side, cents) for side in SIDES)
+        assert (row["yes_bids"], row["no_bids"]) == (yes, no), row["ticker"]
+        assert row["yes_bid"] == (yes[-1]["price"] if yes else None)
+        assert row["yes_ask"] == (1 - no[-1]["price"] if no else None)
+    assert parsed.rows.height == len(books)
+
+
+def test_recorded_books_of_today(recordings: Path):
+    items = of_files(recordings / "kalshi/rest_2026_08", "orderbook_fp")
+    check({item.get("ticker", f"T{number}"): item["orderbook_fp"] for number, item in enumerate(items)}, "orderbook_fp", cents=False)
+
+
+def test_recorded_books_of_the_transition(recordings: Path):
+    items = of_files(recordings / "kalshi/rest_2026_01_transitional", "orderbook")
+    books = {f"T{number}": item["orderbook"] for number, item in enumerate(items)}
+    check(books, "orderbook", cents=False)
+    check({ticker: {side: book.get(side) for side in SIDES} for ticker, book in books.items()}, "orderbook", cents=True)
+
+
+def test_recorded_books_of_2024(recordings: Path):
+    dumped = json.loads((recordings / "kalshi/rest_2024_legacy/orderbook_data.json").read_bytes())
+    check({ticker: book for item in dumped for ticker, book in item.items()}, "orderbook", cents=True)
+
+
+def messages(recordings: Path, kind: str) -> list[Object]:
+    """The recorded WebSocket messages of one kind, which carry the same fields as REST, in one list per file."""
+    found = []
+    for path in sorted((recordings / "kalshi/ws_nba_2026_03").glob("*.ndjson.gz")):
+        with gzip.open(path) as lines:
+            found += [json.loads(line)["msg"] for line in lines if f'"{kind}"'.encode() in line]
+    if not found:
+        pytest.skip(f"no recorded {kind} messages")
+    return found
+
+
+def test_recorded_opening_books_of_games(recordings: Path):
+    sent = messages(recordings, "orderbook_snapshot")
+    books = {
+        f"{message['market_ticker']}-{number}": {
+            f"{side}_dollars": message.get(f"{side}_dollars_fp", message.get(f"{side}_dollars")) for side in SIDES
+        }
+        for number, message in enumerate(sent)
+    }
+    check(books, "orderbook_fp", cents=False)
+
+
+def test_recorded_trades_of_the_transition(recordings: Path):
+    items = of_files(recordings / "kalshi/rest_2026_01_transitional", "trade_id")
+    parsed = parse_trades(items, Origin(routes.trades().request, 0, AT), day=DAY, source="live")
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    for item, row in zip(items, parsed.rows.iter_rows(named=True), strict=True):
+        assert (row["trade_id"], row["ticker"], row["taker_side"]) == (item["trade_id"], item["ticker"], item["taker_side"])
+        assert row["yes_price"] == Decimal(item["yes_price"]) / 100 == Decimal(item["yes_price_dollars"])
+        assert (row["no_price"], row["size"]) == (Decimal(item["no_price"]) / 100, Decimal(item["count"]))
+        assert row["traded_at"] == datetime.fromisoformat(item["created_time"])
+    cents = [{name: value for name, value in item.items() if not name.endswith("_dollars")} for item in items]
+    alone = parse_trades(cents, Origin(routes.trades().request, 0, AT), day=DAY, source="live").rows
+    assert alone.drop("body").equals(parsed.rows.drop("body"))
+
+
+def test_recorded_trades_of_games(recordings: Path):
+    sent = [item for item in messages(recordings, "trade") if "trade_id" in item]
+    items = [
+        {**item, "ticker": item["market_ticker"], "created_time": datetime.fromtimestamp(item["ts"], UTC).isoformat()} for item in sent
+    ]
+    parsed = parse_trades(items, Origin(routes.trades().request, 0, AT), day=DAY, source="live")
+    assert parsed.rejects.is_empty(), parsed.rejects.head(3).to_dicts()
+    assert parsed.rows.height == len({item["trade_id"] for item in sent})
+    assert parsed.rows["size"].sum() == sum(Decimal(item["count_fp"]) for item in sent)
+    assert (parsed.rows["yes_price"] + parsed.rows["no_price"] == 1).all()

@@ -1,0 +1,247 @@
+"""Order books and trades: every format since 2024, exact, and what does not fit set aside."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.tables.trading import KALSHI_BOOKS, KALSHI_TRADES
+from bellwether.venues.kalshi import routes
+from bellwether.venues.kalshi.wire import Origin, Parsed, parse_books, parse_trades
+
+DAY = date(2026, 3, 14)
+AT = datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
+LISTED = Origin(routes.trades().request, 2, AT)
+
+
+def read_books(answer: dict[str, Any], *tickers: str) -> Parsed:
+    call = routes.orderbooks(tickers) if tickers else routes.orderbook("T")
+    parsed = parse_books(answer, Origin(call.request, 0, AT), day=DAY)
+    KALSHI_BOOKS.validate(parsed.rows)
+    return parsed
+
+
+def book(answer: dict[str, Any]) -> dict[str, Any]:
+    parsed = read_books(answer)
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    return parsed.rows.row(0, named=True)
+
+
+def levels(*pairs: tuple[str, str]) -> list[dict[str, Decimal]]:
+    return [{"price": Decimal(price), "size": Decimal(size)} for price, size in pairs]
+
+
+CURRENT = {"orderbook_fp": {"yes_dollars": [["0.0450", "552.25"], ["0.5800", "10.00"]], "no_dollars": [["0.3990", "7.00"]]}}
+FORMATS = {
+    "current": ("current", {"orderbook_fp": {"yes_dollars": [["0.0700", "5.00"], ["0.5800", "552.00"]], "no_dollars": None}}),
+    "current beside cents": (
+        "current",
+        {"orderbook": {"yes": [[1, 1]]}, "orderbook_fp": {"yes_dollars": [["0.07", "5"], ["0.58", "552"]]}},
+    ),
+    "best first": ("current", {"orderbook_fp": {"yes_dollars": [["0.5800", "552.00"], ["0.0700", "5.00"]], "no_dollars": []}}),
+    "a level without contracts": (
+        "current",
+        {"orderbook_fp": {"yes_dollars": [["0.0100", "0.00"], ["0.0700", "5.00"], ["0.5800", "552.00"]], "no_dollars": []}},
+    ),
+    "transitional": (
+        "transitional",
+        {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None, "yes_dollars": [["0.07", 5], ["0.58", 552]], "no_dollars": None}},
+    ),
+    "transitional without dollars": (
+        "transitional",
+        {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None, "yes_dollars": None, "no_dollars": None}},
+    ),
+    "legacy": ("legacy", {"orderbook": {"yes": [[7, 5], [58, 552]], "no": None}}),
+    "the 2024 client": ("legacy", {"orderbook": {"_yes": [[7, 5], [58, 552]], "_no": [], "discriminator": None}}),
+}
+
+
+@pytest.mark.parametrize(("wire_format", "answer"), FORMATS.values(), ids=list(FORMATS))
+def test_a_book_reads_alike_in_every_format(wire_format: str, answer: dict[str, Any]):
+    row = book(answer)
+    assert (row["ticker"], row["yes_bids"], row["no_bids"]) == ("T", levels(("0.07", "5"), ("0.58", "552")), [])
+    assert (row["yes_bid"], row["yes_ask"], row["wire_format"]) == (Decimal("0.58"), None, wire_format)
+
+
+def test_prices_and_sizes_are_exact_and_the_ask_is_the_other_sides_bid():
+    row = book(CURRENT)
+    assert row["yes_bids"] == levels(("0.045", "552.25"), ("0.58", "10"))
+    assert (row["yes_bid"], row["yes_ask"]) == (Decimal("0.58"), Decimal("0.601"))
+
+
+@pytest.mark.parametrize("held", [{}, {"yes_dollars": None, "no_dollars": None}, {"yes_dollars": [], "no_dollars": []}])
+def test_sides_that_are_null_absent_or_empty_are_an_empty_book(held: dict[str, Any]):
+    row = book({"orderbook_fp": held})
+    assert (row["yes_bids"], row["no_bids"], row["yes_bid"], row["yes_ask"]) == ([], [], None, None)
+
+
+def test_one_answer_holds_many_books_each_under_its_own_ticker():
+    answer = {"orderbooks": [{"ticker": "A", **CURRENT}, {"ticker": "B", "orderbook_fp": {}}, {"ticker": "C", **CURRENT}]}
+    parsed = read_books(answer, "A", "B", "C")
+    assert parsed.rows["ticker"].to_list() == ["A", "B", "C"]
+    assert parsed.rows["yes_bids"].list.len().to_list() == [2, 0, 2]
+    assert parsed.rows["day"].to_list() == [DAY] * 3
+
+
+def one_level(level: Any) -> dict[str, Any]:
+    return {"ticker": "B", "orderbook_fp": {"yes_dollars": [["0.0100", "1.00"], level], "no_dollars": []}}
+
+
+UNFIT_BOOKS = {
+    "no book": ({"ticker": "B"}, "orderbook_fp", "no order book"),
+    "a null book": ({"ticker": "B", "orderbook_fp": None}, "orderbook_fp", "no order book"),
+    "a list for a book": ({"ticker": "B", "orderbook_fp": []}, "orderbook_fp", "not a JSON object"),
+    "an object for a side": ({"ticker": "B", "orderbook_fp": {"no_dollars": {}}}, "orderbook_fp.no_dollars", "not a list"),
+    "no ticker": ({"orderbook_fp": {}}, "ticker", "missing"),
+    "no object": ("B", None, "not a JSON object"),
+    "a price of 1": (one_level(["1.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a price of 0": (one_level(["0.0000", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a negative size": (one_level(["0.5000", "-1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a float": (one_level([0.5, "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "cents among dollars": (one_level([50, "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "too many decimals": (one_level(["0.5000001", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "words": (one_level(["half", "1.00"]), "orderbook_fp.yes_dollars", "not a price"),
+    "three numbers": (one_level(["0.5000", "1.00", "2"]), "orderbook_fp.yes_dollars", "not a price"),
+    "a level twice": (one_level(["0.010", "2.00"]), "orderbook_fp.yes_dollars", "two levels at one price"),
+}
+
+
+@pytest.mark.parametrize(("item", "field", "reason"), UNFIT_BOOKS.values(), ids=list(UNFIT_BOOKS))
+def test_a_book_that_does_not_fit_is_set_aside_and_its_neighbours_are_kept(item: Any, field: str | None, reason: str):
+    parsed = read_books({"orderbooks": [{"ticker": "A", **CURRENT}, item, {"ticker": "C", **CURRENT}]}, "A", "B", "C")
+    assert parsed.rows["ticker"].to_list() == ["A", "C"]
+    assert parsed.rows["yes_bids"].list.len().to_list() == [2, 2]
+    found = parsed.rejects.row(0, named=True)
+    assert (found["field"], found["ordinal"], found["table"]) == (field, 1, "raw/kalshi_books")
+    assert reason in found["reason"]
+
+
+def test_a_book_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
+    again = {"ticker": "A", **CURRENT}
+    parsed = read_books({"orderbooks": [again, again, {"ticker": "A", "orderbook_fp": {}}]}, "A")
+    assert parsed.rows.height == 1
+    assert parsed.rejects["reason"].to_list() == ["another book of the same market says otherwise"]
+
+
+CENTS = st.integers(1, 99)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sides=st.tuples(*[st.dictionaries(CENTS, st.integers(1, 10**6), max_size=20)] * 2))
+def test_cents_and_dollars_read_alike_and_nothing_is_lost(sides: tuple[dict[int, int], dict[int, int]]):
+    cents = {name: [list(level) for level in side.items()] for name, side in zip(("yes", "no"), sides, strict=True)}
+    dollars = {f"{name}_dollars": [[f"{price / 100:.4f}", f"{size}.00"] for price, size in side] for name, side in cents.items()}
+    old, new = book({"orderbook": cents}), book({"orderbook_fp": dollars})
+    for name, side in zip(("yes_bids", "no_bids"), sides, strict=True):
+        expected = [{"price": Decimal(price) / 100, "size": Decimal(size)} for price, size in sorted(side.items())]
+        assert old[name] == new[name] == expected
+
+
+def trade(**changes: Any) -> dict[str, Any]:
+    """A trade of the current format; a change to `...` leaves the field out."""
+    current: dict[str, Any] = {
+        "trade_id": "961535f3-d80f-5462-e91d-88d4fe6db285",
+        "ticker": "T",
+        "count_fp": "12.50",
+        "yes_price_dollars": "0.0610",
+        "no_price_dollars": "0.9390",
+        "taker_outcome_side": "no",
+        "taker_book_side": "ask",
+        "is_block_trade": False,
+        "created_time": "2026-01-12T15:00:20.897212Z",
+    }
+    return {name: value for name, value in (current | changes).items() if value is not ...}
+
+
+LEGACY = {
+    "trade_id": "1",
+    "ticker": "T",
+    "count": 3,
+    "yes_price": 6,
+    "no_price": 94,
+    "taker_side": "no",
+    "created_time": "2024-07-13T09:33:23Z",
+}
+
+
+def read_trades(*items: Any) -> Parsed:
+    parsed = parse_trades(items, LISTED, day=DAY, source="live")
+    KALSHI_TRADES.validate(parsed.rows)
+    return parsed
+
+
+def traded(item: Any) -> dict[str, Any]:
+    parsed = read_trades(item)
+    assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
+    return parsed.rows.row(0, named=True)
+
+
+def test_a_trade_of_today_is_read_exactly():
+    row = traded(trade())
+    assert (row["yes_price"], row["no_price"], row["size"]) == (Decimal("0.061"), Decimal("0.939"), Decimal("12.5"))
+    assert (row["taker_side"], row["is_block_trade"], row["source"]) == ("no", False, "live")
+    assert (row["traded_at"], row["day"]) == (datetime(2026, 1, 12, 15, 0, 20, 897212, UTC), date(2026, 1, 12))
+    assert (row["request"], row["page"], row["known_at"]) == (LISTED.request, 2, AT)
+
+
+OLDER = {
+    "cents": LEGACY,
+    "cents and dollars": {**LEGACY, "yes_price_dollars": "0.0600", "no_price_dollars": "0.9400", "price": 0.06},
+    "the 2024 client": {f"_{name}": value for name, value in LEGACY.items()},
+    "one price": {name: value for name, value in LEGACY.items() if name != "yes_price"},
+    "the side of the book alone": {**{n: v for n, v in LEGACY.items() if n != "taker_side"}, "taker_book_side": "ask"},
+    "all sides": {**LEGACY, "taker_outcome_side": "no", "taker_book_side": "ask"},
+}
+
+
+@pytest.mark.parametrize("item", OLDER.values(), ids=list(OLDER))
+def test_an_older_trade_reads_alike_in_every_format(item: dict[str, Any]):
+    row = traded(item)
+    assert (row["yes_price"], row["no_price"], row["size"]) == (Decimal("0.06"), Decimal("0.94"), Decimal(3))
+    assert (row["taker_side"], row["is_block_trade"]) == ("no", None)
+
+
+@pytest.mark.parametrize("unsaid", [..., None, ""])
+def test_a_taker_that_the_venue_does_not_name_is_null(unsaid: Any):
+    assert traded(trade(taker_outcome_side=unsaid, taker_book_side=unsaid))["taker_side"] is None
+
+
+UNFIT_TRADES = {
+    "no id": (trade(trade_id=...), "trade_id"),
+    "no market": (trade(ticker=None), "ticker"),
+    "no time": (trade(created_time=...), "created_time"),
+    "a time without a zone": (trade(created_time="2026-01-12T15:00:20"), "created_time"),
+    "no price": (trade(yes_price_dollars=..., no_price_dollars=...), "yes_price"),
+    "a price of 1": (trade(yes_price_dollars="1.0000", no_price_dollars="0.0000"), "yes_price_dollars"),
+    "a price beyond 1": (trade(yes_price_dollars="1.0100", no_price_dollars=...), "yes_price_dollars"),
+    "prices beside a dollar": (trade(no_price_dollars="0.9400"), "yes_price_dollars"),
+    "no size": (trade(count_fp=...), "count"),
+    "a size of 0": (trade(count_fp="0.00"), "count_fp"),
+    "a third side": (trade(taker_outcome_side="maybe"), "taker_outcome_side"),
+    "two sides": (trade(taker_outcome_side="yes"), "taker_book_side"),
+    "no object": ([], None),
+}
+
+
+@pytest.mark.parametrize(("item", "field"), UNFIT_TRADES.values(), ids=list(UNFIT_TRADES))
+def test_a_trade_that_does_not_fit_is_set_aside_and_its_neighbours_are_kept(item: Any, field: str | None):
+    parsed = read_trades(trade(trade_id="A"), item, trade(trade_id="C"))
+    assert parsed.rows["trade_id"].to_list() == ["A", "C"]
+    assert parsed.rejects.select("field", "ordinal", "table").row(0) == (field, 1, "raw/kalshi_trades")
+
+
+def test_a_trade_listed_twice_is_kept_once_and_a_contradiction_is_set_aside():
+    parsed = read_trades(trade(), trade(), trade(count_fp="13.00"))
+    assert parsed.rows.height == 1
+    assert parsed.rejects["reason"].to_list() == ["another trade of the same id says otherwise"]
+
+
+def test_empty_pages_are_empty_frames():
+    assert read_trades().rows.height == 0
+    assert read_books({"orderbooks": []}, "A").rows.schema == pl.Schema(KALSHI_BOOKS.schema)
