@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -13,10 +11,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.control import Control
+from bellwether.sandbox.exchange.books import KalshiBooks
+from bellwether.sandbox.exchange.exchange import Exchange
 from bellwether.sandbox.faults import Faults, Faulty
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.limits import Limits, RateLimited
-from bellwether.sandbox.services import CONTROL_PATH, KALSHI_PATH
+from bellwether.sandbox.polymarket import Clob, Gamma, PolymarketSource
+from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH
 from bellwether.sandbox.source import Source
 
 
@@ -40,12 +41,22 @@ async def _unknown_path(request: Request, error: Exception) -> Response:
     return Response(b'{"error":{"code":"not_found","message":"not found"}}', status_code=404, media_type="application/json")
 
 
-def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | None = None, faults: Faults | None = None) -> Starlette:
-    """The application over a world.
+def create_app(
+    source: Source,
+    *,
+    polymarket: PolymarketSource | None = None,
+    exchange: Exchange | None = None,
+    clock: Clock | None = None,
+    limits: Limits | None = None,
+    faults: Faults | None = None,
+) -> Starlette:
+    """The application over a world; a service without a source is not served.
 
     Parameters
     ----------
-    source: `GeneratedWorld` or `Recordings`.
+    source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
+    polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
+    exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
     clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
     limits: rate limits to enforce; none when left out.
     faults: what goes wrong by itself; a request can ask for a fault in any case.
@@ -53,10 +64,14 @@ def create_app(source: Source, *, clock: Clock | None = None, limits: Limits | N
     `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
     """
     clock = clock or source.default_clock()
-    routes: Sequence[BaseRoute] = [
-        Mount(KALSHI_PATH, routes=Kalshi(source, clock).routes()),
+    books = KalshiBooks(exchange, clock).routes() if exchange is not None else []
+    routes: list[BaseRoute] = [
+        Mount(KALSHI_PATH, routes=[*books, *Kalshi(source, clock).routes()]),
         Mount(CONTROL_PATH, routes=Control(clock).routes()),
     ]
+    if polymarket is not None:
+        routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
+        routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
     middleware = [Middleware(Dated, clock=clock)]
     if limits is not None:
         middleware.append(Middleware(RateLimited, limits=limits))

@@ -11,8 +11,11 @@ from starlette.applications import Starlette
 from bellwether.errors import ConfigError
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.instants import moment
 from bellwether.sandbox.limits import Limits
 from bellwether.sandbox.playback import Recordings
+from bellwether.sandbox.polymarket import GeneratedPolymarket, RecordedPolymarket
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
@@ -25,15 +28,19 @@ def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: An
 
     terms: limits and faults, as `create_app` takes them.
     """
-    return create_app(GeneratedWorld(seed), clock=Clock(now, rate=rate), **terms)
+    world = GeneratedWorld(seed)
+    return create_app(world, polymarket=GeneratedPolymarket(world), exchange=GeneratedExchange(world), clock=Clock(now, rate=rate), **terms)
 
 
 def recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
     """The recordings under `folder`, with a clock that starts at `now`, or at the newest recording, and runs at `rate`."""
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-    source = Recordings(folder)
-    return create_app(source, clock=Clock(now or source.default_clock().now(), rate=rate), **terms)
+    kalshi, polymarket = Recordings(folder, required=False), RecordedPolymarket(folder)
+    if not kalshi.latest and not polymarket.latest:
+        raise ConfigError(f"starting playback: nothing under {folder} was recorded from a venue; set BELLWETHER_PLAYBACK to another folder")
+    newest = now or moment(max(kalshi.latest, polymarket.latest))
+    return create_app(kalshi, polymarket=polymarket, clock=Clock(newest, rate=rate), **terms)
 
 
 def application(config: Settings, *, running: bool = False) -> Starlette:
