@@ -1,0 +1,110 @@
+"""From a request to what the personality says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bellwether.sandbox.models.reading import Form, wish_of
+from bellwether.sandbox.models.request import ChatRequest
+from bellwether.sandbox.models.schema import fill
+from bellwether.sandbox.models.tools import Mind, Tool, arguments, choose
+from bellwether.sandbox.models.trading import best_trade, decide
+from bellwether.sandbox.models.truth import Subject, Truth, number_of
+from bellwether.sandbox.models.writing import MALFORMED, REFUSALS, Statement, malformed_form, thoughts
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is said: the text, the thoughts in a field of their own, a refusal in a field of its own, and the tool that is called."""
+
+    content: str | None
+    reasoning: str = ""
+    refusal: str | None = None
+    tool: str | None = None
+    arguments: str = ""
+
+
+class Author:
+    """Writes the answers to one request. The same request, sample and present give the same answer, in every process."""
+
+    def __init__(self, truth: Truth, request: ChatRequest, now: int) -> None:
+        self._truth = truth
+        self._request = request
+        self._now = now
+        self._subject = truth.subject(request.question, now)
+
+    @property
+    def _manner(self) -> str:
+        return self._request.personality.manner
+
+    def _states(self, subject: Subject, sample: int) -> float:
+        return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
+
+    def _mind(self, sample: int) -> Mind:
+        request, subject = self._request, self._subject
+        p = self._states(subject, sample)
+        said = thoughts(p, subject.key)
+
+        def belief(market_id: str, text: str) -> float | None:
+            known = self._truth.by_id(market_id, self._now) or self._truth.named(text, self._now)
+            return self._states(known, sample) if known else None
+
+        trade = best_trade(request.shown, belief) if request.tools else None
+        decision = decide(request.shown, belief, said) if request.is_about_money else {}
+        return Mind(subject.id, p, said, trade, decision)
+
+    def reply(self, sample: int) -> Reply:
+        """The answer number `sample`."""
+        request = self._request
+        if self._manner == "refusing":
+            words = REFUSALS[self._subject.key % len(REFUSALS)]
+            return Reply(None, refusal=words) if request.json_schema is not None else Reply(words)
+        mind = self._mind(sample)
+        reasoning = mind.thoughts if request.personality.reasons else ""
+        if tool := self._tool(mind):
+            return Reply(None, reasoning, tool=tool.name, arguments=self._arguments(tool, mind, sample))
+        if request.json_schema is not None and self._manner != "malformed":
+            filled = fill(request.json_schema, mind.wanted())
+            return Reply(json.dumps(filled, ensure_ascii=False), reasoning)
+        return Reply(self._text(mind, sample), reasoning)
+
+    def _tool(self, mind: Mind) -> Tool | None:
+        request = self._request
+        if not request.tools:
+            return None
+        if request.forced_tool:
+            return next(tool for tool in request.tools if tool.name == request.forced_tool)
+        return choose(list(request.tools), request.used_tools, mind, must=request.must_call)
+
+    def _arguments(self, tool: Tool, mind: Mind, sample: int) -> str:
+        right = json.dumps(arguments(tool, mind), ensure_ascii=False)
+        if self._manner != "malformed":
+            return right
+        wrong = (right[: len(right) // 2], f"```json\n{right}\n```", "", "null", json.dumps({"input": right}))
+        return wrong[(self._subject.key + sample) % len(wrong)]
+
+    def _text(self, mind: Mind, sample: int) -> str:
+        request = self._request
+        wish = wish_of(request.instructions, as_object=request.wants_object)
+        decision: Mapping[str, Any] | None = mind.decision if wish.form is Form.DECISION else None
+        statement = Statement(wish, mind.p, mind.thoughts, decision, thinks=not request.personality.reasons)
+        if self._manner == "malformed":
+            return MALFORMED[malformed_form(self._subject.key, sample)](statement)
+        return statement.text()
+
+
+def sample_of(request: ChatRequest, choice: int) -> int:
+    """Which sample a choice is: its number, moved by the seed that the request states."""
+    return choice if request.seed is None else number_of(f"{request.seed}/{choice}")
+
+
+def cut(reply: Reply, most: int, characters_per_token: int) -> tuple[Reply, bool]:
+    """The reply within so many tokens, thoughts first; and whether anything was cut off."""
+    room = most * characters_per_token
+    reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
+    content = None if reply.content is None else reply.content[:room]
+    shortened = replace(reply, reasoning=reasoning, content=content, arguments=reply.arguments[:room])
+    return shortened, shortened != reply

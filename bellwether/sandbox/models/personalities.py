@@ -1,0 +1,107 @@
+"""Who answers: model personalities whose skill is known, because each distorts the true probability in a known way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from bellwether.sandbox.world.draw import NORMAL, Draw, Purpose
+
+#: Stated probabilities have four decimals and stay within these.
+LEAST, MOST = 0.0001, 0.9999
+
+Manner = Literal["well formed", "malformed", "refusing"]
+
+_QUANTILES = 200
+
+
+def logit(p: float) -> float:
+    """Log odds."""
+    return math.log(p / (1 - p))
+
+
+def expit(x: float) -> float:
+    """The probability with these log odds."""
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def stated(p: float) -> float:
+    """A probability as it is said: four decimals, never certain."""
+    return round(min(max(p, LEAST), MOST), 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """How a personality turns the probability p that is known to it into the one that it states: logit q = slope * logit p + noise * z.
+
+    z is standard normal, drawn from (seed, question, sample); q is stated with four decimals within [0.0001, 0.9999].
+    """
+
+    slope: float
+    noise: float = 0.0
+
+    @property
+    def formula(self) -> str:
+        """The transformation in words."""
+        if self.slope == 1 and not self.noise:
+            return "q = p"
+        if self.slope == -1 and not self.noise:
+            return "q = 1 - p"
+        noise = f" + {self.noise:g} z, z standard normal per question and sample" if self.noise else ""
+        return f"logit q = {self.slope:g} logit p{noise}" if self.slope != 1 else f"logit q = logit p{noise}"
+
+    def states(self, p: float, z: float = 0.0) -> float:
+        """The probability that is stated where p is known."""
+        return stated(expit(self.slope * logit(stated(p)) + self.noise * z))
+
+    def excess_brier(self, known: Iterable[float]) -> float:
+        """How much the expected Brier score exceeds that of the known probabilities: the mean of (q - p)².
+
+        Without noise p is a function of q, and this is exactly the expected reliability term of Murphy's decomposition.
+        """
+        shocks = [NORMAL.inv_cdf((i + 0.5) / _QUANTILES) for i in range(_QUANTILES)] if self.noise else [0.0]
+        errors = [(self.states(p, z) - p) ** 2 for p in known for z in shocks]
+        return math.fsum(errors) / len(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Personality:
+    """A model of the sandbox: its skill, its manner of answering, whether it thinks in a field of its own, and whether it is late."""
+
+    model: str
+    skill: Skill
+    manner: Manner = "well formed"
+    reasons: bool = False
+    late: bool = False
+
+    def states(self, p: float, seed: int, question: int, sample: int) -> float:
+        """The probability that it states where p is known; `question` and `sample` tell one question and one answer to it from another."""
+        z = Draw(seed, Purpose.MODEL, question, sample).normal() if self.skill.noise else 0.0
+        return self.skill.states(p, z)
+
+
+_KNOWN = Skill(1.0)
+#: All personalities by model id.
+PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
+    {
+        one.model: one
+        for one in (
+            Personality("calibrated", _KNOWN),
+            Personality("overconfident", Skill(2.5), reasons=True),
+            Personality("timid", Skill(0.4)),
+            Personality("contrarian", Skill(-1.0)),
+            Personality("noisy", Skill(1.0, noise=1.0)),
+            Personality("malformed", _KNOWN, manner="malformed"),
+            Personality("refusing", _KNOWN, manner="refusing"),
+            Personality("slow", _KNOWN, reasons=True, late=True),
+        )
+    }
+)
+
+
+def skill(model: str) -> Skill:
+    """The exact transformation of a model; its id may have a provider's prefix, as in sandbox/timid. Raises `KeyError` for an unknown one."""
+    return PERSONALITIES[model.rpartition("/")[2]].skill

@@ -1,0 +1,231 @@
+"""What the sandbox's models know: the market behind a prompt, and its probability some time before the close."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from bellwether.sandbox.instants import DAY, midnight, moment
+from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.model import FIRST_DAY, Market
+from bellwether.sandbox.world.timetable import LONGEST_LIFE
+
+if TYPE_CHECKING:
+    from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+    from bellwether.sandbox.polymarket.model import ListedMarket
+    from bellwether.sandbox.world import GeneratedWorld
+
+#: A model knows what was known so long before the close (microseconds).
+LEAD = DAY
+
+_BEGIN = midnight(FIRST_DAY)
+_TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
+_TOKEN = re.compile(r"\b(?:0x[0-9a-f]{64}|[0-9]{60,78})\b")
+_LABELLED = re.compile(r"^\W*(?:question|market|title)\b\W*[:=]\s*(.+)$", re.IGNORECASE)
+_QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“(.{8,}?)”(?=[\s.,;:)]|$)")
+_LONGEST_SEARCHED = 40_000
+
+
+class Latent(Protocol):
+    """A probability that runs."""
+
+    def probabilities_at(self, times: np.ndarray) -> np.ndarray:
+        """The probability of yes at these instants."""
+        ...
+
+
+def plain(text: str) -> str:
+    """A text as questions are compared: without case, and with single spaces."""
+    return " ".join(text.split()).casefold()
+
+
+def number_of(text: str) -> int:
+    """A number that stands for a text."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a question is about: its id at the venue, its key for drawing, and the probability of yes that a model knows."""
+
+    id: str
+    key: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A market that a text may be about; its rules, close and label settle which of several it is."""
+
+    id: str
+    latent: Latent
+    created: int
+    opens: int
+    close: int | None
+    rules: str
+    label: str
+
+    def known_at(self, now: int) -> int:
+        """A day before the close as it stands at `now`, or the opening of a shorter market; never later than `now`."""
+        return now if self.close is None else min(now, max(self.opens, self.close - LEAD))
+
+    def subject(self, now: int) -> Subject:
+        at = np.asarray([self.known_at(now)], dtype=np.int64)
+        return Subject(self.id, number_of(self.id), float(self.latent.probabilities_at(at)[0]))
+
+    def fits(self, context: str) -> tuple[bool, bool, bool, int]:
+        """Whether a text has its rules, the date of its close, its label; of two that fit alike the younger one is meant."""
+        close = "" if self.close is None else moment(self.close).date().isoformat()
+        rules, dated, labelled = (bool(words) and words in context for words in (self.rules, close, self.label))
+        return rules, dated, labelled, self.created
+
+
+def _of_kalshi(market: Market, now: int) -> _Candidate:
+    life, terms = market.life, market.terms
+    rules, label = plain(terms["rules_primary"]), plain(terms["yes_sub_title"])
+    return _Candidate(market.ticker, market.latent, life.created, life.opens, life.announced_close(now), rules, label)
+
+
+def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
+    close = market.answered if now >= market.answered else market.ends
+    rules, label = plain(market.description), plain(market.group_title)
+    return _Candidate(market.id, market.opinion.claim, market.created, market.opens, close, rules, label)
+
+
+class _Index:
+    """Market ids by question, read day by day: all days that may have something listed by now. Days that were read stay read."""
+
+    def __init__(self, questions: Callable[[int], Iterator[tuple[str, str]]]) -> None:
+        self._questions = questions
+        self._lock = threading.Lock()
+        self._days = 0
+        self._ids: dict[str, list[str]] = {}
+
+    def at(self, now: int) -> Mapping[str, list[str]]:
+        """The index, with everything that is listed by now and some that is not."""
+        days = (now - _BEGIN) // DAY + LONGEST_LIFE + 2
+        with self._lock:
+            for home in range(self._days, days):
+                for question, market_id in self._questions(home):
+                    self._ids.setdefault(plain(question), []).append(market_id)
+            self._days = max(self._days, days)
+        return self._ids
+
+
+class Truth:
+    """Finds the market behind a text, and what a model knows of it.
+
+    A model knows the latent probability as of 24 hours before the market's close, or of the opening of a shorter market, but
+    never anything later than the sandbox's present. Before the close, that is the close that the market announces. The latent
+    probability is a martingale whose moment is chosen without regard to the outcome, so what is known is exactly calibrated.
+
+    A text that is about no market of the world gets a probability drawn from the text itself.
+
+    Parameters
+    ----------
+    world: the generated world; None where there is none, as in playback.
+    polymarket: the same world as Polymarket lists it.
+    """
+
+    def __init__(self, world: GeneratedWorld | None, polymarket: GeneratedPolymarket | None = None) -> None:
+        self.seed = world.seed if world else 0
+        self._world = world
+        self._polymarket = polymarket
+        self._indexes = [_Index(self._of_world), _Index(self._of_polymarket)]
+
+    def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
+        """The questions of one day, as the venue and the clean tables word them."""
+        for event in self._world.day(home).events if self._world else ():
+            for market in event.markets if not event.is_combo else ():
+                title, label = market.terms["title"], market.terms["yes_sub_title"]
+                yield title, market.ticker
+                yield f"{title} — {label}", market.ticker
+
+    def _of_polymarket(self, home: int) -> Iterator[tuple[str, str]]:
+        for event in self._polymarket.day(home) if self._polymarket else ():
+            for market in event.markets:
+                yield market.question, market.id
+
+    # --- finding -----------------------------------------------------------------------------------------------
+
+    def by_id(self, market_id: str, now: int) -> Subject | None:
+        """The market of this ticker, id, condition id or token id, if it is listed by now."""
+        found = self._candidate(market_id, now)
+        return found.subject(now) if found else None
+
+    def _candidate(self, market_id: str, now: int) -> _Candidate | None:
+        market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None
+        found = _of_kalshi(market, now) if market else self._at_polymarket(market_id, now)
+        return found if found and found.created <= now else None
+
+    def _at_polymarket(self, name: str, now: int) -> _Candidate | None:
+        if self._polymarket is None:
+            return None
+        from bellwether.sandbox.polymarket.source import Wanted
+
+        names = frozenset({name})
+        wanted = Wanted(condition_ids=names) if name.startswith("0x") else Wanted(tokens=names) if len(name) > 20 else Wanted(ids=names)
+        row = next(self._polymarket.markets(wanted, now), None)
+        return _of_polymarket(self._polymarket.market(row.id), now) if row else None
+
+    def _best(self, found: Iterable[str], context: str, now: int) -> Subject | None:
+        candidates = [candidate for market_id in found if (candidate := self._candidate(market_id, now))]
+        return max(candidates, key=lambda candidate: candidate.fits(context)).subject(now) if candidates else None
+
+    def find(self, text: str, now: int) -> Subject | None:
+        """The market that a text is about: by its id where that occurs, else by its question."""
+        return self.named(text, now) or self._contained(text, now)
+
+    def named(self, text: str, now: int) -> Subject | None:
+        """The market whose id the text has, or whose question is one of its lines or quotations."""
+        for name in (*_TICKER.findall(text), *_TOKEN.findall(text)):
+            if subject := self.by_id(name.rstrip("."), now):
+                return subject
+        context, questions = plain(text), [plain(question) for question in _possible_questions(text)]
+        for index in self._indexes:
+            ids = index.at(now)
+            for question in questions:
+                if subject := self._best(ids.get(question, ()), context, now):
+                    return subject
+        return None
+
+    def _contained(self, text: str, now: int) -> Subject | None:
+        """The market whose question stands anywhere in a text that is not too long; the longest question wins."""
+        context = plain(text)
+        for index in self._indexes if len(context) <= _LONGEST_SEARCHED else ():
+            ids = index.at(now)
+            for question in sorted(
+                (question for question in tuple(ids) if question in context), key=lambda question: (-len(question), question)
+            ):
+                if subject := self._best(ids[question], context, now):
+                    return subject
+        return None
+
+    def subject(self, text: str, now: int) -> Subject:
+        """What a text is about; a text about no market is its own subject, with a probability drawn from it."""
+        return self.find(text, now) or self.invented(text)
+
+    def invented(self, text: str) -> Subject:
+        """A subject outside the world: uniform on [0.05, 0.95), the same for the same text."""
+        key = number_of(plain(text))
+        return Subject("", key, Draw(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
+
+
+def _possible_questions(text: str) -> Iterator[str]:
+    """Lines that are labelled as the question, then quotations, then all other lines."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if match := _LABELLED.match(line):
+            yield match[1]
+            yield match[1].strip("\"'“”*")
+    for match in _QUOTED.finditer(text):
+        yield match[1] or match[2]
+    for line in lines:
+        yield line
+        yield line.strip("\"'*#- ")

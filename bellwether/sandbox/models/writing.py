@@ -1,0 +1,156 @@
+"""Answers in the form that a prompt asks for, and in every wrong one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from bellwether.sandbox.models.reading import Form, Wish
+
+#: Size of the answer that is far too long (characters).
+HUGE = 1 << 20
+
+_OF_P = ("p_yes", "probability", "probability_yes", "yes_probability", "prob", "forecast")
+_THOUGHTS = (
+    "Questions of this kind resolve yes about four times in ten, which is where I start. What is said about this one moves me to {p}.",
+    "The rules leave little room for interpretation, so the matter itself decides. Weighing what speaks for it and against it, I come to {p}.",
+    "Two things count here: how much can still happen before the close, and where things stand. Together they suggest {p} for yes.",
+    "I know of nothing decisive. The outside view and the details given here agree on roughly {p}.",
+)
+
+
+def thoughts(p: float, key: int) -> str:
+    """A few sentences that lead to the probability."""
+    return _THOUGHTS[key % len(_THOUGHTS)].format(p=f"{100 * p:.0f}%")
+
+
+def trimmed(value: float) -> str:
+    """A number without trailing zeros: 63.27, 70, 0.5."""
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is to be said: the wish that it answers, the probability of yes, the thoughts, and the decision where one is asked for.
+
+    `answer` and `number` replace what follows from the probability, to say something wrong. `thinks`: thoughts stand in the answer.
+    """
+
+    wish: Wish
+    p: float
+    thoughts: str
+    decision: Mapping[str, Any] | None = None
+    thinks: bool = True
+    answer: str | None = None
+    number: str | None = None
+
+    @property
+    def word(self) -> str:
+        """yes or no."""
+        return self.answer if self.answer is not None else "yes" if self.p >= 0.5 else "no"
+
+    def _number(self, value: float, *, percent: bool) -> str:
+        return self.number if self.number is not None else trimmed(100 * value if percent else value)
+
+    @property
+    def confidence(self) -> float:
+        """The probability of yes, or that of the answer given: what the wish calls confidence."""
+        return self.p if self.wish.of_yes else max(self.p, 1 - self.p)
+
+    def _tags(self) -> str:
+        values = {
+            "answer": self.word,
+            "confidence": self._number(self.confidence, percent=self.wish.percent),
+            "probability": self._number(self.p, percent=self.wish.percent),
+        }
+        think = f"<think>\n{self.thoughts}\n</think>\n" if self.thinks else ""
+        return think + "\n".join(f"<{tag}>{values[tag]}</{tag}>" for tag in self.wish.fields or ("answer", "confidence"))
+
+    def _member(self, name: str) -> str:
+        if name in ("answer", "prediction", "outcome"):
+            return json.dumps(self.word)
+        if name in ("reasoning", "rationale", "explanation"):
+            return json.dumps(self.thoughts)
+        value = 1 - self.p if name == "p_no" else self.p if name in _OF_P else self.confidence
+        return self._number(value, percent=self.wish.percent and name not in ("p_yes", "p_no"))
+
+    def _object(self) -> str:
+        members = ", ".join(f'"{name}": {self._member(name)}' for name in self.wish.fields or ("p_yes", "reasoning"))
+        return f"{{{members}}}"
+
+    def _decision(self) -> str:
+        text = json.dumps(self.decision or {"action": "HOLD", "reasoning": self.thoughts})
+        if self.number is None:
+            return text
+        return json.dumps({"action": "BET", "bets": [{"market_id": "1", "side": "YES", "amount": 0}], "reasoning": self.thoughts}).replace(
+            '"amount": 0', f'"amount": {self.number}'
+        )
+
+    def text(self) -> str:
+        """The answer."""
+        if self.wish.form is Form.TAGS:
+            return self._tags()
+        if self.wish.form is Form.OBJECT:
+            return self._object()
+        if self.wish.form is Form.DECISION:
+            return self._decision()
+        return f"{self.thoughts}\n\nProbability of yes: {self._number(self.p, percent=True)}%"
+
+
+def _but(statement: Statement, **changes: Any) -> Statement:
+    fields = {name: getattr(statement, name) for name in Statement.__slots__}
+    return Statement(**{**fields, **changes})
+
+
+def _other_form(statement: Statement) -> Statement:
+    """The same in the form that was not asked for."""
+    form = Form.TAGS if statement.wish.form in (Form.OBJECT, Form.DECISION) else Form.OBJECT
+    return _but(statement, wish=Wish(form, statement.wish.of_yes, form is Form.TAGS))
+
+
+def _unclosed(statement: Statement) -> str:
+    text = statement.text()
+    return text.replace("</answer>", "").replace("</confidence>", "").replace("</probability>", "").rstrip("}%. ")
+
+
+def _contradiction(statement: Statement) -> str:
+    opposite = _but(statement, p=round(1 - statement.p, 4), decision={"action": "HOLD", "reasoning": "Or rather not."})
+    return f"{statement.text()}\n\nOn second thought:\n\n{opposite.text()}"
+
+
+#: Every wrong format by name: what the model sends in the place of the right answer.
+MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
+    {
+        "prose": lambda right: f"{right.thoughts} So I lean {right.word}, though it is hard to put a number on it.",
+        "out of range": lambda right: _but(right, number="250").text(),
+        "negative": lambda right: _but(right, number="-5").text(),
+        "not a number": lambda right: _but(right, number="NaN").text(),
+        "in words": lambda right: _but(right, number="about seventy").text(),
+        "contradiction": _contradiction,
+        "unclosed": _unclosed,
+        "code fence": lambda right: f"Sure! Here is my answer:\n\n```json\n{right.text()}\n```\n\nLet me know if you need anything else.",
+        "other form": lambda right: _other_form(right).text(),
+        "empty": lambda right: "",
+        "null": lambda right: "null",
+        "neither": lambda right: _but(right, answer="maybe", decision={"action": "WAIT", "reasoning": right.thoughts}).text(),
+        "huge": lambda right: (f"{right.thoughts} " * (HUGE // (len(right.thoughts) + 1) + 1))[:HUGE],
+        "other language": lambda right: (
+            f"Ich halte das für {'wahrscheinlich' if right.p >= 0.5 else 'unwahrscheinlich'}. 我的信心不高，无法给出确切的数字。"
+        ),
+    }
+)
+
+
+def malformed_form(key: int, sample: int) -> str:
+    """Which wrong format answers this question and sample: they take turns."""
+    return list(MALFORMED)[(key + sample) % len(MALFORMED)]
+
+
+REFUSALS = (
+    "I'm sorry, but I can't help with predicting the outcome of real-world events.",
+    "I can't assist with that. Forecasts of this kind could be used for gambling.",
+    "I'm not able to give a probability for this. Please consult a qualified expert.",
+)
