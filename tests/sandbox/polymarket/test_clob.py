@@ -1,0 +1,209 @@
+"""The CLOB's routes: books, middles, prices, history, markets, fees and trades."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from bellwether.sandbox.instants import instant, moment
+from bellwether.sandbox.polymarket.model import ListedMarket
+
+UNKNOWN = "7" * 77
+NO_BOOK = {"error": "No orderbook exists for the requested token id"}
+
+
+@pytest.fixture(scope="module")
+def listed(site: Any) -> list[dict[str, Any]]:
+    """Gamma's open markets."""
+    return site.all("markets", limit=100, closed="false")
+
+
+@pytest.fixture(scope="module")
+def trading(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of them that trade, the most traded first."""
+    traded = [one for one in listed if "volumeNum" in one and "outcomePrices" in one]
+    return sorted(traded, key=lambda one: -one["volumeNum"])
+
+
+def tokens(one: dict[str, Any]) -> list[str]:
+    return json.loads(one["clobTokenIds"])
+
+
+# --- books ---------------------------------------------------------------------------------------------------------
+
+
+def test_books_have_their_best_prices_last_and_agree_with_gamma(site: Any, trading: list[dict[str, Any]]) -> None:
+    for one in trading[:40]:
+        book = site.get("/clob/book", token_id=tokens(one)[0])
+        bids, asks = ([Decimal(level["price"]) for level in book[side]] for side in ("bids", "asks"))
+        assert bids == sorted(set(bids))
+        assert asks == sorted(set(asks), reverse=True)
+        assert not bids or not asks or bids[-1] < asks[-1]
+        assert all(Decimal(level["size"]) > 0 for level in book["bids"] + book["asks"])
+        tick = Decimal(book["tick_size"])
+        assert all(price % tick == 0 and 0 < price < 1 for price in bids + asks)
+        assert float(tick) == one["orderPriceMinTickSize"]
+        assert (float(bids[-1]) if bids else None) == one.get("bestBid")
+        assert (float(asks[-1]) if asks else 1) == one["bestAsk"]
+        assert book["market"] == one["conditionId"]
+        assert book["neg_risk"] == one["negRisk"]
+        assert len(book["hash"]) == 40
+        assert int(book["timestamp"]) <= site.now.timestamp() * 1000
+        assert book["last_trade_price"] == f"{one['lastTradePrice']:.3f}"
+
+
+def test_the_books_of_both_outcomes_mirror_each_other(site: Any, trading: list[dict[str, Any]]) -> None:
+    for one in trading[:20]:
+        first, second = (site.get("/clob/book", token_id=token) for token in tokens(one))
+        assert first["hash"] != second["hash"]
+        for side, other in (("bids", "asks"), ("asks", "bids")):
+            mirrored = [(1 - Decimal(level["price"]), Decimal(level["size"])) for level in first[side]]
+            assert mirrored == [(Decimal(level["price"]), Decimal(level["size"])) for level in second[other]]
+
+
+def test_what_has_never_traded_has_no_last_price(site: Any, listed: list[dict[str, Any]]) -> None:
+    fresh = [one for one in listed if "volumeNum" not in one and one["acceptingOrders"]]
+    books = [site.response("/clob/book", token_id=tokens(one)[0]) for one in fresh]
+    assert {book.json()["last_trade_price"] for book in books if book.status_code == 200} == {""}
+
+
+def test_batches_leave_out_unknown_and_closed_tokens(site: Any, trading: list[dict[str, Any]]) -> None:
+    closed = site.get("/gamma/markets/keyset", closed="true", limit=1)["markets"][0]
+    asked = [tokens(trading[0])[1], UNKNOWN, *tokens(closed), tokens(trading[1])[0]]
+    books = site.post("/clob/books", [{"token_id": token} for token in asked]).json()
+    assert [book["asset_id"] for book in books] == [asked[0], asked[-1]]
+    assert books[0] == site.get("/clob/book", token_id=asked[0])
+    middles = site.post("/clob/midpoints", [{"token_id": token} for token in asked]).json()
+    assert set(middles) == {asked[0], asked[-1]}
+    assert middles[asked[0]] == json.loads(trading[0]["outcomePrices"])[1]
+
+
+@pytest.mark.parametrize("body", [{}, [{"token": "1"}], ["1"], [{"token_id": str(number)} for number in range(501)]])
+def test_batches_that_are_none_or_too_long_are_refused(site: Any, body: Any) -> None:
+    for path in ("/clob/books", "/clob/midpoints"):
+        response = site.post(path, body)
+        assert response.status_code == 400
+        assert response.json()["error"]
+
+
+def test_a_middle_and_the_best_prices_are_those_of_the_book(site: Any, trading: list[dict[str, Any]]) -> None:
+    for one in trading[:10]:
+        token = tokens(one)[0]
+        book = site.get("/clob/book", token_id=token)
+        assert site.get("/clob/midpoint", token_id=token) == {"mid": json.loads(one["outcomePrices"])[0]}
+        for side, levels in (("buy", book["bids"]), ("SELL", book["asks"])):
+            assert site.get("/clob/price", token_id=token, side=side) == {"price": levels[-1]["price"] if levels else "0"}
+
+
+def test_errors_of_books(site: Any, trading: list[dict[str, Any]]) -> None:
+    for path in ("book", "midpoint"):
+        assert site.refused(f"/clob/{path}", token_id=UNKNOWN) == (404, NO_BOOK)
+        assert site.refused(f"/clob/{path}") == (400, {"error": "Invalid token id"})
+    assert site.refused("/clob/price", token_id=tokens(trading[0])[0]) == (400, {"error": "Invalid side"})
+    assert site.refused("/clob/book", token_id="-1" + "0" * 300) == (404, NO_BOOK)
+
+
+# --- history -------------------------------------------------------------------------------------------------------
+
+
+def test_prices_of_the_past_are_the_middles_that_the_books_had(at: Any, markets: list[ListedMarket]) -> None:
+    checked = 0
+    for market in markets[300:1500:60]:
+        begin, end = market.opens, market.closes
+        last = at(moment(end + 86_400_000_000))
+        token = market.tokens[0]
+        history = last.get("/clob/prices-history", market=token, startTs=begin // 10**6, endTs=end // 10**6 + 999, fidelity=10)["history"]
+        assert history[0]["t"] >= begin // 10**6
+        assert history[-1]["t"] < end / 10**6
+        for point in history[:: max(len(history) // 4, 1)]:
+            then = at(moment(point["t"] * 10**6))
+            assert float(then.get("/clob/midpoint", token_id=token)["mid"]) == pytest.approx(point["p"], abs=1e-9)
+            checked += 1
+    assert checked > 60
+
+
+def test_history_ends_with_the_clock_and_is_never_rewritten(at: Any, site: Any, trading: list[dict[str, Any]]) -> None:
+    token = tokens(trading[0])[0]
+    now = site.get("/clob/prices-history", market=token, startTs=0, fidelity=60)["history"]
+    assert now
+    assert all(point["t"] <= site.now.timestamp() and point["t"] % 3600 == 0 for point in now)
+    later = at(site.now + timedelta(days=1)).get("/clob/prices-history", market=token, startTs=0, fidelity=60)["history"]
+    assert later[: len(now)] == now
+
+
+def test_history_by_interval_and_its_errors(site: Any, trading: list[dict[str, Any]]) -> None:
+    token = tokens(trading[0])[0]
+    day = site.get("/clob/prices-history", market=token, interval="1d", fidelity=60)["history"]
+    assert len(day) == 24
+    assert len(site.get("/clob/prices-history", market=token, interval="1h")["history"]) in (60, 61)
+    assert site.get("/clob/prices-history", market=UNKNOWN, interval="max") == {"history": []}
+    for params in ({"market": token}, {"interval": "1d"}, {"market": token, "interval": "3d"}, {"market": token, "startTs": "then"}):
+        assert site.refused("/clob/prices-history", **params)[0] == 400
+
+
+def test_history_of_very_old_markets_is_gone(at: Any, markets: list[ListedMarket]) -> None:
+    market = markets[5]
+    params = {"market": market.tokens[0], "startTs": 0, "fidelity": 60}
+    assert at(moment(market.closes) + timedelta(days=399)).get("/clob/prices-history", **params)["history"]
+    assert at(moment(market.closes) + timedelta(days=401)).get("/clob/prices-history", **params) == {"history": []}
+
+
+def test_trades_lie_on_the_quotes_and_add_up_to_the_volume(site: Any, trading: list[dict[str, Any]]) -> None:
+    one = next(one for one in reversed(trading) if one["volumeNum"] > 200)
+    found: list[dict[str, Any]] = []
+    while True:
+        page = site.get("/clob/trades", market=one["conditionId"], limit=7, offset=len(found))
+        found += page
+        if len(page) < 7:
+            break
+    assert sum(Decimal(str(trade["price"])) * Decimal(str(trade["size"])) for trade in found) == Decimal(one["volume"])
+    assert [trade["timestamp"] for trade in found] == sorted((trade["timestamp"] for trade in found), reverse=True)
+    assert all(trade["timestamp"] <= site.now.timestamp() and trade["asset"] in tokens(one) for trade in found)
+    assert found[0]["outcome"] == json.loads(one["outcomes"])[found[0]["outcomeIndex"]]
+    assert site.get("/clob/trades") == []
+
+
+# --- markets -------------------------------------------------------------------------------------------------------
+
+
+def test_pages_of_markets_hold_every_market_once(site: Any) -> None:
+    found, cursor = [], None
+    while cursor != "LTE=":
+        page = site.get("/clob/markets", **({} if cursor is None else {"next_cursor": cursor}))
+        assert page["count"] == len(page["data"])
+        assert page["limit"] == 1000
+        found += page["data"]
+        cursor = page["next_cursor"]
+        assert cursor == "LTE=" or base64.b64decode(cursor) == str(len(found)).encode()
+    conditions = [one["condition_id"] for one in found]
+    gamma = site.all("markets", limit=100)
+    assert len(set(conditions)) == len(conditions) > 2000
+    assert set(conditions) == {one["conditionId"] for one in gamma}
+    assert site.get("/clob/markets", next_cursor="LTE=")["data"] == []
+    assert site.refused("/clob/markets", next_cursor="LTI=")[0] == 400
+
+
+def test_a_market_agrees_with_gamma(site: Any, listed: list[dict[str, Any]]) -> None:
+    closed = site.all("markets", limit=100, closed="true", end_date_min="2025-05-01", end_date_max="2025-05-05")
+    for one in listed[::9] + closed:
+        market = site.get(f"/clob/markets/{one['conditionId']}")
+        assert market["closed"] == one["closed"]
+        assert market["accepting_orders"] == one["acceptingOrders"]
+        assert market["question_id"] == one["questionID"]
+        assert market["market_slug"] == one["slug"]
+        assert [token["token_id"] for token in market["tokens"]] == tokens(one)
+        assert [token["outcome"] for token in market["tokens"]] == json.loads(one["outcomes"])
+        if "outcomePrices" in one:
+            assert [token["price"] for token in market["tokens"]] == pytest.approx([float(p) for p in json.loads(one["outcomePrices"])])
+    assert site.refused("/clob/markets/0x12") == (404, {"error": "market not found"})
+
+
+def test_time_and_fees(site: Any, trading: list[dict[str, Any]]) -> None:
+    assert site.get("/clob/time") == instant(site.now) // 10**6
+    assert site.get("/clob/fee-rate", token_id=tokens(trading[0])[0]) == {"base_fee": 0}
+    assert site.refused("/clob/fee-rate", token_id=UNKNOWN)[0] == 404

@@ -1,0 +1,129 @@
+"""Nothing that Polymarket shows knows what comes after the clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from bellwether.sandbox.instants import DAY, HOUR, SECOND, midnight, moment
+from bellwether.sandbox.polymarket import clobwire, wire
+from bellwether.sandbox.polymarket.fate import LATEST_CORRECTION, LATEST_RESOLUTION, Step
+from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
+from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.source import Ticks, Wanted
+from bellwether.sandbox.world.model import FIRST_DAY
+
+SEED = 11
+
+
+@pytest.fixture(scope="module")
+def pairs(listing: Listing) -> list[tuple[ListedEvent, ListedMarket]]:
+    """Markets of two months with their events, and every one that was disputed or corrected in half a year."""
+    early = [(event, market) for home in range(40, 100) for event in listing.day(home) for market in event.markets]
+    rare = [(event, market) for home in range(180) for event in listing.day(home) for market in event.markets if len(market.steps) > 2]
+    return early[::9] + rare
+
+
+def moments(market: ListedMarket) -> list[int]:
+    """Instants around everything that happens in a market's life."""
+    marks = [market.created, market.opens, market.answered, *(step.at for step in market.steps)]
+    return sorted({mark + shift for mark in marks for shift in (-1, 0)} | {(market.opens + market.answered) // 2})
+
+
+def otherwise(market: ListedMarket, now: int) -> ListedMarket:
+    """The same market with another future: from now on it stays as it is until it closes months later."""
+    known = tuple(step for step in market.steps if step.at <= now)
+    value = market.truth if market.truth is not None else 1000 if market.opinion.claim.pays else 0
+    return replace(market, steps=(*known, Step(now + 90 * DAY, "resolved", (), value, True)))
+
+
+def shown(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple[Any, ...]:
+    """Everything on the wire about a market."""
+    book = clobwire.book(market, event, 0, SEED, now)
+    return (
+        wire.market_object(market, event, ids, wire.figures(market, SEED, now), now),
+        clobwire.market_object(market, event, ids, now),
+        book.body() if book else None,
+        clobwire.prices(market, 1, Ticks(0, now + DAY, HOUR), now),
+        list(clobwire.trades(market, event, ids, now)) if now > market.opens else [],
+    )
+
+
+def test_another_future_shows_the_same_present(listing: Listing, pairs: list[tuple[ListedEvent, ListedMarket]]) -> None:
+    compared = 0
+    for event, market in pairs:
+        for now in moments(market):
+            if now >= market.created and (now < market.closes or len(market.steps) > 2):
+                assert shown(event, market, listing.ids, now) == shown(event, otherwise(market, now), listing.ids, now)
+                compared += 1
+    assert compared > 500
+
+
+def test_no_time_of_a_change_lies_ahead_of_the_clock(
+    polymarket: GeneratedPolymarket, pairs: list[tuple[ListedEvent, ListedMarket]]
+) -> None:
+    import orjson
+
+    for _, market in pairs:
+        for now in moments(market):
+            row = next(polymarket.markets(Wanted(ids=frozenset((market.id,))), now), None)
+            assert (row is not None) == (now >= market.created)
+            if row is None:
+                assert polymarket.clob_market(market.condition_id, now) is None
+                assert polymarket.prices(market.tokens[0], Ticks(0, now, HOUR), now) is None
+                continue
+            body = orjson.loads(row.body())
+            times = [body["updatedAt"], body["createdAt"], *(body[name] for name in ("closedTime", "umaEndDate") if name in body)]
+            inner = body["events"][0]
+            times += [inner["updatedAt"], inner["createdAt"], *([inner["closedTime"]] if "closedTime" in inner else [])]
+            assert all(datetime.fromisoformat(text) <= moment(now) for text in times)
+            assert body["closed"] == row.closed == ("closedTime" in body)
+
+
+def test_the_object_of_a_market_is_updated_whenever_its_resolution_changes(pairs: list[tuple[ListedEvent, ListedMarket]]) -> None:
+    for _, market in pairs:
+        updated = [wire._updated(market, at) for at in moments(market) if at >= market.created]
+        assert updated == sorted(updated)
+        assert [wire._updated(market, step.at) for step in market.steps] == [step.at for step in market.steps]
+
+
+def test_books_end_with_the_close(at: Any, markets: list[ListedMarket]) -> None:
+    for market in markets[::150]:
+        before, after = at(moment(market.closes - SECOND)), at(moment(market.closes))
+        assert before.get("/clob/book", token_id=market.tokens[0])["asset_id"] == market.tokens[0]
+        assert after.refused("/clob/book", token_id=market.tokens[0])[0] == 404
+        assert before.get(f"/gamma/markets/{market.id}")["closed"] is False
+        assert after.get(f"/gamma/markets/{market.id}")["closed"] is True
+
+
+def test_listings_at_a_later_clock_only_add_markets(at: Any) -> None:
+    now = datetime(2025, 2, 1, tzinfo=UTC)
+    before = {one["id"] for one in at(now).all("markets", limit=100)}
+    after = {one["id"] for one in at(now + timedelta(days=1)).all("markets", limit=100)}
+    assert before < after
+
+
+def test_the_bounds_that_listings_rely_on_hold(listing: Listing) -> None:
+    for home in range(0, 600, 3):
+        begin = midnight(FIRST_DAY) + home * DAY
+        for event in listing.day(home):
+            assert event.created >= begin - EARLIEST_CREATION * DAY
+            for market in event.markets:
+                assert market.created >= event.created
+                assert market.closes >= market.answered
+                assert [step.at for step in market.steps] == sorted({step.at for step in market.steps})
+                assert market.closes < market.answered + LATEST_RESOLUTION * DAY
+                assert event.final < market.closes + (LATEST_RESOLUTION + LATEST_CORRECTION) * DAY
+                assert market.closes < begin + (LATEST_RESOLUTION + 1) * DAY
+                assert market.ends is None or begin - EARLIEST_END * DAY <= market.ends < begin + LATEST_END * DAY
+
+
+def test_ids_do_not_tell_when_a_question_is_answered(listing: Listing) -> None:
+    days = [listing.day(home) for home in range(200, 400)]
+    numbers = [(int(market.id), event.key[0]) for events in days for event in events for market in event.markets]
+    later = sum(first[0] < second[0] for first, second in zip(numbers, numbers[40:], strict=False)) / (len(numbers) - 40)
+    assert 0.3 < later < 0.7
