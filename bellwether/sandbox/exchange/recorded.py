@@ -1,0 +1,241 @@
+"""`RecordedExchange`: captured WebSocket frames of a folder, served as they were captured."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bellwether.sandbox.exchange.captures import CHANNEL_OF, Captured, Contents, contents, read, stamped
+from bellwether.sandbox.exchange.exchange import BOOKS, TRADES, Book, Interest, Message, TradeRow, WantedTrades
+from bellwether.sandbox.exchange.wire import identifier, snapshot
+from bellwether.sandbox.instants import wire_time
+
+_CURSORS = 16
+_CENT = Decimal("0.01")
+_ORDER = attrgetter("at", "number")
+
+
+class _Cursor:
+    """A place in the captures that interest someone: what was handed out last can be asked for again."""
+
+    def __init__(self, captures: Iterator[Captured]) -> None:
+        self._captures = captures
+        self._next = next(captures, None)
+        self.passed = -1
+
+    def within(self, start: int, end: int) -> Iterator[Captured]:
+        """Messages of [start, end); those before are passed over. One that was yielded last is yielded again if nobody came back for more."""
+        while self._next is not None and self._next.at < end:
+            if self._next.at >= start:
+                yield self._next
+            self.passed = self._next.at
+            self._next = next(self._captures, None)
+
+
+class _Replay:
+    """A book as the frames made it, up to an instant."""
+
+    def __init__(self, cursor: _Cursor) -> None:
+        self._cursor = cursor
+        self._sides: dict[str, dict[Decimal, Decimal]] = {"yes": {}, "no": {}}
+        self.at = -1
+        self.market_id = ""
+        self.clock = 0
+
+    def advance(self, now: int) -> None:
+        """Take in what came up to now."""
+        for message in self._cursor.within(self.at + 1, now + 1):
+            body = message.body
+            self.market_id = body.get("market_id", self.market_id)
+            self.clock = body.get("clock", self.clock)
+            if message.kind == "orderbook_snapshot":
+                self._sides = {side: _levels(body, side) for side in ("yes", "no")}
+            else:
+                self._change(body)
+        self.at = now
+
+    def _change(self, body: dict[str, Any]) -> None:
+        side = self._sides[body["side"]]
+        price = _price(body.get("price_dollars"), body.get("price"))
+        size = side.pop(price, Decimal(0)) + Decimal(str(body.get("delta_fp", body.get("delta"))))
+        if size > 0:
+            side[price] = size
+
+    def book(self, ticker: str) -> Book:
+        """The book in the current format."""
+        yes, no = (tuple((f"{price:.4f}", f"{size:.2f}") for price, size in sorted(self._sides[side].items())) for side in ("yes", "no"))
+        return Book(ticker, yes, no, self.clock)
+
+
+def _price(dollars: str | None, cents: int | None) -> Decimal:
+    """A price in dollars, of either generation of the format."""
+    return Decimal(dollars) if dollars is not None else Decimal(cents or 0) * _CENT
+
+
+def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
+    """A side of a snapshot of any generation."""
+    for name, unit in ((f"{side}_dollars_fp", Decimal(1)), (f"{side}_dollars", Decimal(1)), (side, _CENT)):
+        if body.get(name):
+            return {Decimal(str(price)) * unit: Decimal(str(size)) for price, size in body[name]}
+    return {}
+
+
+class RecordedExchange:
+    """Every captured WebSocket message under a folder, recognised by content; it has no markets when there is none.
+
+    A subscription begins with the first captured message of its markets; all that the clock has passed comes at once, the
+    rest as the clock passes it, in captured order. Bodies are as captured; only the numbers of the subscription are new.
+    Nothing is read before someone asks; then each file is looked through once for its markets, and read again to be played.
+    Everything counts as live: the historical cutoff lies before everything.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder).expanduser()
+        self._cursors: OrderedDict[int, tuple[Interest, _Cursor]] = OrderedDict()
+        self._replays: OrderedDict[str, _Replay] = OrderedDict()
+        self._file_trades = lru_cache(maxsize=32)(_trades_of)
+
+    @cached_property
+    def _files(self) -> dict[Path, Contents]:
+        """The captures and what is in each."""
+        found = ((path, contents(path)) for path in sorted(self._folder.rglob("*")))
+        return {path: inside for path, inside in found if inside.tickers}
+
+    def tickers(self) -> frozenset[str]:
+        """All markets and events of which something was captured."""
+        return frozenset().union(*(inside.tickers for inside in self._files.values()))
+
+    def cutoff(self, now: int) -> int:
+        """Before everything: 1970."""
+        return 0
+
+    def lists(self, ticker: str, now: int) -> bool:
+        """Whether anything of this ticker was captured, whenever."""
+        return any(ticker in inside.tickers for inside in self._files.values())
+
+    def is_archived(self, ticker: str, now: int) -> bool:
+        """Nothing is."""
+        return False
+
+    # --- messages ----------------------------------------------------------------------------------------------
+
+    def _play(self, interest: Interest) -> Iterator[Captured]:
+        """The captured messages of this interest, of all files in one order."""
+        chosen = interest.tickers.keys()
+        channels = interest.everywhere.union(*interest.tickers.values())
+        paths = [
+            path
+            for path, inside in self._files.items()
+            if inside.channels & channels and (interest.everywhere or not inside.tickers.isdisjoint(chosen))
+        ]
+
+        def wanted(message: Captured) -> bool:
+            channel = CHANNEL_OF[message.kind]
+            return channel in interest.everywhere or channel in interest.tickers.get(message.ticker, ())
+
+        return merge(*(filter(wanted, read(path)) for path in paths), key=_ORDER)
+
+    def _cursor(self, interest: Interest, start: int) -> _Cursor:
+        """A cursor that has passed nothing from `start` on: the one that was left there, or a new one."""
+        for number, (other, cursor) in self._cursors.items():
+            if other == interest and cursor.passed < start:
+                del self._cursors[number]
+                return cursor
+        return _Cursor(self._play(interest))
+
+    def _keep(self, interest: Interest, cursor: _Cursor) -> None:
+        self._cursors[id(cursor)] = (interest, cursor)
+        if len(self._cursors) > _CURSORS:
+            self._cursors.popitem(last=False)
+
+    def opening(self, interest: Interest, now: int, *, states: bool = False) -> Iterator[Message]:
+        """Everything captured up to now."""
+        return self.messages(interest, 0, now + 1)
+
+    def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
+        """What was captured in [start, end)."""
+        if not (interest.tickers or interest.everywhere):
+            return
+        cursor = self._cursor(interest, start)
+        try:
+            for message in cursor.within(start, end):
+                yield Message(message.at, CHANNEL_OF[message.kind], message.kind, message.ticker, message.body)
+        finally:
+            self._keep(interest, cursor)
+
+    # --- books -------------------------------------------------------------------------------------------------
+
+    def _replay(self, ticker: str, now: int) -> _Replay | None:
+        if not self.lists(ticker, now):
+            return None
+        replay = self._replays.pop(ticker, None)
+        if replay is None or replay.at > now:
+            replay = _Replay(_Cursor(self._play(Interest({ticker: frozenset({BOOKS})}))))
+        replay.advance(now)
+        self._replays[ticker] = replay
+        if len(self._replays) > _CURSORS:
+            self._replays.popitem(last=False)
+        return replay
+
+    def book(self, ticker: str, now: int) -> Book | None:
+        """The book that the captured messages up to now make; None for a ticker of which nothing was captured."""
+        replay = self._replay(ticker, now)
+        return replay.book(ticker) if replay else None
+
+    def snapshot(self, ticker: str, now: int) -> Message | None:
+        """The same as a message."""
+        replay = self._replay(ticker, now)
+        if replay is None:
+            return None
+        return snapshot(replay.book(ticker), replay.market_id or identifier("market", ticker), now)
+
+    # --- trades ------------------------------------------------------------------------------------------------
+
+    def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
+        """Captured trades, the newest first, in the current format."""
+        traded = [(number, path) for number, (path, inside) in enumerate(self._files.items()) if TRADES in inside.channels]
+
+        def rows(number: int, path: Path) -> Iterator[TradeRow]:
+            for at, ordinal, line in self._file_trades(path):
+                key = (-at, number, -ordinal)
+                if not wanted.low <= at <= wanted.high or (wanted.after is not None and key <= wanted.after):
+                    continue
+                body = orjson.loads(line)
+                if wanted.ticker in (None, body["market_ticker"]) and wanted.block in (None, bool(body.get("is_block_trade"))):
+                    yield TradeRow(key, _listed(body, at))
+
+        paths = [(number, path) for number, path in traded if wanted.ticker is None or wanted.ticker in self._files[path].tickers]
+        return merge(*(rows(number, path) for number, path in paths), key=attrgetter("key"))
+
+
+def _trades_of(path: Path) -> list[tuple[int, int, bytes]]:
+    """Instant, place and body of the trades in a capture, the newest first."""
+    trades = enumerate(read(path, TRADES))
+    found = [(stamped(one.body) or one.at, ordinal, orjson.dumps(one.body)) for ordinal, one in trades]
+    return sorted(found, key=lambda trade: trade[:2], reverse=True)
+
+
+def _listed(body: dict[str, Any], at: int) -> dict[str, Any]:
+    """A trade of any generation as GET /markets/trades lists it."""
+    yes = _price(body.get("yes_price_dollars"), body.get("yes_price"))
+    side = body.get("taker_outcome_side") or body.get("taker_side")
+    return {
+        "trade_id": body["trade_id"],
+        "ticker": body["market_ticker"],
+        "count_fp": f"{Decimal(str(body.get('count_fp', body.get('count')))):.2f}",
+        "yes_price_dollars": f"{yes:.4f}",
+        "no_price_dollars": f"{1 - yes:.4f}",
+        "taker_side": side,
+        "taker_outcome_side": side,
+        "taker_book_side": "bid" if side == "yes" else "ask",
+        "is_block_trade": bool(body.get("is_block_trade")),
+        "created_time": wire_time(at),
+    }
