@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import time
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.retry import RefusedError, Retry, error_text
+from bellwether.venues.http.retry import RefusedError, Retry, error_text, http_date
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
 
@@ -229,3 +230,59 @@ def test_a_bucket_holds_at_least_one_call():
 def test_an_address_that_is_none_is_refused_before_any_call(address: str):
     with pytest.raises(ConfigError, match="does not start with http"):
         KalshiClient(address)
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://venue.example:port", "https://name:SECRET@[venue"])
+def test_an_address_that_cannot_be_read_is_refused_without_its_password(address: str):
+    with pytest.raises(ConfigError, match=r"is none|does not start with") as caught:
+        KalshiClient(address)
+    assert "SECRET" not in str(caught.value)
+
+
+async def test_a_password_in_the_address_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture):
+    caplog.set_level(0)
+    script = Script(answer(b"", status=503), answer({"error": "no"}, status=400))
+    options = {"limits": FAST, "transport": httpx.MockTransport(script), "sleep": Naps()}
+    async with KalshiClient("https://name:SECRET%40@venue.example/trade-api/v2/", **options) as venue:
+        with pytest.raises(RefusedError) as caught:
+            await venue.historical_cutoff()
+    assert script.urls == ["/historical/cutoff"] * 2
+    assert script.requests[0].headers["Authorization"] == httpx.BasicAuth("name", "SECRET@")._auth_header
+    shown = [str(caught.value), repr(caught.value), repr(venue), caplog.text]
+    assert not any("SECRET" in text for text in shown)
+
+
+async def test_an_answer_that_trickles_in_for_ever_is_given_up():
+    async def trickle() -> AsyncIterator[bytes]:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.005)
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=trickle())
+
+    async with client(handler, retry=Retry(seconds=0.05)) as venue:
+        with pytest.raises(VenueError, match=r"no whole answer in 0\.05 seconds") as caught:
+            await venue.historical_cutoff()
+    assert caught.value.kind == "timeout"
+
+
+async def test_no_more_calls_than_connections_are_under_way_however_many_are_made_side_by_side():
+    under_way = most = 0
+
+    async def handler(request: httpx.Request) -> httpx.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)
+        under_way -= 1
+        return GOOD
+
+    options = {"limits": RateLimit(tokens_per_second=1e9, connections=2), "transport": httpx.MockTransport(handler)}
+    async with KalshiClient(URL, **options) as venue:
+        await asyncio.gather(*(venue.historical_cutoff() for _ in range(9)))
+    assert most == 2
+
+
+def test_a_date_that_no_calendar_has_is_none():
+    assert http_date("Fri, 31 Dec 9999 23:59:59 -1400") is None

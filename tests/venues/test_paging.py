@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -9,8 +10,8 @@ import pytest
 
 from bellwether.errors import PagingError, VenueError
 from bellwether.venues.http.page import Page
-from bellwether.venues.http.paging import MOST_EMPTY_PAGES, SECOND_LOOKS
-from tests.venues.venue import Script, answer, client
+from bellwether.venues.http.paging import MOST_HOLES, SECOND_LOOKS, Listing, walk
+from tests.venues.venue import Naps, Script, answer, client
 from tests.venues.wire_objects import market
 
 
@@ -49,7 +50,7 @@ async def test_all_other_parameters_stay_the_same_between_pages():
     ]
 
 
-async def test_an_empty_page_with_a_cursor_is_not_the_end():
+async def test_an_empty_page_with_a_cursor_is_not_the_end_and_asked_for_again():
     assert tickers(await collect(Script(listing("c1", "A"), listing("c2"), listing("c3"), listing("", "B")))) == ["A", "B"]
 
 
@@ -85,12 +86,40 @@ async def test_a_single_market_that_moved_to_the_next_page_is_no_loop():
     assert tickers(await collect(Script(listing("c1", "A", "B"), listing("c2", "B", "C"), listing("", "D")))) == ["A", "B", "B", "C", "D"]
 
 
-async def test_empty_pages_without_end_are_an_error():
-    endless = [listing(f"c{number}") for number in range(50)]
-    script = Script(*endless)
-    with pytest.raises(PagingError, match="empty pages in a row"):
-        await collect(script)
-    assert len(script.requests) == (MOST_EMPTY_PAGES + 1) * (1 + SECOND_LOOKS)
+async def test_an_empty_page_whose_cursor_goes_on_however_often_it_is_asked_for_is_an_error():
+    script, naps = Script(listing("c1", "A"), listing("c2")), Naps()
+    async with client(script, naps=naps) as venue:
+        with pytest.raises(PagingError, match="the listing has a hole at page 1") as caught:
+            _ = [page async for page in venue.markets()]
+    assert (caught.value.kind, caught.value.attempts) == ("paging", 1 + SECOND_LOOKS)
+    assert len(script.requests) == 1 + 1 + SECOND_LOOKS
+    assert len(naps.taken) == SECOND_LOOKS
+
+
+async def test_an_empty_end_is_asked_for_again_without_waiting():
+    script, naps = Script(listing("")), Naps()
+    async with client(script, naps=naps) as venue:
+        assert len([page async for page in venue.markets()]) == 1
+    assert (len(script.requests), naps.taken) == (1 + SECOND_LOOKS, [])
+
+
+@pytest.mark.parametrize("holes", [MOST_HOLES, MOST_HOLES + 1])
+async def test_a_caller_that_tells_of_holes_gets_some_and_no_more(holes: int):
+    pages = {
+        None: listing("c0", "A"),
+        **{f"c{number}": listing(f"c{number + 1}") for number in range(holes)},
+        f"c{holes}": listing("", "B"),
+    }
+
+    async def fetch(path: str, params: Any, ordinal: int) -> Page:
+        return Page(path, 200, datetime(2026, 3, 20, tzinfo=UTC), pages[dict(params).get("cursor")].content, ordinal)
+
+    walked = walk(Listing("/markets", (), "markets", "ticker"), fetch, holes=True)
+    if holes > MOST_HOLES:
+        with pytest.raises(PagingError, match=f"empty pages in a row whose cursors go on: {holes}"):
+            _ = [page async for page in walked]
+    else:
+        assert tickers([page async for page in walked]) == ["A", "B"]
 
 
 @pytest.mark.parametrize("wrong", [listing("c2"), listing("c1", "A"), listing("c9", "A")], ids=["emptied", "repeated", "repeated anew"])

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from random import Random
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from urllib.parse import unquote, urlsplit
 
 import httpx
 from aiolimiter import AsyncLimiter
@@ -23,6 +24,7 @@ from bellwether.venues.http.page import Call, Page, Params, target
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import (
     RATE_LIMIT,
+    TIMEOUT,
     Backoff,
     RefusedError,
     Retry,
@@ -33,6 +35,7 @@ from bellwether.venues.http.retry import (
     http_date,
     transient_failure,
 )
+from bellwether.venues.http.together import together
 
 P = ParamSpec("P")
 C = TypeVar("C", bound="HttpClient")
@@ -100,7 +103,7 @@ class HttpClient:
 
     Parameters
     ----------
-    base_url: what all paths are relative to, of the venue or the sandbox.
+    base_url: what all paths are relative to, of the venue or the sandbox; a user and a password in it are sent, and shown nowhere.
     limits, retry: bounds of rate, concurrency and repetition; the venue's own rate when left out.
     transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
         the source of jitter, and the time (aware, UTC) for answers without a Date header.
@@ -125,22 +128,36 @@ class HttpClient:
         rng: Random | None = None,
         clock: Callable[[], datetime] = _utc_now,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"connecting to {self.name}: the address {base_url!r} does not start with http:// or https://; mend the setting {self.setting}"
-            )
+        self._base_url, self._auth = self._address(base_url)
         self.limits = limits or self.usual_limits
         self.tally = Tally()
-        self._base_url = base_url.rstrip("/")
-        self._backoff = Backoff(retry or Retry(), rng or Random())
+        self._retry = retry or Retry()
+        self._backoff = Backoff(self._retry, rng or Random())
         self._transport = transport
         self._sleep = sleep
         self._clock = clock
 
+    def _address(self, base_url: str) -> tuple[str, httpx.BasicAuth | None]:
+        """The address without user and password, and those. Raises `ConfigError` for what is no address of HTTP."""
+        shown = f"connecting to {self.name}: the address {base_url.rpartition('@')[2]!r}"
+        try:
+            parts = urlsplit(base_url)
+            httpx.URL(base_url)
+        except (ValueError, httpx.InvalidURL) as error:
+            raise ConfigError(f"{shown} is none ({type(error).__name__}); mend the setting {self.setting}") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{shown} does not start with http:// or https:// and a host; mend the setting {self.setting}")
+        user, at, host = parts.netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        auth = httpx.BasicAuth(unquote(name), unquote(password)) if at else None
+        return parts._replace(netloc=host).geturl().rstrip("/"), auth
+
     async def __aenter__(self) -> Self:
         self._bucket = self.limits.bucket()
+        self._connections = asyncio.Semaphore(self.limits.connections)
         self._http = httpx.AsyncClient(
             transport=self._transport,
+            auth=self._auth,
             timeout=self.limits.timeout,
             limits=httpx.Limits(max_connections=self.limits.connections, max_keepalive_connections=self.limits.connections),
             headers={"Accept": "application/json"},
@@ -191,18 +208,8 @@ class HttpClient:
 
     async def answers(self, calls: Sequence[Call], *, accept: frozenset[int] = frozenset()) -> list[Page]:
         """The answers to `calls` in their order, asked for several at a time; raises what the first call that fails raises."""
-        gate = asyncio.Semaphore(self.limits.connections)
-
-        async def gated(call: Call, ordinal: int) -> Page:
-            async with gate:
-                return await self.answer(call, ordinal=ordinal, accept=accept)
-
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                asked = [tasks.create_task(gated(call, ordinal)) for ordinal, call in enumerate(calls)]
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        return [task.result() for task in asked]
+        asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
+        return await together(asked, most=self.limits.connections)
 
     async def _attempt(self, call: Call, ordinal: int) -> Page:
         started = time.monotonic()
@@ -212,9 +219,12 @@ class HttpClient:
         headers = {"Content-Type": "application/json"} if call.body else None
         url = self._base_url + target(call.path, call.params)
         try:
-            response = await self._http.request(call.method, url, content=call.body or None, headers=headers)
+            async with self._connections, asyncio.timeout(self._retry.seconds):
+                response = await self._http.request(call.method, url, content=call.body or None, headers=headers)
         except httpx.HTTPError as error:
             raise transient_failure(error) from error
+        except TimeoutError as error:
+            raise Transient(TIMEOUT, f"no whole answer in {self._retry.seconds:g} seconds") from error
         check_status(response, self._clock)
         fetched_at = http_date(response.headers.get("Date", "")) or self._clock()
         page = Page(call.request, response.status_code, fetched_at, response.content, ordinal, call.body)
@@ -230,7 +240,11 @@ class HttpClient:
 
     def follow(self, listing: Listing, *, cursor: str | None = None) -> AsyncIterator[Page]:
         """The pages of `listing` from `cursor` on, from its beginning when left out; see `walk` for the guards."""
-        return walk(listing, self._fetch, cursor=cursor)
+        return walk(listing, self._fetch, cursor=cursor, pause=self.pause)
+
+    async def pause(self, number: int) -> None:
+        """Wait before something is asked for the `number`-th time again, as long as after so many failures."""
+        await self._sleep(self._backoff.drawn(number))
 
     async def _fetch(self, path: str, params: Params, ordinal: int) -> Page:
         return await self.page(path, params, ordinal=ordinal)

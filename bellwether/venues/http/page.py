@@ -110,5 +110,6 @@ class Page:
                 1,
                 f"the answer has no list {key!r}, it holds {found}",
                 "A failed read is not an empty list; look at the address",
+                kind="malformed",
             )
         return items

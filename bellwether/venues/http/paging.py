@@ -10,8 +10,8 @@ from typing import Any
 from bellwether.errors import PagingError, VenueError
 from bellwether.venues.http.page import Page, Params, request_text
 
-#: Empty pages in a row, each with a cursor, that are put up with.
-MOST_EMPTY_PAGES = 5
+#: Holes in a row that are put up with, where they are put up with at all.
+MOST_HOLES = 5
 #: How often a page that looks wrong is asked for again before it is believed (empty) or given up (repeated).
 SECOND_LOOKS = 2
 
@@ -47,6 +47,10 @@ class Listing:
         found = page.answer.get(self.cursor_field)
         return None if found is None or str(found) in self.last else str(found)
 
+    def is_hole(self, page: Page, cursor: str | None = None) -> bool:
+        """Whether `page`, which was asked for with `cursor`, lists nothing although its cursor goes on: records may be missing."""
+        return not page.items(self.items) and self.next_cursor(page, cursor) is not None
+
     @property
     def request(self) -> str:
         """The first call as text."""
@@ -66,22 +70,33 @@ class OffsetListing(Listing):
 
 
 Fetch = Callable[[str, Params, int], Awaitable[Page]]
+#: Waits before a page is asked for the n-th time again.
+Pause = Callable[[int], Awaitable[None]]
 
 
-async def walk(listing: Listing, fetch: Fetch, *, cursor: str | None = None, first: int = 0) -> AsyncIterator[Page]:
+async def _at_once(look: int) -> None:
+    """No pause."""
+
+
+async def walk(
+    listing: Listing, fetch: Fetch, *, cursor: str | None = None, first: int = 0, pause: Pause = _at_once, holes: bool = False
+) -> AsyncIterator[Page]:
     """The pages of `listing` from `cursor` on, numbered from `first`; `fetch(path, params, ordinal)` brings each.
 
-    Short pages and empty pages with a cursor are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it
-    lists again what an earlier one listed), is asked for again, `SECOND_LOOKS` times. An empty page is then believed; one that loops is a
-    `PagingError` before it is handed out, as are too many empty pages in a row.
+    Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
+    one listed), is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause` waits before. An empty page without a cursor is
+    then believed. Raises `PagingError`, before the page is handed out, for one that loops, and for an empty one whose cursor goes on; where
+    `holes` are allowed, because the caller tells of them, only for too many of those in a row.
     """
-    guard = _Guard(listing, cursor)
+    guard = _Guard(listing, cursor, MOST_HOLES if holes else 0)
     ordinal = first
     while True:
         page = await fetch(listing.path, listing.params_at(cursor), ordinal)
-        for _ in range(SECOND_LOOKS):
+        for look in range(1, SECOND_LOOKS + 1):
             if not guard.doubts(page, cursor):
                 break
+            if listing.next_cursor(page, cursor) is not None:
+                await pause(look)
             page = await fetch(listing.path, listing.params_at(cursor), ordinal)
         guard.check(page, cursor)
         yield page
@@ -93,11 +108,12 @@ async def walk(listing: Listing, fetch: Fetch, *, cursor: str | None = None, fir
 class _Guard:
     """What a walk has seen so far."""
 
-    def __init__(self, listing: Listing, cursor: str | None) -> None:
+    def __init__(self, listing: Listing, cursor: str | None, most_holes: int) -> None:
         self._listing = listing
         self._cursors = {cursor}
         self._contents: set[bytes] = set()
-        self._empty = 0
+        self._holes = 0
+        self._most_holes = most_holes
 
     def doubts(self, page: Page, cursor: str | None) -> bool:
         """Whether the page deserves a second look."""
@@ -105,20 +121,23 @@ class _Guard:
         return not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None
 
     def check(self, page: Page, cursor: str | None) -> None:
-        """Remember the page. Raises `PagingError` when it loops."""
+        """Remember the page. Raises `PagingError` when it loops, or is one hole too many."""
         items = page.items(self._listing.items)
         following = self._listing.next_cursor(page, cursor)
-        self._empty = 0 if items else self._empty + 1
+        self._holes = self._holes + 1 if self._listing.is_hole(page, cursor) else 0
         found = self._loop(page, items, following)
-        if found is None and following is not None and self._empty > MOST_EMPTY_PAGES:
-            found = f"{self._empty} empty pages in a row, each with a cursor"
         if found is not None:
-            raise PagingError(
-                page.request, 1, f"the listing loops at page {page.ordinal}: {found}", "Pages before it are stored; run again later"
+            raise self._error(page, f"the listing loops at page {page.ordinal}: {found}")
+        if self._holes > self._most_holes:
+            raise self._error(
+                page, f"the listing has a hole at page {page.ordinal}: empty pages in a row whose cursors go on: {self._holes}"
             )
         self._cursors.add(following)
         if items:
             self._contents.add(self._digest(items))
+
+    def _error(self, page: Page, cause: str) -> PagingError:
+        return PagingError(page.request, 1 + SECOND_LOOKS, cause, "Pages before it are stored; run again later", kind="paging")
 
     def _loop(self, page: Page, items: list[Any], following: str | None) -> str | None:
         if following is None:

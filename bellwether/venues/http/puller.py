@@ -13,6 +13,7 @@ from bellwether.venues.http.page import Call, Page, Params, request_text
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import RefusedError
+from bellwether.venues.http.together import together
 
 #: Gets a line of text now and then during a long pull.
 Progress = Callable[[str], None]
@@ -49,30 +50,29 @@ class Puller:
         if self.pull.note is not None:
             return
         client = client or self.client
-        gate, ask = asyncio.Semaphore(client.limits.connections), partial(client.answer, accept=accept)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for ordinal, call in enumerate(calls):
-                    tasks.create_task(self._answer(gate, ask, step, call, ordinal))
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        ask = partial(client.answer, accept=accept)
+        works = (partial(self._answer, ask, step, call, ordinal) for ordinal, call in enumerate(calls))
+        await together(works, most=client.limits.connections)
         self._pages[step] = len(calls)
 
-    async def _answer(self, gate: asyncio.Semaphore, ask: Ask, step: str, call: Call, ordinal: int) -> None:
-        async with gate:
-            stored = self.pull.find(step, ordinal)
-            if stored is None or stored.request != call.request:
-                await self._store(step, await ask(call, ordinal=ordinal))
+    async def _answer(self, ask: Ask, step: str, call: Call, ordinal: int) -> None:
+        stored = self.pull.find(step, ordinal)
+        if stored is None or stored.request != call.request:
+            await self._store(step, await ask(call, ordinal=ordinal))
 
     async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncIterator[Page]:
-        """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings."""
+        """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
+
+        Some holes (`Listing.is_hole`) are among them: whoever reads the pages has to tell of them.
+        """
         if self.pull.note is not None:
             for page in self.pull.pages(step):
                 yield page
             return
         for listing in listings:
-            source = _Source(client or self.client, self.pull, step, listing)
-            async for page in walk(listing, source.fetch, first=self._pages[step]):
+            asked = client or self.client
+            source = _Source(asked, self.pull, step, listing)
+            async for page in walk(listing, source.fetch, first=self._pages[step], pause=asked.pause, holes=True):
                 if source.fetched:
                     await self._store(step, page)
                 self._pages[step] += 1
@@ -105,6 +105,7 @@ class _Source:
     async def fetch(self, path: str, params: Params, ordinal: int) -> Page:
         stored = self._pull.find(self._step, ordinal)
         if stored is not None and stored.request == request_text(path, params):
+            self.fetched = False
             return stored
         resumed = not self.fetched and params != self._first
         self.fetched = True

@@ -67,10 +67,13 @@ class Backoff:
 
     def wait(self, state: RetryCallState) -> float:
         """Seconds to wait before the next attempt: the jittered back-off, but never less than the venue asked for."""
-        drawn = self._rng.uniform(0.0, min(self._retry.cap, self._retry.base * 2.0 ** (state.attempt_number - 1)))
         failure = state.outcome.exception() if state.outcome else None
         asked = failure.retry_after if isinstance(failure, Transient) else None
-        return max(drawn, asked or 0.0)
+        return max(self.drawn(state.attempt_number), asked or 0.0)
+
+    def drawn(self, number: int) -> float:
+        """Seconds of the jittered back-off after `number` failures."""
+        return self._rng.uniform(0.0, min(self._retry.cap, self._retry.base * 2.0 ** (number - 1)))
 
     def stop(self, state: RetryCallState) -> bool:
         """Whether the next wait would exceed the bounds."""
@@ -116,7 +119,7 @@ def http_date(text: str) -> datetime | None:
     """The aware UTC instant of an HTTP date; None when it is none."""
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 

@@ -17,6 +17,10 @@ from bellwether.venues.wire.decode import Unusable
 
 #: Longest offending value that a reject repeats; its body holds the whole object.
 VALUE_LIMIT = 200
+#: Why a page without records is a reject.
+HOLE = (
+    "the page lists nothing although its cursor goes on, also when asked for again: records may be missing; to ask anew, pull with refresh"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -68,6 +72,10 @@ class Quarantine:
         return REJECTS[venue_of(self.table)].frame(
             [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
         )
+
+    def hole(self, answer: Any) -> pl.DataFrame:
+        """The row of the page as a whole, `answer`, that lists nothing although its cursor goes on."""
+        return self.rows([answer], {0: Problem(None, None, HOLE)}, {})
 
     def _row(self, ordinal: int, item: Any, problem: Problem, day: date | None) -> dict[str, Any]:
         return {

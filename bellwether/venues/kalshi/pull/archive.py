@@ -31,7 +31,11 @@ def cutoff_of(page: Page) -> datetime:
     cutoff = instants(pl.Series([text if isinstance(text, str) else None], dtype=pl.String())).item()
     if cutoff is None:
         raise VenueError(
-            page.request, 1, f"market_settled_ts is {text!r}, not a time", "Without the cutoff no day is complete; run again later"
+            page.request,
+            1,
+            f"market_settled_ts is {text!r}, not a time",
+            "Without the cutoff no day is complete; run again later",
+            kind="malformed",
         )
     return cutoff
 
@@ -41,7 +45,8 @@ class ArchivePull:
     """A finished scan of the archive.
 
     cutoff: everything that settled before it was in the archive. superseded: records that another one replaces. reject_pages: ordinals of
-    the pages with records that do not fit. requests: pages fetched for it just now; 0 when it was stored.
+    the pages with records that do not fit. requests: pages fetched for it just now; 0 when it was stored. holes: ordinals of the pages that
+    list nothing although their cursor goes on.
     """
 
     pull: StoredPull
@@ -49,6 +54,7 @@ class ArchivePull:
     superseded: pl.DataFrame
     reject_pages: tuple[int, ...]
     requests: int = 0
+    holes: tuple[int, ...] = ()
 
     def markets(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_archive, one per page that holds any, unique over all of them."""
@@ -58,7 +64,10 @@ class ArchivePull:
                 yield rows
 
     def rejects(self, day: date | None = None) -> pl.DataFrame:
-        """Rows of raw/kalshi_rejects, filed under the day of the market's close, or of the answer where that cannot be read; of one day, if given."""
+        """Rows of raw/kalshi_rejects, filed under the day of the market's close, or of the answer where that cannot be read.
+
+        Of one day, if given: with the pages that list nothing although their cursor goes on, which any day may miss.
+        """
         disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
         frames = [KALSHI_REJECTS.empty()]
         for ordinal in sorted({*self.reject_pages, *disputed}):
@@ -66,8 +75,12 @@ class ArchivePull:
             replaced = self._superseded_on(page).filter(pl.col("reason").is_not_null())
             quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
             frames += [_parse(page).rejects, contradicted(quarantine, page.items("markets"), replaced)]
-        found = pl.concat(frames)
-        return found if day is None else found.filter(pl.col("day") == day)
+        found, holes = pl.concat(frames), self._holes(day)
+        return pl.concat([found if day is None else found.filter(pl.col("day") == day), *holes])
+
+    def _holes(self, day: date | None) -> list[pl.DataFrame]:
+        pages = [self.pull.page(STEP, ordinal) for ordinal in self.holes]
+        return [Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin).hole(page.answer) for page in pages]
 
     def _superseded_on(self, page: Page) -> pl.DataFrame:
         return self.superseded.filter(pl.col("page") == page.ordinal)
@@ -117,9 +130,12 @@ def covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cut
 
 async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
     """Fetch and store the archive; the note holds what a later reader would otherwise have to scan for."""
-    keys, reject_pages, known_at = [], [], None
-    async for page in puller.follow(STEP, [routes.historical_markets()]):
+    keys, reject_pages, holes, known_at = [], [], [], None
+    listing = routes.historical_markets()
+    async for page in puller.follow(STEP, [listing]):
         parsed = _parse(page)
+        if listing.is_hole(page):
+            holes.append(page.ordinal)
         keys.append(keys_of(parsed, 0).select(pl.exclude("event_ticker", "status", "is_combo")))
         if parsed.rejects.height:
             reject_pages.append(page.ordinal)
@@ -130,6 +146,7 @@ async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
         "cutoff": cutoff.isoformat(),
         "known_at": known_at.isoformat() if known_at else None,
         "reject_pages": reject_pages,
+        "holes": holes,
         "superseded": superseded.with_columns(pl.col("day").cast(pl.String())).rows(),
     }
 
@@ -139,7 +156,8 @@ def _finished(pull: StoredPull, requests: int = 0) -> ArchivePull:
     superseded = pl.DataFrame(note["superseded"], schema={**SUPERSEDED, "day": pl.String()}, orient="row").with_columns(
         pl.col("day").str.to_date()
     )
-    return ArchivePull(pull, datetime.fromisoformat(note["cutoff"]), superseded, tuple(note["reject_pages"]), requests)
+    cutoff, reject_pages, holes = datetime.fromisoformat(note["cutoff"]), tuple(note["reject_pages"]), tuple(note.get("holes", ()))
+    return ArchivePull(pull, cutoff, superseded, reject_pages, requests, holes)
 
 
 def _same_instant(note: Note | None, known_at: datetime | None) -> bool:

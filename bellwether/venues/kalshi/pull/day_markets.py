@@ -12,15 +12,18 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_REJECTS
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_REJECTS
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
+from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.pull.resolve import KEYS, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
 from bellwether.venues.wire.rejects import Quarantine
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
 STEPS = ("markets", "events")
+TABLES = {"markets": KALSHI_MARKETS, "events": KALSHI_EVENTS}
+LISTINGS = {"markets": routes.markets(), "events": routes.events()}
 ARCHIVED = len(STEPS)
 _ROWS_AT_ONCE = 1000
 
@@ -45,6 +48,8 @@ class Gathering:
 
     def add(self, step: str, page: Page) -> None:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
+        if LISTINGS[step].is_hole(page):
+            self.rejects.append(Quarantine(TABLES[step], "ticker", self.day, page.origin).hole(page.answer))
         parsed = parse_step(step, page, self.day)
         self.keys.append(keys_of(parsed, STEPS.index(step)))
         if parsed.rejects.height:
