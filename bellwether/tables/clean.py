@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.raw import DAY
+from bellwether.tables.raw import DAY, SCHEDULED_DAY
 from bellwether.tables.schema import CONTRACTS, DOLLARS, PRICE, SIZE, TEXT, TIME, UTC, Column, Table
 
 KNOWN_AT = Column("known_at", TIME, "as of when this row was known: the latest of the facts that it is made from", UTC)
@@ -66,4 +66,40 @@ PRICES = Table(
     partitioned_by=("day",),
 )
 
-TABLES = (MARKETS, PRICES)
+RESOLUTIONS = Table(
+    name="clean/resolutions",
+    row="The verdict on one Polymarket market, by the evidence of Gamma, UMA and the CLOB, with the rule that decided.",
+    columns=(
+        SCHEDULED_DAY,
+        Column("venue", TEXT, "polymarket"),
+        Column("market_id", TEXT, "the venue's own id of the market"),
+        Column("condition_id", TEXT, "the condition's id on chain", nullable=True),
+        Column("market_type", TEXT, "binary (yes and no), named (two other outcomes) or multi"),
+        Column("status", TEXT, "active, closed, determined (proposed), disputed or settled"),
+        Column("outcome", TEXT, "yes or no; null when there is none, and for markets with other outcomes", nullable=True),
+        Column("winner", TEXT, "name of the outcome that won; null when none did", nullable=True),
+        Column(
+            "settlement_value",
+            PRICE,
+            "value of a contract of yes, or of the first of two named outcomes; null while unknown and for more outcomes",
+            DOLLARS,
+            nullable=True,
+        ),
+        Column(
+            "outcome_reason",
+            TEXT,
+            "why no outcome won: undetermined, disputed, void, scalar, unknown result or contradictory evidence; null when one did",
+            nullable=True,
+        ),
+        Column("rule", TEXT, "the rule that decided, in words"),
+        Column("closed_at", TIME, "trading ended", UTC, nullable=True),
+        Column("settled_at", TIME, "the resolution became final; null until then", UTC, nullable=True),
+        Column("final", pl.Boolean(), "no other verdict is expected"),
+        Column("evidence", TEXT, "what the verdict rests on, as JSON text"),
+        KNOWN_AT,
+    ),
+    key=("day", "venue", "market_id"),
+    partitioned_by=("day",),
+)
+
+TABLES = (MARKETS, PRICES, RESOLUTIONS)

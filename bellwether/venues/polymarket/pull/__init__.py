@@ -1,0 +1,7 @@
+"""Pulls of single days, resumable at every instant and readable again from their stored pages."""
+
+from bellwether.venues.http.puller import Progress
+from bellwether.venues.polymarket.pull.day import DayPull, pull_day
+from bellwether.venues.polymarket.pull.price_plan import PricePlan
+
+__all__ = ["DayPull", "PricePlan", "Progress", "pull_day"]

@@ -1,0 +1,272 @@
+"""Everything Polymarket says about the markets whose scheduled end lies on one UTC day: markets, events, winners and past prices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import polars as pl
+
+from bellwether.tables.raw import (
+    POLYMARKET_EVENTS,
+    POLYMARKET_MARKETS,
+    POLYMARKET_PRICES,
+    POLYMARKET_PULLS,
+    POLYMARKET_REJECTS,
+    POLYMARKET_WINNERS,
+)
+from bellwether.venues.http.effort import Effort, pulls_row
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.puller import Progress, Puller, run
+from bellwether.venues.http.retry import error_text
+from bellwether.venues.polymarket import routes
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.polymarket.pull.day_markets import STEP, DayMarkets, Gathering
+from bellwether.venues.polymarket.pull.price_plan import PricePlan
+from bellwether.venues.polymarket.resolution import resolutions
+from bellwether.venues.polymarket.wire import parse_events, parse_prices, parse_winners
+from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine
+
+LISTING = "day"
+#: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
+_EVENTS_PER_CALL = 50
+#: Small pages that are handed out as one frame.
+_PAGES_PER_FRAME = 500
+#: What the CLOB answers about markets and tokens that it does not know.
+_UNKNOWN = frozenset({400, 404})
+
+
+@dataclass(frozen=True, slots=True)
+class DayPull:
+    """A finished pull of one day.
+
+    markets_of_day: which records count. requests: pages fetched for it just now; 0 when it was stored.
+    """
+
+    day: date
+    pull: StoredPull
+    plan: PricePlan
+    markets_of_day: DayMarkets
+    requests: int
+
+    def markets(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/polymarket_markets, unique over all of them."""
+        return self.markets_of_day.frames(self.pull)
+
+    def events(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/polymarket_events, unique over all of them: the events of the day's markets."""
+        wanted = set(self.markets_of_day.event_ids)
+        for page in self.pull.pages("events"):
+            rows = parse_events(page.items("events"), page.origin, day=self.day).rows
+            rows = rows.filter(pl.col("event_id").is_in(wanted)).unique("event_id", keep="first", maintain_order=True)
+            wanted.difference_update(rows["event_id"])
+            if rows.height:
+                yield rows
+
+    def winners(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/polymarket_winners, unique over all of them: the outcomes of the day's closed markets."""
+        return _in_frames(self._winners_of(page).rows for page in self.pull.pages("winners"))
+
+    def prices(self) -> Iterator[pl.DataFrame]:
+        """Frames of raw/polymarket_prices, unique over all of them: within the plan's days before each market's close."""
+        return _in_frames(rows.unique(["market_id", "at"], keep="first", maintain_order=True) for rows in self._prices_by_market())
+
+    def rejects(self) -> pl.DataFrame:
+        """Rows of raw/polymarket_rejects of this day: whatever does not fit one of the tables, and what was asked for in vain."""
+        return pl.concat(
+            [
+                POLYMARKET_REJECTS.empty(),
+                self.markets_of_day.rejects,
+                *(_hole(page, self.day) for page in self.pull.pages(STEP) if _is_hole(page)),
+                *self._event_rejects(),
+                *(self._winners_of(page).rejects for page in self.pull.pages("winners")),
+                *(self._prices_of(page).rejects for page in self.pull.pages("prices")),
+            ]
+        )
+
+    def pulls(self) -> pl.DataFrame:
+        """The row of raw/polymarket_pulls."""
+        return pulls_row(POLYMARKET_PULLS, self.day, self.pull)
+
+    def summary(self) -> dict[str, object]:
+        """What was pulled, for people."""
+        return {
+            "pull": self.pull.folder,
+            "requests": self.requests,
+            "markets": self.markets_of_day.rows.height,
+            "final": bool((self.pull.note or {})["final"]),
+        }
+
+    def _event_rejects(self) -> Iterator[pl.DataFrame]:
+        """Events that do not fit, and those that were asked for and not returned, which count against the last call for them."""
+        asked: dict[str, Origin] = {}
+        answered: set[str | None] = set()
+        for page in self.pull.pages("events"):
+            parsed = parse_events(page.items("events"), page.origin, day=self.day)
+            yield parsed.rejects
+            asked.update(dict.fromkeys(_asked_events(page), page.origin))
+            answered.update(parsed.rows["event_id"], parsed.rejects["record_id"])
+        for origin in dict.fromkeys(asked.values()):
+            missing = [event_id for event_id, last in asked.items() if last == origin and event_id not in answered]
+            yield _in_vain(
+                Quarantine(POLYMARKET_EVENTS, "id", self.day, origin), missing, "the venue was asked for this event and returned none"
+            )
+
+    def _winners_of(self, page: Page) -> Parsed:
+        return winners_of(page, self.day)
+
+    def _prices_of(self, page: Page) -> Parsed:
+        """The prices of one page, those after the close and before the plan's days left out."""
+        (token,) = routes.asked_tokens(page)
+        market = self.markets_of_day.by_token.get(token)
+        if page.status in _UNKNOWN or market is None:
+            reason = f"the venue has no prices of this token: {error_text(page.body)}" if market else "a token of no market of this day"
+            quarantine = Quarantine(POLYMARKET_PRICES, "token_id", self.day, page.origin)
+            return Parsed(POLYMARKET_PRICES.empty(), (), _in_vain(quarantine, [token], reason))
+        parsed = parse_prices(
+            page.items("history"),
+            page.origin,
+            day=self.day,
+            market_id=market["market_id"],
+            token_id=token,
+            period_minutes=self.plan.period_minutes,
+        )
+        return Parsed(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
+
+    def _prices_by_market(self) -> Iterator[pl.DataFrame]:
+        """The prices of one market after another; the pages of one follow each other."""
+        token, found = None, [POLYMARKET_PRICES.empty()]
+        for page in self.pull.pages("prices"):
+            if routes.asked_tokens(page) != token:
+                yield pl.concat(found)
+                token, found = routes.asked_tokens(page), [POLYMARKET_PRICES.empty()]
+            found.append(self._prices_of(page).rows)
+        yield pl.concat(found)
+
+
+def winners_of(page: Page, day: date) -> Parsed:
+    """The outcomes of the market on one page of the CLOB; a market that it does not know is a reject."""
+    if page.status in _UNKNOWN:
+        condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
+        reason = f"the CLOB does not know this market: {error_text(page.body)}"
+        quarantine = Quarantine(POLYMARKET_WINNERS, "condition_id", day, page.origin)
+        return Parsed(POLYMARKET_WINNERS.empty(), (), _in_vain(quarantine, [condition], reason))
+    return parse_winners([page.json], page.origin, day=day)
+
+
+def _in_frames(rows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The rows of many small pages in fewer frames."""
+    held: list[pl.DataFrame] = []
+    for frame in rows:
+        held += [frame] if frame.height else []
+        if len(held) == _PAGES_PER_FRAME:
+            yield pl.concat(held)
+            held = []
+    if held:
+        yield pl.concat(held)
+
+
+def _in_vain(quarantine: Quarantine, names: Sequence[str], reason: str) -> pl.DataFrame:
+    """Rejects for what was asked for by name and is not there."""
+    return quarantine.rows(
+        [{quarantine.identity: name} for name in names], dict.fromkeys(range(len(names)), Problem(None, None, reason)), {}
+    )
+
+
+def _is_hole(page: Page) -> bool:
+    """Whether a page lists nothing although its cursor goes on."""
+    return not page.items("markets") and isinstance(page.json, dict) and bool(page.json.get("next_cursor"))
+
+
+def _hole(page: Page, day: date) -> pl.DataFrame:
+    reason = "the page lists nothing although its cursor goes on: markets may be missing"
+    return Quarantine(POLYMARKET_MARKETS, "id", day, page.origin).rows([page.json], {0: Problem("markets", None, reason)}, {})
+
+
+def _asked_events(page: Page) -> list[str]:
+    return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
+
+
+async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Iterable[Listing]) -> AsyncIterator[Page]:
+    """The pages of one listing after another, in the form that the address knows; of a finished pull those that are stored."""
+    if puller.pull.note is not None:
+        for page in puller.pull.pages(step):
+            yield page
+        return
+    for listing in listings:
+        async for page in puller.follow(step, [await gamma.known(listing)], client=gamma):
+            yield page
+
+
+async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[DayMarkets, datetime, bool]:
+    """(the day's markets, when the first answer came, whether pages were missing).
+
+    The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
+    """
+    gathering, start = Gathering(day), datetime.combine(day, time(), UTC)
+    after, before = start - timedelta(seconds=1), start + timedelta(days=1)
+    listings = [routes.markets(closed=closed, end_date_min=after, end_date_max=before, include_tag=True) for closed in (False, True)]
+    asked_at, holes = [], False
+    async for page in _listed(puller, gamma, STEP, listings):
+        asked_at.append(page.fetched_at)
+        holes = holes or _is_hole(page)
+        gathering.add(page)
+    return gathering.settle(), min(asked_at), holes
+
+
+async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequence[str]) -> None:
+    """Ask for events by id: among those that are closed, then for the rest among those that are not, then once more for who closed meanwhile."""
+    answered: set[str] = set()
+
+    def listings() -> Iterator[Listing]:
+        for closed in (True, False, True):
+            rest = [event_id for event_id in event_ids if event_id not in answered]
+            for first in range(0, len(rest), _EVENTS_PER_CALL):
+                yield routes.events(closed=closed, ids=rest[first : first + _EVENTS_PER_CALL])
+
+    async for page in _listed(puller, gamma, "events", listings()):
+        answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
+
+
+def _final(markets: DayMarkets, pages: Iterable[Page]) -> bool:
+    """Whether no other verdict is expected on any market of the day."""
+    winners = pl.concat([POLYMARKET_WINNERS.empty(), *(winners_of(page, markets.day).rows for page in pages)])
+    return bool(resolutions(markets.rows.lazy(), winners.lazy())["final"].all())
+
+
+async def pull_day(
+    gamma: GammaClient,
+    clob: ClobClient,
+    pages: PageStore,
+    day: date,
+    *,
+    plan: PricePlan,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> DayPull:
+    """Pull everything about the markets whose scheduled end lies on `day`, or take up the stored pull of it.
+
+    A stored pull is taken up when it is finished, nothing more was expected of its markets and its prices were pulled by the same plan,
+    unless `refresh`; else the day is pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not
+    answer, `PagingError` when a listing loops.
+    """
+    pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
+
+    async def work(puller: Puller) -> DayPull:
+        effort = Effort(gamma, clob)
+        markets, asked_at, holes = await _gather(puller, gamma, day)
+        if puller.pull.note is None:
+            await _ask_for_events(puller, gamma, markets.event_ids)
+            conditions = markets.closed_conditions
+            await puller.calls("winners", [routes.clob_market(condition) for condition in conditions], accept=_UNKNOWN, client=clob)
+            await puller.calls("prices", plan.calls(markets.rows), accept=_UNKNOWN, client=clob)
+            over = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
+            final = over and _final(markets, (puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))))
+            puller.finish({"final": final, "plan": plan.note, "effort": effort.note})
+        return DayPull(day, puller.pull, plan, markets, puller.requests)
+
+    return await run(gamma, pages, pull, work, progress)

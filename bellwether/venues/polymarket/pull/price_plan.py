@@ -1,0 +1,60 @@
+"""Which markets' past prices are pulled, and over which time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from bellwether.venues.http.page import Call
+from bellwether.venues.polymarket import routes
+
+#: Longest span of one call.
+MOST_DAYS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class PricePlan:
+    """Prices every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
+
+    days: int = 8
+    markets: int = 2000
+    period_minutes: int = 60
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The plan as JSON: a pull that was made by another one is not this pull."""
+        return asdict(self)
+
+    def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
+        """The markets whose prices are pulled, by id; of too many those with the smallest SHA-256 of the id.
+
+        `markets` has the columns market_id, price_token and close_time; those without a token have no prices.
+        """
+        priced = markets.filter(pl.col("price_token").is_not_null())
+        digests = [hashlib.sha256(market_id.encode()).digest() for market_id in priced["market_id"]]
+        return priced.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets).sort("market_id")
+
+    def calls(self, markets: pl.DataFrame) -> list[Call]:
+        """The calls that bring the prices of `chosen(markets)`, market by market."""
+        rows = self.chosen(markets).select("price_token", "close_time").rows()
+        return [
+            routes.prices_history(token, start=start, end=end, fidelity_minutes=self.period_minutes)
+            for token, close in rows
+            for start, end in self._spans(close)
+        ]
+
+    def within_window(self, prices: pl.DataFrame, close: datetime) -> pl.DataFrame:
+        """Those of `prices` that stood within the days before `close`."""
+        return prices.filter(pl.col("at").is_between(close - timedelta(days=self.days), close))
+
+    def _spans(self, close: datetime) -> Iterator[tuple[datetime, datetime]]:
+        start = close - timedelta(days=self.days)
+        while start < close:
+            end = min(start + timedelta(days=MOST_DAYS), close)
+            yield start, end
+            start = end
