@@ -1,0 +1,207 @@
+"""Polymarket's fees: what a fill costs, by the terms of its market and the day of the trade.
+
+Three regimes, by the venue's documentation (https://docs.polymarket.com/trading/fees and its earlier states):
+
+1. until March 2026 nothing, but for the 15-minute crypto markets since January;
+2. from 2026-03-06 on crypto and sports: shares × price × rate × (price × (1 − price))^exponent, 4 decimals, withheld in shares from buys;
+3. from April 2026: shares × rate × (price × (1 − price))^exponent, 5 decimals, in dollars.
+
+Takers pay; makers pay nothing and share a part of what takers paid. The base fee of 1000 basis points, which /fee-rate and older market objects
+state, is no rate: it only tells markets with fees from those without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from enum import Enum
+from math import isfinite, prod
+from typing import Any, Literal
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.venues.wire.shapes import number_text
+
+Side = Literal["buy", "sell"]
+Role = Literal["taker", "maker"]
+#: Where terms come from: the market's own object, a table by category (a fallback, good for estimates), or a time or market without fees.
+Source = Literal["market", "category", "none"]
+
+#: More digits than any product of a size, a price and a rate has, so that nothing is rounded before the end.
+_DIGITS = 200
+_SHARE_DECIMALS = 6
+
+
+class Regime(Enum):
+    """How a fee is computed: from `since` on, in `decimals` decimals."""
+
+    NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
+    SHORT_CRYPTO = datetime(2026, 1, 1, tzinfo=UTC), 4
+    BY_VALUE = datetime(2026, 3, 6, tzinfo=UTC), 4
+    BY_SHARES = datetime(2026, 4, 1, tzinfo=UTC), 5
+
+    def __init__(self, since: datetime, decimals: int) -> None:
+        self.since = since
+        self.decimals = decimals
+
+    @classmethod
+    def at(cls, at: datetime) -> Regime:
+        """The regime of an aware time; the venue states the first and the last change to the month only. Raises `ConfigError` without a zone."""
+        if at.tzinfo is None:
+            raise ConfigError(f"choosing a fee regime: the time {at.isoformat()} has no zone; give an aware time")
+        return max((regime for regime in cls if regime.since <= at), key=lambda regime: regime.since, default=cls.NONE)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether the fee is in proportion to the value of the trade instead of its shares, and withheld in shares from buys."""
+        return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
+
+
+#: Rate and exponent by kind of market, where its own object does not state them; kinds that are not listed pay nothing.
+_TABLES: Mapping[Regime, Mapping[str, tuple[Decimal, int]]] = {
+    Regime.NONE: {},
+    Regime.SHORT_CRYPTO: {"crypto_15_min": (Decimal("0.25"), 2)},
+    Regime.BY_VALUE: {"crypto": (Decimal("0.25"), 2), "sports": (Decimal("0.0175"), 1)},
+    Regime.BY_SHARES: {
+        "crypto": (Decimal("0.07"), 1),
+        "sports": (Decimal("0.03"), 1),
+        **dict.fromkeys(("finance", "politics", "mentions", "tech"), (Decimal("0.04"), 1)),
+        **dict.fromkeys(("economics", "culture", "weather", "other"), (Decimal("0.05"), 1)),
+    },
+}
+_KINDS = frozenset({"crypto", "sports", "finance", "politics", "mentions", "tech", "economics", "culture", "weather", "geopolitics"})
+_REBATES = {"crypto": Decimal("0.20"), "crypto_15_min": Decimal("0.20")}
+_REBATE = Decimal("0.25")
+
+
+@dataclass(frozen=True, slots=True)
+class FeeSchedule:
+    """Terms on which a market charges fees.
+
+    regime: the formula. rate, exponent: its constants. taker_only: makers pay nothing. rebate_rate: part of the fees that makers share.
+    source: market, category (a fallback from a table) or none. rounding: a mode of `decimal`; the venue does not state one. What is less than one
+    unit of the last decimal is nothing.
+    """
+
+    regime: Regime = Regime.NONE
+    rate: Decimal = Decimal(0)
+    exponent: int = 1
+    taker_only: bool = True
+    rebate_rate: Decimal = Decimal(0)
+    source: Source = "none"
+    rounding: str = ROUND_HALF_UP
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no fill costs anything."""
+        return not self.rate
+
+    def fee(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
+        """What a fill of `shares` at `price` dollars costs, in dollars, rounded to the regime's decimals.
+
+        Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or another side or role.
+        """
+        size, at = _exact("shares", shares), _exact("price", price)
+        if at > 1:
+            raise ConfigError(f"computing a fee: the price {at} is outside [0, 1]; give dollars per share")
+        if side not in ("buy", "sell") or role not in ("taker", "maker"):
+            raise ConfigError(f"computing a fee: side {side!r} and role {role!r}; they are buy or sell, and taker or maker")
+        if role == "maker" and self.taker_only:
+            return Decimal(0)
+        with localcontext(prec=_DIGITS):
+            value = size * (at if self.regime.by_value else 1) * self.rate * prod([at * (1 - at)] * self.exponent, start=Decimal(1))
+            unit = Decimal(1).scaleb(-self.regime.decimals)
+            return value.quantize(unit, rounding=self.rounding) if value >= unit else Decimal(0)
+
+    def shares_withheld(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
+        """How many shares of a fill the fee takes away, where it is withheld in shares (buys before April 2026); else 0. Cut to 6 decimals."""
+        fee = self.fee(shares, price, side, role)
+        if side != "buy" or not self.regime.by_value or not fee:
+            return Decimal(0)
+        with localcontext(prec=_DIGITS):
+            return (fee / _exact("price", price)).quantize(Decimal(1).scaleb(-_SHARE_DECIMALS), rounding="ROUND_DOWN")
+
+
+FREE = FeeSchedule()
+
+
+def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None, base_fee: int | None = None) -> FeeSchedule:
+    """The terms of a trade at the aware time `at` in the market that a Gamma object describes.
+
+    category: of the market's event, for objects that state no fee type. base_fee: what the CLOB's /fee-rate says, in basis points; 0 is a market
+    without fees. The object's own `feeSchedule` counts where it belongs to the regime of `at`; otherwise a table by category stands in, and the
+    schedule says so. Raises `SchemaError` for terms that cannot be right.
+    """
+    regime = Regime.at(at)
+    if regime is Regime.NONE or not _charges(market, base_fee):
+        return FREE
+    stated = market.get("feeSchedule")
+    if stated is not None and regime is Regime.BY_SHARES:
+        return _stated(market, stated, regime)
+    kind = _kind(market, category, regime)
+    rate, exponent = _TABLES[regime].get(kind, (Decimal(0), 1))
+    rebate = _REBATES.get(kind, _REBATE) if rate else Decimal(0)
+    return FeeSchedule(regime, rate, exponent, rebate_rate=rebate, source="category")
+
+
+def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
+    """Whether the market has fees at all, by the first of its marks that says so."""
+    if base_fee is not None:
+        return base_fee > 0
+    enabled = market.get("feesEnabled")
+    if enabled is not None:
+        return bool(enabled)
+    return bool(market.get("feeSchedule") or market.get("feeType") or market.get("takerBaseFee"))
+
+
+def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedule:
+    if not isinstance(stated, Mapping):
+        raise _unfit(market, "feeSchedule", stated, "no JSON object")
+    exponent = _ratio(market, stated, "exponent", most=10)
+    if exponent is None:
+        exponent = Decimal(1)
+    if exponent != int(exponent):
+        raise _unfit(market, "feeSchedule.exponent", stated.get("exponent"), "no whole number")
+    rate = _ratio(market, stated, "rate")
+    if rate is None:
+        raise _unfit(market, "feeSchedule.rate", None, "missing")
+    taker_only = stated.get("takerOnly", True)
+    if not isinstance(taker_only, bool):
+        raise _unfit(market, "feeSchedule.takerOnly", taker_only, "not true or false")
+    rebate = _ratio(market, stated, "rebateRate") or Decimal(0)
+    return FeeSchedule(regime, rate, int(exponent), taker_only, rebate, source="market")
+
+
+def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, most: int = 1) -> Decimal | None:
+    value = stated.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise _unfit(market, f"feeSchedule.{name}", value, "no number")
+    ratio = Decimal(number_text(value))
+    if not 0 <= ratio <= most:
+        raise _unfit(market, f"feeSchedule.{name}", value, f"outside [0, {most}]")
+    return ratio
+
+
+def _kind(market: Mapping[str, Any], category: str | None, regime: Regime) -> str:
+    """The kind of market that the tables list: by its fee type (crypto_fees_v2, sports_fees, …), then by its category."""
+    fee_type = str(market.get("feeType") or "")
+    if regime is Regime.SHORT_CRYPTO:
+        return fee_type
+    words = (fee_type.split("_", maxsplit=1)[0], str(category or market.get("category") or "").strip().lower())
+    return next((word for word in words if word in _KINDS), "other")
+
+
+def _exact(name: str, value: Decimal | int) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, Decimal | int):
+        raise ConfigError(f"computing a fee: {name} is {value!r}, a {type(value).__name__}; give a Decimal, so that no digit is lost")
+    exact = Decimal(value)
+    if not exact.is_finite() or exact < 0:
+        raise ConfigError(f"computing a fee: {name} is {value}; give 0 or more")
+    return exact
+
+
+def _unfit(market: Mapping[str, Any], field: str, value: Any, reason: str) -> SchemaError:
+    return SchemaError(f"reading the fees of market {market.get('id')!r}: {field} is {value!r:.80}, {reason}; look at the stored object")

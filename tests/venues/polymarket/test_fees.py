@@ -1,0 +1,213 @@
+"""Polymarket's fees: three regimes, the market's own terms first, exact to the last decimal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_DOWN, Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime, schedule_of
+
+BEFORE = datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC)
+JANUARY = datetime(2026, 1, 20, tzinfo=UTC)
+MARCH = datetime(2026, 3, 6, tzinfo=UTC)
+JULY = datetime(2026, 7, 24, tzinfo=UTC)
+
+SCHEDULE = {"rate": 0.07, "exponent": 1, "takerOnly": True, "rebateRate": 0.2}
+TODAY = {"id": "1", "feesEnabled": True, "feeType": "crypto_fees_v2", "feeSchedule": SCHEDULE, "takerBaseFee": 1000, "makerBaseFee": 1000}
+IN_MARCH = {"id": "2", "feesEnabled": True, "takerBaseFee": 1000, "makerBaseFee": 1000}
+
+
+def typed(kind: str) -> dict[str, Any]:
+    return {**IN_MARCH, "feeType": kind}
+
+
+VECTORS = [
+    # regime 3: shares × rate × p(1 − p), 5 decimals
+    (TODAY, JULY, "100", "0.5", "1.75000"),
+    (TODAY, JULY, "1", "0.5", "0.01750"),
+    (TODAY, JULY, "100", "0.01", "0.06930"),
+    (TODAY, JULY, "100", "0.99", "0.06930"),
+    (TODAY, JULY, "12.34", "0.037", "0.03078"),
+    (TODAY, JULY, "0.01", "0.001", "0"),
+    (TODAY, JULY, "1000000", "0.999", "69.93000"),
+    (TODAY, JULY, "100", "1", "0"),
+    (TODAY, JULY, "0", "0.5", "0"),
+    (typed("sports_fees"), JULY, "100", "0.5", "0.75000"),
+    (typed("politics_fees"), JULY, "100", "0.5", "1.00000"),
+    (typed("weather_fees"), JULY, "100", "0.5", "1.25000"),
+    (typed("unheard_of"), JULY, "100", "0.5", "1.25000"),
+    (typed("geopolitics_fees"), JULY, "100", "0.5", "0"),
+    # regime 2: shares × p × rate × (p(1 − p))^exponent, 4 decimals
+    (typed("crypto_fees"), MARCH, "100", "0.5", "0.7813"),
+    (typed("crypto_fees"), MARCH, "100", "0.9", "0.1823"),
+    (typed("crypto_fees"), MARCH, "100", "0.1", "0.0203"),
+    (typed("sports_fees"), MARCH, "100", "0.5", "0.2188"),
+    (typed("sports_fees"), MARCH, "0.1", "0.01", "0"),
+    (typed("politics_fees"), MARCH, "100", "0.5", "0"),
+    # regime 1: the short crypto markets alone, from January 2026
+    (typed("crypto_15_min"), JANUARY, "100", "0.5", "0.7813"),
+    (typed("crypto_fees"), JANUARY, "100", "0.5", "0"),
+    (typed("crypto_15_min"), BEFORE, "100", "0.5", "0"),
+    (TODAY, BEFORE, "100", "0.5", "0"),
+]
+
+
+@pytest.mark.parametrize(("market", "at", "shares", "price", "fee"), VECTORS)
+def test_a_taker_pays(market: dict[str, Any], at: datetime, shares: str, price: str, fee: str):
+    schedule = schedule_of(market, at)
+    assert schedule.fee(Decimal(shares), Decimal(price), "buy") == schedule.fee(Decimal(shares), Decimal(price), "sell") == Decimal(fee)
+
+
+@pytest.mark.parametrize("at", [JANUARY, MARCH, JULY])
+def test_a_maker_pays_nothing_and_shares_the_rebate(at: datetime):
+    schedule = schedule_of({**typed("crypto_15_min"), "feeSchedule": SCHEDULE}, at)
+    assert schedule.fee(Decimal(100), Decimal("0.5"), "sell", "maker") == 0
+    assert schedule.rebate_rate == Decimal("0.2")
+
+
+def test_terms_that_are_not_for_takers_only_charge_makers_too():
+    schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | {"takerOnly": False}}, JULY)
+    assert schedule.fee(Decimal(100), Decimal("0.5"), "buy", "maker") == Decimal("1.75")
+
+
+def test_the_markets_own_terms_come_before_its_type():
+    schedule = schedule_of({**TODAY, "feeSchedule": {"rate": 0.072, "exponent": 2, "takerOnly": True, "rebateRate": 0.25}}, JULY)
+    assert (schedule.rate, schedule.exponent, schedule.source) == (Decimal("0.072"), 2, "market")
+    assert schedule.fee(Decimal(100), Decimal("0.5"), "buy") == Decimal("0.45")
+
+
+def test_terms_from_a_table_say_so():
+    assert schedule_of(typed("crypto_fees_v2"), JULY).source == "category"
+    assert schedule_of(TODAY, MARCH).source == "category"
+    assert schedule_of(IN_MARCH, JULY, category="Culture").source == "category"
+
+
+@pytest.mark.parametrize(
+    ("market", "category", "rate"),
+    [
+        (IN_MARCH, "Sports", "0.03"),
+        (IN_MARCH, " crypto ", "0.07"),
+        ({**IN_MARCH, "category": "Tech"}, None, "0.04"),
+        (typed("sports_fees"), "Crypto", "0.03"),
+        (IN_MARCH, None, "0.05"),
+    ],
+)
+def test_without_a_type_the_category_stands_in(market: dict[str, Any], category: str | None, rate: str):
+    assert schedule_of(market, JULY, category=category).rate == Decimal(rate)
+
+
+@pytest.mark.parametrize(
+    ("market", "base_fee"),
+    [
+        ({"id": "3", "feesEnabled": False, "feeType": None}, None),
+        ({"id": "3", "feesEnabled": False, "takerBaseFee": 1000}, None),
+        ({"id": "3"}, None),
+        ({"id": "3", "takerBaseFee": 0}, None),
+        (TODAY, 0),
+        ({"id": "3", "feesEnabled": False}, 0),
+    ],
+)
+def test_a_market_without_fees_is_free(market: dict[str, Any], base_fee: int | None):
+    assert schedule_of(market, JULY, base_fee=base_fee) == FREE
+    assert FREE.fee(Decimal(100), Decimal("0.5"), "buy") == 0
+    assert FREE.is_free
+
+
+def test_a_base_fee_tells_that_there_are_fees_but_not_how_high():
+    assert schedule_of({"id": "3"}, JULY, category="Sports", base_fee=1000).rate == Decimal("0.03")
+    assert schedule_of({"id": "3", "takerBaseFee": 1000}, JULY, category="Sports").rate == Decimal("0.03")
+
+
+def test_a_fee_is_withheld_in_shares_from_buys_of_march_alone():
+    march, july = schedule_of(typed("crypto_fees"), MARCH), schedule_of(TODAY, JULY)
+    at = Decimal(100), Decimal("0.9")
+    assert march.shares_withheld(*at, "buy") == Decimal("0.202555")
+    assert march.shares_withheld(*at, "sell") == 0
+    assert march.shares_withheld(*at, "buy", "maker") == 0
+    assert july.shares_withheld(*at, "buy") == 0
+
+
+@pytest.mark.parametrize(
+    ("at", "regime"),
+    [
+        (BEFORE, Regime.NONE),
+        (datetime(2020, 1, 1, tzinfo=UTC) - timedelta(days=1), Regime.NONE),
+        (MARCH - timedelta(seconds=1), Regime.SHORT_CRYPTO),
+        (MARCH, Regime.BY_VALUE),
+        (JULY, Regime.BY_SHARES),
+    ],
+)
+def test_the_day_of_the_trade_chooses_the_regime(at: datetime, regime: Regime):
+    assert Regime.at(at) is regime
+
+
+def test_rounding_is_a_term_that_can_be_changed():
+    terms = {"regime": Regime.BY_SHARES, "rate": Decimal("0.07")}
+    amounts = [FeeSchedule(**terms, **more).fee(Decimal("0.03"), Decimal("0.5"), "buy") for more in ({}, {"rounding": ROUND_DOWN})]
+    assert amounts == [Decimal("0.00053"), Decimal("0.00052")]
+
+
+@given(
+    shares=st.decimals(min_value=0, max_value=10**9, places=6),
+    price=st.decimals(min_value=0, max_value=1, places=6),
+    rate=st.decimals(min_value=0, max_value=1, places=4),
+    exponent=st.integers(0, 4),
+    regime=st.sampled_from([Regime.BY_VALUE, Regime.BY_SHARES]),
+)
+def test_a_fee_is_exact_within_half_a_unit(shares: Decimal, price: Decimal, rate: Decimal, exponent: int, regime: Regime):
+    fee = FeeSchedule(regime, rate, exponent).fee(shares, price, "buy")
+    p, unit = Fraction(price), Fraction(1, 10**regime.decimals)
+    exact = Fraction(shares) * (p if regime.by_value else 1) * Fraction(rate) * (p * (1 - p)) ** exponent
+    assert fee == fee.quantize(Decimal(1).scaleb(-regime.decimals))
+    assert Fraction(fee) == 0 if exact < unit else abs(Fraction(fee) - exact) <= unit / 2
+
+
+WRONG_FILLS = {
+    "a float": (0.5, Decimal("0.5"), "buy", "taker"),
+    "a price in cents": (Decimal(1), Decimal(50), "buy", "taker"),
+    "a negative size": (Decimal(-1), Decimal("0.5"), "buy", "taker"),
+    "no number": (Decimal("NaN"), Decimal("0.5"), "buy", "taker"),
+    "another side": (Decimal(1), Decimal("0.5"), "yes", "taker"),
+    "another role": (Decimal(1), Decimal("0.5"), "buy", "broker"),
+}
+
+
+@pytest.mark.parametrize("fill", WRONG_FILLS.values(), ids=list(WRONG_FILLS))
+def test_a_fill_that_cannot_be_is_refused(fill: Any):
+    with pytest.raises(ConfigError, match="computing a fee"):
+        schedule_of(TODAY, JULY).fee(*fill)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rate", "0.07"),
+        ("rate", 7),
+        ("rate", -0.1),
+        ("rate", None),
+        ("rate", True),
+        ("exponent", 1.5),
+        ("rebateRate", 2),
+        ("takerOnly", 1),
+    ],
+)
+def test_terms_that_cannot_be_right_are_named(name: str, value: Any):
+    with pytest.raises(SchemaError, match=rf"fees of market '1': feeSchedule.{name}"):
+        schedule_of({**TODAY, "feeSchedule": SCHEDULE | {name: value}}, JULY)
+
+
+def test_a_schedule_that_is_no_object_is_named():
+    with pytest.raises(SchemaError, match="feeSchedule is 7"):
+        schedule_of({**TODAY, "feeSchedule": 7}, JULY)
+
+
+def test_a_time_without_a_zone_is_refused():
+    with pytest.raises(ConfigError, match="no zone"):
+        schedule_of(TODAY, datetime(2026, 7, 1))
