@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -16,9 +17,9 @@ import pytest
 
 from bellwether.errors import LakeError, VenueError
 from bellwether.lake.storage import Storage, open_storage
-from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_REJECTS, KALSHI_SERIES
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.tables.schema import Table
-from bellwether.venues.http.pages import PageStore
+from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.pull import ArchivePull, CandlePlan, DayPull, SeriesPull, pull_archive, pull_day, pull_series
 from tests.venues.venue import client
 from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
@@ -81,9 +82,17 @@ def stored_requests(folder: Path) -> set[str]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
+    """SHA-256 of every file; of the note that ends a pull without what the pull took, which two processes share differently."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): hashlib.sha256(facts(path)).hexdigest() for path in files}
+
+
+def facts(path: Path) -> bytes:
+    if path.name != DONE:
+        return path.read_bytes()
+    note = json.loads(path.read_bytes())
+    note.pop("effort", None)
+    return json.dumps(note).encode()
 
 
 async def test_a_day_holds_exactly_the_markets_that_closed_on_it(session: Callable[[World], Session]):
@@ -608,3 +617,29 @@ def test_batches_of_candles_respect_the_venues_limits(days: int):
             close = closes[int(ticker[1:])]
             assert int(params["start_ts"]) <= (close - timedelta(days=days)).timestamp()
             assert close.timestamp() <= int(params["end_ts"])
+
+
+async def test_a_pull_tells_what_it_took_and_tells_the_same_when_it_is_taken_up(session: Callable[[World], Session]):
+    run = session(ordinary())
+    first = (await run.day()).pulls()
+    row = first.row(0, named=True)
+    assert KALSHI_PULLS.validate(first).height == 1
+    assert (row["day"], row["final"], row["requests"], row["attempts"]) == (DAY, True, len(run.world.asked), len(run.world.asked))
+    assert (row["failures_rate_limit"], row["failures_server"], row["limited_seconds"]) == (0, 0, 0.0)
+    assert row["started_at"] == row["finished_at"] == row["known_at"]
+    assert (await run.day()).pulls().equals(first)
+
+
+async def test_a_pull_counts_its_failures_by_kind_and_not_those_of_pulls_before_it(session: Callable[[World], Session]):
+    from tests.venues.venue import answer
+
+    world = ordinary()
+    run = session(world)
+    async with client(world) as venue:
+        venue.tally.failures["server"] = 5
+        honest, busy = world._answer, iter([429, 429, 503])
+        world._answer = lambda path, query: answer({}, status=status) if (status := next(busy, 0)) else honest(path, query)  # type: ignore[method-assign]
+        pull = await pull_day(venue, run.store, DAY, archive=None, plan=PLAN)
+    row = pull.pulls().row(0, named=True)
+    assert (row["failures_rate_limit"], row["failures_server"], row["attempts"] - row["requests"]) == (2, 1, 3)
+    assert row["limited_seconds"] >= 0

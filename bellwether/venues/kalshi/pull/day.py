@@ -10,8 +10,9 @@ from operator import itemgetter
 
 import polars as pl
 
-from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS
+from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_PULLS, KALSHI_REJECTS
 from bellwether.tables.schema import Table
+from bellwether.venues.http.effort import Effort, pulls_row
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.puller import Progress, Puller, run
@@ -79,6 +80,10 @@ class DayPull:
                 *self._all_candle_rejects(),
             ]
         )
+
+    def pulls(self) -> pl.DataFrame:
+        """The row of raw/kalshi_pulls."""
+        return pulls_row(KALSHI_PULLS, self.day, self.pull)
 
     def summary(self) -> dict[str, object]:
         """What was pulled, for people."""
@@ -168,12 +173,13 @@ async def pull_day(
     pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
 
     async def work(puller: Puller) -> DayPull:
+        effort = Effort(client)
         cutoff_page = await puller.call("cutoff", routes.historical_cutoff())
         scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
         markets = await _gather(puller, day, archive, scan)
         await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}))
         over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
-        puller.finish({"final": markets.final and over, "plan": plan.note})
+        puller.finish({"final": markets.final and over, "plan": plan.note, "effort": effort.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
     return await run(client, pages, pull, work, progress)
