@@ -242,10 +242,12 @@ class StreamFaults:
     count: int = 1
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """See `Faults.plan`."""
-        if self.forced and frame_number % 3 == 2 and frame_number // 3 < self.count:
-            return self.forced
-        return self.faults.plan(frame_number, connection_number)
+        """See `Faults.plan`; what it plans is counted and logged."""
+        forced = self.forced if frame_number % 3 == 2 and frame_number // 3 < self.count else None
+        name = forced or self.faults.plan(frame_number, connection_number)
+        if name is not None:
+            self.faults.note(name, f"frame {frame_number} of stream {connection_number}")
+        return name
 
 
 def _chosen(luck: float, rates: Mapping[str, float]) -> str | None:

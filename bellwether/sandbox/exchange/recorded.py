@@ -113,6 +113,11 @@ class RecordedExchange:
         """All markets and events of which something was captured."""
         return frozenset().union(*(inside.tickers for inside in self._files.values()))
 
+    @property
+    def latest(self) -> int:
+        """The instant of the last captured message; 0 when there is none."""
+        return max((inside.latest for inside in self._files.values()), default=0)
+
     def cutoff(self, now: int) -> int:
         """Before everything: 1970."""
         return 0

@@ -201,7 +201,7 @@ class Connection:
 
     async def _tell(self, frame: Frame) -> None:
         """Send a message of a subscription, unless the plan of faults has something against it."""
-        fault = self._plan.plan(self._frames, self._number) if self._plan else None
+        fault = self._plan.plan(self._frames, self._number) if self._plan and not self._silent else None
         self._frames += 1
         if fault == "disconnect":
             self._silent = True
