@@ -13,11 +13,14 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.control import Control
 from bellwether.sandbox.exchange.books import KalshiBooks
 from bellwether.sandbox.exchange.exchange import Exchange
+from bellwether.sandbox.exchange.keys import KeyRing
+from bellwether.sandbox.exchange.stream import KalshiSocket
 from bellwether.sandbox.faults import Faults, Faulty
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.limits import Limits, RateLimited
+from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket import Clob, Gamma, PolymarketSource
-from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH
+from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KALSHI_PATH, MODELS_PATH
 from bellwether.sandbox.source import Source
 
 
@@ -46,6 +49,7 @@ def create_app(
     *,
     polymarket: PolymarketSource | None = None,
     exchange: Exchange | None = None,
+    truth: Truth | None = None,
     clock: Clock | None = None,
     limits: Limits | None = None,
     faults: Faults | None = None,
@@ -57,6 +61,7 @@ def create_app(
     source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
     polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
     exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
+    truth: what the models of the model endpoint know.
     clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
     limits: rate limits to enforce; none when left out.
     faults: what goes wrong by itself; a request can ask for a fault in any case.
@@ -64,11 +69,16 @@ def create_app(
     `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
     """
     clock = clock or source.default_clock()
+    keys = KeyRing()
     books = KalshiBooks(exchange, clock).routes() if exchange is not None else []
     routes: list[BaseRoute] = [
         Mount(KALSHI_PATH, routes=[*books, *Kalshi(source, clock).routes()]),
         Mount(CONTROL_PATH, routes=Control(clock).routes()),
     ]
+    if exchange is not None:
+        routes.extend(KalshiSocket(exchange, clock, keys).routes())
+    if truth is not None:
+        routes.append(Mount(MODELS_PATH, routes=ModelEndpoint(truth, clock).routes()))
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
@@ -77,5 +87,5 @@ def create_app(
         middleware.append(Middleware(RateLimited, limits=limits))
     middleware.append(Middleware(Faulty, faults=faults or Faults(), clock=clock))
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})
-    app.state.clock = clock
+    app.state.clock, app.state.keys = clock, keys
     return app
