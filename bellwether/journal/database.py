@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.engine import URL, Connection, Engine
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
-from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.errors import ConfigError, LakeError
+from bellwether.journal.address import SETTING, parsed, shown
+from bellwether.journal.explain import explained, sqlite_code
 from bellwether.journal.schema import VERSION, journal_version, metadata
 
 T = TypeVar("T")
 
-SETTING = "BELLWETHER_JOURNAL"
 _MAGIC = b"SQLite format 3\x00"
 #: Numbers of the advisory locks on Postgres; any constants of ours serve.
 _LOCKS = {"create": 0x62656C6C, "budget": 0x62656C6D}
@@ -85,8 +85,8 @@ class Database:
     """
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] | None = None, patience: float = 30.0) -> None:
-        self._url = _parsed(url)
-        self.where = _shown(self._url)
+        self._url = parsed(url)
+        self.where = shown(self._url)
         self._clock = clock
         self._patience = patience
         self._path = Path(self._url.database or "").absolute() if self._url.get_backend_name() == "sqlite" else None
@@ -104,7 +104,7 @@ class Database:
         """Whether there is a journal already; looking creates nothing."""
         if self._path is not None and not self._path.exists():
             return False
-        with self._in_words("open it"):
+        with self._in_words("opening"):
             self._look_at_file()
             with self._engine.connect() as connection:
                 return journal_version.name in _tables(connection)
@@ -147,7 +147,7 @@ class Database:
             yield
             return
         if not self._writing.acquire(timeout=self._patience):
-            raise LakeError(f"{doing} in the journal {self.where}: another thread has been writing for {self._patience:g} s; try again")
+            raise LakeError(f"{doing}: journal {self.where}: another thread has been writing for {self._patience:g} s; try again")
         try:
             yield
         finally:
@@ -160,9 +160,17 @@ class Database:
                 try:
                     return work()
                 except DBAPIError as error:
-                    if not _passes(error) or time.monotonic() >= until:
+                    if not self._passes(error) or time.monotonic() >= until:
                         raise
             time.sleep(random.uniform(0.02, 0.2))
+
+    def _passes(self, error: DBAPIError) -> bool:
+        """Whether the same work may succeed on a new connection: the server went away or chose a victim among transactions."""
+        if isinstance(error.orig, sqlite3.Error):
+            return False
+        state = getattr(error.orig, "sqlstate", None)
+        away = self._ready and isinstance(error, OperationalError) and state is None
+        return away or error.connection_invalidated or state in _PASSING
 
     @contextmanager
     def _in_words(self, doing: str) -> Iterator[None]:
@@ -170,23 +178,12 @@ class Database:
         try:
             yield
         except SQLAlchemyError as error:
-            found = self._explained(f"{doing} in the journal {self.where}", error)
+            found = explained(f"{doing}: journal {self.where}", error, self._url.password)
         except OSError as error:
-            found = ConfigError(f"{doing} in the journal {self.where}: {error.strerror}; choose another place in {SETTING}")
+            found = ConfigError(f"{doing}: journal {self.where}: {error.strerror}; choose another place in {SETTING}")
         else:
             return
         raise found from None
-
-    def _explained(self, doing: str, error: SQLAlchemyError) -> BellwetherError:
-        if isinstance(error, PoolTimeout):
-            return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
-        if not isinstance(error, DBAPIError) or error.orig is None:
-            return LakeError(f"{doing}: {type(error).__name__}; nothing was changed")
-        original = error.orig
-        words = _without(" ".join(str(original).split()), self._url.password)
-        if isinstance(original, sqlite3.Error):
-            return _of_sqlite(doing, words, original)
-        return _of_postgres(doing, words, getattr(original, "sqlstate", None))
 
     def _open(self) -> None:
         """On first use in this process: look whether the database is ours, and create the tables in a new one."""
@@ -198,10 +195,12 @@ class Database:
             return
         with self._opening:
             if not self._ready:
-                with self._in_words("open it"):
-                    self._look_at_file()
-                    self._create_unless_there()
+                self._again_when_it_passes("opening", self._look_or_create)
                 self._ready = True
+
+    def _look_or_create(self) -> None:
+        self._look_at_file()
+        self._create_unless_there()
 
     def _look_at_file(self) -> None:
         """Refuse what SQLite would take for an empty database and overwrite."""
@@ -266,7 +265,7 @@ class Database:
             try:
                 mode = connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar()
             except DBAPIError as error:
-                if _sqlite_code(error.orig) not in ("SQLITE_BUSY", "SQLITE_LOCKED") or time.monotonic() >= until:
+                if sqlite_code(error.orig) not in ("SQLITE_BUSY", "SQLITE_LOCKED") or time.monotonic() >= until:
                     raise
                 mode = None
             if mode == "wal":
@@ -280,36 +279,6 @@ def _tables(connection: Connection) -> set[str]:
     return set(sa.inspect(connection).get_table_names())
 
 
-def _parsed(url: str) -> URL:
-    """The URL, or `ConfigError` that quotes nothing of it: it may hold a password."""
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError, TypeError, AttributeError):
-        parsed = None
-    if parsed is None:
-        raise ConfigError(
-            f"reading {SETTING}: this is not a database URL; write sqlite:////absolute/path.db or postgresql://user@host/database "
-            "(percent-encode special characters of the password)"
-        )
-    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
-        return parsed.set(drivername="postgresql+psycopg")
-    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
-        raise ConfigError(f"reading {SETTING}: there is no driver for {parsed.drivername!r}; use sqlite:// or postgresql://")
-    if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:") or parsed.query:
-        raise ConfigError(f"reading {SETTING}: the journal outlives the process; name a file, such as sqlite:////srv/bellwether/journal.db")
-    return parsed
-
-
-def _shown(url: URL) -> str:
-    """Where the database is, without password and options."""
-    if url.get_backend_name() == "sqlite":
-        return str(Path(url.database or "").absolute())
-    host = url.host or url.query.get("host") or "localhost"
-    port = url.port or url.query.get("port")
-    place = ",".join(host) if isinstance(host, tuple) else host
-    return f"postgresql://{f'{url.username}@' if url.username else ''}{place}{f':{port}' if port else ''}/{url.database or ''}"
-
-
 def _engine(url: URL, path: Path | None, patience: float) -> Engine:
     shared: dict[str, Any] = {"isolation_level": "AUTOCOMMIT", "hide_parameters": True, "pool_timeout": patience}
     try:
@@ -319,9 +288,9 @@ def _engine(url: URL, path: Path | None, patience: float) -> Engine:
         else:
             engine = sa.create_engine(url.set(database=str(path)), connect_args={"timeout": patience}, **shared)
             sa.event.listen(engine, "connect", lambda connection, record: _set_sqlite(connection))
-    except ModuleNotFoundError:
+    except ImportError:
         raise ConfigError(
-            f"opening the journal {_shown(url)}: Postgres' driver is not installed; run `pip install bellwether[postgres]`"
+            f"opening the journal {shown(url)}: Postgres' driver is not installed; run `pip install bellwether[postgres]`"
         ) from None
     except NoSuchModuleError:
         raise ConfigError(f"reading {SETTING}: there is no driver for {url.drivername!r}; use sqlite:// or postgresql://") from None
@@ -340,46 +309,3 @@ def _set_postgres(connection: Any, patience: float) -> None:
     for name, value in settings.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
     connection.execute("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
-
-
-def _sqlite_code(error: object) -> str:
-    return str(getattr(error, "sqlite_errorname", ""))
-
-
-def _passes(error: DBAPIError) -> bool:
-    """Whether the same work may succeed on a new connection: the server went away or chose a victim among transactions."""
-    if isinstance(error.orig, sqlite3.Error):
-        return False
-    unreachable = isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) is None
-    return error.connection_invalidated or unreachable or getattr(error.orig, "sqlstate", None) in _PASSING
-
-
-def _without(words: str, password: object) -> str:
-    secret = str(password) if password else ""
-    return words.replace(secret, "***") if secret else words
-
-
-def _of_sqlite(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
-    code = _sqlite_code(error)
-    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return LakeError(f"{doing}: another process keeps it locked; end what holds it open for writing, then try again")
-    if code.startswith("SQLITE_FULL"):
-        return LakeError(f"{doing}: the disk is full; nothing was changed. Make room, then try again")
-    if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return LakeError(f"{doing}: the file is damaged or not SQLite's ({words}); it was left as it is. Restore a backup")
-    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return ConfigError(f"{doing}: {words}; the file and its folder must be writable, or name another place in {SETTING}")
-    return LakeError(f"{doing}: {words}; nothing was changed")
-
-
-def _of_postgres(doing: str, words: str, state: str | None) -> BellwetherError:
-    kind = (state or "")[:2]
-    if state is None and "connection" in words:
-        return ConfigError(f"{doing}: {words}; check {SETTING}, and that the server runs")
-    if kind in ("28", "3D", "3F") or state == "42501":
-        return ConfigError(f"{doing}: {words}; check the user, its rights and the database in {SETTING}")
-    if kind == "53":
-        return LakeError(f"{doing}: the server is out of room or connections ({words}); nothing was changed. Make room, then try again")
-    if state == "55P03":
-        return LakeError(f"{doing}: another process keeps it locked; look for a transaction that never ends (pg_stat_activity)")
-    return LakeError(f"{doing}: {words}; nothing was changed")

@@ -241,6 +241,8 @@ def _take_over(transaction: Transaction, request: Request, claim: Claim, call: A
 
 def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
     call = rows.locked(transaction, key)
+    if call is not None and call.state == State.OPEN and rows.last_reopening(transaction, key) == (by, redact(note)):
+        return  # The commit of the same words was not confirmed.
     if call is None or call.state != State.FAILED:
         found = "it is not in the journal" if call is None else f"it is {call.state}"
         raise ConfigError(f"reopening the model call {key[:12]}: {found}; only failed calls are reopened")

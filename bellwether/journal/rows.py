@@ -195,3 +195,10 @@ def add_reopening(transaction: Transaction, key: str, values: dict[str, Any]) ->
     """Add one to the call's reopenings. Call it after `locked`."""
     count = transaction.row(sa.select(sa.func.count()).where(reopenings.c.key == key))[0]
     transaction.change(reopenings.insert(), {"key": key, "number": count + 1, **values})
+
+
+def last_reopening(transaction: Transaction, key: str) -> tuple[str, str] | None:
+    """Who reopened the call last, and the note."""
+    columns = (reopenings.c.reopened_by, reopenings.c.note)
+    row = transaction.row(sa.select(*columns).where(reopenings.c.key == key).order_by(reopenings.c.number.desc()).limit(1))
+    return None if row is None else (row.reopened_by, row.note)

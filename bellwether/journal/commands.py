@@ -1,0 +1,97 @@
+"""`bellwether journal`: how model calls stand and what they cost, and how a failed one is asked again."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING
+
+import click
+
+from bellwether.console import console, emit, grid
+from bellwether.settings import settings
+
+if TYPE_CHECKING:
+    from bellwether.journal import CallStatus, Journal
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def _journal() -> Journal:
+    from bellwether.journal import Journal
+
+    return Journal(settings().journal_url)
+
+
+@click.group(invoke_without_command=True)
+@AS_JSON
+@click.pass_context
+def journal(context: click.Context, as_json: bool) -> None:
+    """Show the model calls of this world: how they stand, what they cost, and whose leases have expired. docs/journal.md explains."""
+    if context.invoked_subcommand is None:
+        with _journal() as opened:
+            _overview(opened, as_json)
+
+
+def _overview(opened: Journal, as_json: bool) -> None:
+    if not opened.exists():
+        emit({"journal": opened.where, "calls": [], "usage": [], "expired": []}) if as_json else console().print(
+            f"No model has been asked yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
+        )
+        return
+    counts, usage, expired = opened.counts(), opened.usage("purpose", "model"), opened.expired()
+    if as_json:
+        tables = {"calls": counts.to_dicts(), "usage": usage.to_dicts(), "expired": [status.to_dict() for status in expired]}
+        emit({"journal": opened.where, **tables})
+        return
+    console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
+    console().print(grid(counts, title="Calls"))
+    console().print(grid(_in_dollars(usage), title="Attempts and cost"))
+    for status in expired:
+        console().print(_line(status), markup=False, soft_wrap=True)
+
+
+def _in_dollars(usage):  # type: ignore[no-untyped-def]
+    import polars as pl
+
+    from bellwether.journal.facts import dollars
+
+    shown = [pl.col(name).map_elements(dollars, return_dtype=pl.String).alias(f"{name} $") for name in ("spent", "reserved")]
+    return usage.select("purpose", "model", "calls", "attempts", "prompt_tokens", "completion_tokens", *shown, "unknown", "uncounted")
+
+
+def _line(status: CallStatus) -> str:
+    return f"lease expired {status.lease_expires_at:%Y-%m-%d %H:%M:%S}  {status.key[:12]}  {status.model}  held by {status.holder}"
+
+
+@journal.command()
+@AS_JSON
+def failures(as_json: bool) -> None:
+    """List the calls that were given up, with their keys and reasons."""
+    with _journal() as opened:
+        found = opened.failures() if opened.exists() else []
+    if as_json:
+        emit([status.to_dict() for status in found])
+        return
+    for status in found:
+        console().print(
+            f"{status.key[:12]}  {status.finished_at:%Y-%m-%d %H:%M}  {status.outcome}  {status.model}  {status.purpose}: {status.reason}",
+            markup=False,
+            soft_wrap=True,
+        )
+    if not found:
+        console().print("No call has failed.")
+
+
+@journal.command()
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@click.option("--note", default="", help="Why; kept beside what had failed.")
+@click.option("--by", default=None, help="Who; the name you are logged in with when left out.")
+def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
+    """Let failed calls be asked again, the next time their asset runs. The first 8 digits of a KEY are enough if no other begins so."""
+    with _journal() as opened:
+        for key in [opened.find(beginning) for beginning in keys]:
+            opened.reopen(key, by=by or getpass.getuser(), note=note)
+            console().print(f"reopened {key}", soft_wrap=True)
+
+
+COMMANDS = (journal,)

@@ -1,0 +1,111 @@
+"""What the processes of the race tests do; they start each race together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+from bellwether.journal import Answered, Budget, BudgetExceeded, Claim, Journal, LeaseLost, Scope
+from tests.journal.calls import LEASE, ask, begun, said
+
+RUNNERS = 4
+ESTIMATE = 100
+_start: Barrier
+
+
+def _ready(barrier: Barrier) -> None:
+    global _start  # noqa: PLW0603
+    _start = barrier
+
+
+class Field:
+    """Processes that race, each with its own connections."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self._pool = ProcessPoolExecutor(RUNNERS, context, initializer=_ready, initargs=(context.Barrier(RUNNERS),))
+
+    def race(self, work: Callable[..., Any], url: str, *args: Any) -> list[Any]:
+        """What `work(url, number, *args)` returns in each process."""
+        return [one.result(120) for one in [self._pool.submit(work, url, number, *args) for number in range(RUNNERS)]]
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+
+def win(url: str, number: int, keys: range) -> list[int]:
+    """Claim, ask and answer whatever can be had; returns the numbers of the calls that were won."""
+    won = []
+    with Journal(url) as journal:
+        journal.pending()
+        _start.wait(60)
+        for key in keys:
+            found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
+            if isinstance(found, Claim):
+                found.begin().answer(said(f"runner {number}", cost=1))
+                won.append(key)
+    return won
+
+
+def open_first(url: str, number: int) -> int:
+    """Open a journal that nobody has opened before; returns the process id."""
+    _start.wait(60)
+    with Journal(url) as journal:
+        begun(journal, ask(number)).answer(said())
+    return os.getpid()
+
+
+def spend(url: str, number: int, limit: int) -> int:
+    """Begin attempts until the budget stops it; returns how many were begun. Every other one is answered, for half of its estimate."""
+    begins = 0
+    with Journal(url) as journal:
+        journal.pending()
+        _start.wait(60)
+        with suppress(BudgetExceeded):
+            while True:
+                claim = journal.claim(ask(number * 100_000 + begins), lease=LEASE, holder=f"runner {number}", run="race")
+                attempt = claim.begin(estimate=ESTIMATE, budgets=(Budget(limit, Scope(run="race")),))
+                begins += 1
+                if begins % 2:
+                    attempt.answer(said(cost=ESTIMATE // 2))
+    return begins
+
+
+def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
+    """Runner 0 has stalled in the middle of every call and wakes; the others take the calls over. Returns who acts on which answer."""
+    with Journal(url) as journal:
+        journal.pending()
+        if number:
+            _start.wait(60)
+            _start.wait(60)
+            return [_take_over(journal, key, number) for key in keys]
+        slow = [journal.claim(ask(key), lease=timedelta(microseconds=1), holder="slow").begin() for key in keys]
+        _start.wait(60)
+        _start.wait(60)
+        return [_wake(attempt) for attempt in slow]
+
+
+def _wake(attempt: Any) -> str:
+    try:
+        return attempt.answer(said("slow", cost=1)).content
+    except LeaseLost as lost:
+        assert lost.stored
+        return "lost"
+
+
+def _take_over(journal: Journal, key: int, number: int) -> str:
+    found = journal.claim(ask(key), lease=LEASE, holder=f"runner {number}")
+    if isinstance(found, Answered):
+        return found.content
+    if not isinstance(found, Claim):
+        return "busy"
+    try:
+        return found.begin().answer(said(f"runner {number}", cost=1)).content
+    except LeaseLost:
+        return "lost"

@@ -1,0 +1,149 @@
+"""What was spent, what may still be spent, and the hard stop before it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
+from tests.journal.calls import LEASE, Clock, ask, begun, outcomes, said, taken
+
+RUN = Scope(run="week-9")
+
+
+def test_an_attempt_that_fits_exactly_is_begun_and_the_next_is_not(journal: Journal) -> None:
+    budget = Budget(300, RUN)
+    for number in range(3):
+        taken(journal, ask(number), run="week-9").begin(estimate=100, budgets=(budget,))
+    claim = taken(journal, ask(3), run="week-9")
+    with pytest.raises(BudgetExceeded, match=r"run week-9 is \$0.000300, of which \$0.000000 are spent and \$0.000300 reserved"):
+        claim.begin(estimate=1, budgets=(budget,))
+    assert len(outcomes(journal)) == 3
+    claim.begin(estimate=0, budgets=(budget,))
+
+
+def test_the_real_cost_takes_the_place_of_the_estimate(journal: Journal) -> None:
+    budget = Budget(300, RUN)
+    taken(journal, ask(0), run="week-9").begin(estimate=300, budgets=(budget,)).answer(said(cost=120))
+    found = journal.spent(RUN)
+    assert (found.spent, found.reserved, found.committed) == (120, 0, 120)
+    taken(journal, ask(1), run="week-9").begin(estimate=180, budgets=(budget,))
+
+
+def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, clock: Clock) -> None:
+    taken(journal, ask(0), run="week-9").begin(estimate=100).fail(Outcome.TIMEOUT, "slow")
+    taken(journal, ask(1), run="week-9").begin(estimate=70)
+    clock.advance(LEASE + timedelta(seconds=1))
+    taken(journal, ask(1), holder="two")
+    begun(journal, ask(2), run="week-9").answer(said(cost=None))
+    found = journal.spent(RUN)
+    assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
+
+
+def test_what_was_turned_away_frees_its_reservation(journal: Journal) -> None:
+    taken(journal, run="week-9").begin(estimate=100).fail(Outcome.RATE_LIMIT, "429")
+    assert journal.spent(RUN).committed == 0
+
+
+def test_a_late_cost_counts_for_the_run_that_spent_it(journal: Journal, clock: Clock) -> None:
+    slow = begun(journal, run="week-9")
+    clock.advance(LEASE + timedelta(seconds=1))
+    begun(journal, holder="two", run="week-10").answer(said(cost=7))
+    with pytest.raises(LeaseLost):
+        slow.answer(said(cost=5))
+    assert [journal.spent(Scope(run=name)).spent for name in ("week-9", "week-10")] == [5, 7]
+
+
+@pytest.mark.parametrize(
+    ("scope", "spent"),
+    [
+        (Scope(), 111),
+        (Scope(purpose="benchmark/forecasts"), 11),
+        (Scope(model="acme/oracle-2"), 101),
+        (Scope(model="acme/oracle-2", purpose="benchmark/forecasts"), 1),
+        (Scope(scope="r2026"), 111),
+        (Scope(run="week-9"), 1),
+        (Scope(run="nobody"), 0),
+    ],
+)
+def test_spending_is_counted_by_scope(journal: Journal, scope: Scope, spent: int) -> None:
+    begun(journal, ask(0), run="week-9").answer(said(cost=1))
+    begun(journal, ask(0, model="acme/other")).answer(said(cost=10))
+    begun(journal, ask(0, purpose="arena/decisions")).answer(said(cost=100))
+    assert journal.spent(scope).spent == spent
+
+
+def test_every_budget_counts(journal: Journal) -> None:
+    tight, wide = Budget(10, Scope(model="acme/oracle-2")), Budget(10**9)
+    with pytest.raises(BudgetExceeded) as stop:
+        taken(journal).begin(estimate=11, budgets=(wide, tight))
+    assert (stop.value.budget, stop.value.estimate, stop.value.spending.committed) == (tight, 11, 0)
+
+
+def test_a_call_that_the_budget_stopped_can_be_released_and_begun_when_it_is_raised(journal: Journal) -> None:
+    claim = taken(journal)
+    with pytest.raises(BudgetExceeded):
+        claim.begin(estimate=11, budgets=(Budget(10),))
+    claim.release("out of budget")
+    taken(journal, holder="two").begin(estimate=11, budgets=(Budget(11),)).answer(said())
+
+
+def test_a_budget_needs_an_estimate(journal: Journal) -> None:
+    claim = taken(journal)
+    with pytest.raises(ConfigError, match="a budget needs an estimate"):
+        claim.begin(budgets=(Budget(10),))
+    with pytest.raises(ConfigError, match="estimate is -1"):
+        claim.begin(estimate=-1)
+    with pytest.raises(ConfigError, match=r"estimate is 0\.5"):
+        claim.begin(estimate=0.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, None])
+def test_a_budget_is_a_whole_number(limit: object) -> None:
+    with pytest.raises(ConfigError, match="budget of run week-9"):
+        Budget(limit, RUN)  # type: ignore[arg-type]
+
+
+def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
+    for number in range(3):
+        claim = taken(journal, ask(number), run="week-9")
+        claim.begin(estimate=50).fail(Outcome.TIMEOUT, "slow")
+        claim.begin(estimate=50).answer(said(cost=2**53 + number))
+    begun(journal, ask(9, model="acme/other")).answer(said(cost=None))
+    frame = journal.usage("model", of=Scope(purpose="benchmark/forecasts"))
+    assert frame.rows(named=True) == [
+        {
+            "model": "acme/oracle-2",
+            "calls": 3,
+            "attempts": 6,
+            "prompt_tokens": 300,
+            "completion_tokens": 60,
+            "reasoning_tokens": 15,
+            "spent": 3 * 2**53 + 3,
+            "reserved": 150,
+            "unknown": 3,
+            "uncounted": 0,
+        },
+        {
+            "model": "acme/other",
+            "calls": 1,
+            "attempts": 1,
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "reasoning_tokens": 5,
+            "spent": 0,
+            "reserved": 0,
+            "unknown": 1,
+            "uncounted": 1,
+        },
+    ]
+    assert journal.usage()["attempts"].to_list() == [7]
+    assert journal.usage("run", "outcome").select("run", "outcome", "attempts").sort("outcome", "run").rows() == [
+        (None, "ok", 1),
+        ("week-9", "ok", 3),
+        ("week-9", "timeout", 3),
+    ]
+    with pytest.raises(ConfigError, match="by 'holder'"):
+        journal.usage("holder")
