@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import islice
@@ -198,7 +197,7 @@ def _cursor(offset: int) -> str:
 def _offset(cursor: str) -> int:
     try:
         plain = base64.b64decode(cursor, validate=True).decode("ascii")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         plain = ""
     if not (plain.isascii() and plain.isdecimal()) or len(plain) > 12:
         raise clob_error(400, "Next item should be greater than or equal to 0")

@@ -117,9 +117,9 @@ def prices(market: ListedMarket, side: int, ticks: Ticks, at: int) -> list[Point
     """The token's middle at these instants, as far as they lie between the opening and the close and not after `at`."""
     begin = -(-max(ticks.first, market.opens) // ticks.step)
     end = min(ticks.last, at, market.closes - 1) // ticks.step
-    times = np.arange(begin, end + 1, dtype=np.int64) * ticks.step
-    if not len(times):
+    if begin > end:
         return []
+    times = np.arange(begin, end + 1, dtype=np.int64) * ticks.step
     middles = quotes.twice_middles(market, times)
     if side != market.yes:
         middles = 2 * DOLLAR - middles

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -127,7 +126,7 @@ def position_of(cursor: str, length: int) -> list[Any]:
     """The position of a cursor with at least so many parts. Raises `Refusal` for any other text."""
     try:
         position = orjson.loads(base64.urlsafe_b64decode(cursor))
-    except (binascii.Error, orjson.JSONDecodeError):
+    except ValueError:
         position = None
     numbers = isinstance(position, list) and all(isinstance(part, int | float) for part in position)
     if not numbers or len(position) < length:

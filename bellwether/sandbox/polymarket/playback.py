@@ -13,7 +13,7 @@ import orjson
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import SECOND, moment
-from bellwether.sandbox.polymarket.recorded import Findings, find
+from bellwether.sandbox.polymarket.recorded import Findings, find, is_event, is_market
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
 from bellwether.sandbox.recorded import Found, read_time
 
@@ -55,6 +55,11 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def _objects(value: Any) -> list[Object]:
+    """The objects in a list; none of anything else."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def _number(body: Object, *names: str) -> float | None:
     """The first of these fields that is a number, or the text of one."""
     for name in names:
@@ -66,7 +71,7 @@ def _number(body: Object, *names: str) -> float | None:
 
 
 def _tags(body: Object) -> list[Object]:
-    return [tag for tag in body.get("tags") or () if isinstance(tag, dict) and "id" in tag]
+    return [tag for tag in _objects(body.get("tags")) if "id" in tag]
 
 
 def _without(body: Object, *names: str) -> Object:
@@ -127,10 +132,10 @@ class RecordedPolymarket:
     def _nesting(self, findings: Findings) -> dict[str, list[str]]:
         """Ids of the recorded markets of each event, by what either of them says."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
-        pairs = [(event, market.body) for market in findings.markets for event in market.body.get("events") or ()]
-        pairs += [(event.body, market) for event in findings.events for market in event.body.get("markets") or ()]
+        pairs = [(event, market.body) for market in findings.markets for event in _objects(market.body.get("events"))]
+        pairs += [(event.body, market) for event in findings.events for market in _objects(event.body.get("markets"))]
         for event, market in pairs:
-            if event.get("id") in nested and market.get("id") in self._markets:
+            if is_event(event) and is_market(market):
                 nested[event["id"]][market["id"]] = None
         return {event: list(markets) for event, markets in nested.items()}
 
@@ -164,7 +169,7 @@ class RecordedPolymarket:
         """Base fees by token: what a market of either interface says, 0 where it says nothing."""
         fees: dict[str, int] = {}
         for body in self._clob:
-            tokens = [token.get("token_id") for token in body["tokens"] if isinstance(token, dict)]
+            tokens = [token.get("token_id") for token in _objects(body["tokens"])]
             fees |= dict.fromkeys(filter(None, tokens), int(_number(body, "taker_base_fee") or 0))
         for body in self._markets.values():
             fees |= dict.fromkeys(map(str, _list(body.get("clobTokenIds"))), int(_number(body, "takerBaseFee") or 0))
@@ -177,7 +182,7 @@ class RecordedPolymarket:
 
     def _market_tags(self, body: Object) -> list[Object]:
         """A market's own tags, else those of its events."""
-        events = (self._events.get(event["id"], event) for event in body.get("events") or () if isinstance(event, dict) and "id" in event)
+        events = (self._events.get(str(event.get("id")), event) for event in _objects(body.get("events")))
         return _tags(body) or [tag for event in events for tag in _tags(event)]
 
     def _market_row(self, place: int, body: Object) -> MarketRow:
