@@ -1,0 +1,231 @@
+"""The CLOB: books and prices of many tokens at once, its own listing, and POSTs that are reads."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+
+from bellwether.errors import PagingError, VenueError
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.retry import RefusedError, Retry
+from bellwether.venues.polymarket import routes
+from bellwether.venues.polymarket.client import ClobClient
+from bellwether.venues.polymarket.quotes import midpoints_of, price_of
+from tests.venues.polymarket.clients import CLOB, clob
+from tests.venues.venue import FAST, Naps, Script, answer
+
+CONDITION = "0x" + "cd" * 32
+TOKENS = [str(10**76 + number) for number in range(1201)]
+
+
+def listing(cursor: str, *numbers: int) -> httpx.Response:
+    return answer({"data": [{"condition_id": str(number)} for number in numbers], "next_cursor": cursor, "limit": 1000, "count": 1})
+
+
+async def followed(*pages: httpx.Response) -> list[Page]:
+    async with clob(Script(*pages)) as client:
+        return [page async for page in client.markets()]
+
+
+async def test_the_listing_ends_at_its_own_mark():
+    script = Script(listing("MTAwMA==", 1, 2), listing("LTE=", 3))
+    async with clob(script) as client:
+        pages = [page async for page in client.markets()]
+    assert [item["condition_id"] for page in pages for item in page.items("data")] == ["1", "2", "3"]
+    assert script.urls == ["/markets", "/markets?next_cursor=MTAwMA%3D%3D"]
+
+
+@pytest.mark.parametrize(
+    ("pages", "reason"),
+    [
+        ([listing("MA==", 1)], "the cursor 'MA==' came before"),
+        ([listing("a", 1), listing("b", 1)], "its 1 data are those of an earlier page"),
+        ([listing("a", 1), listing("b")], "a hole at page 1"),
+    ],
+    ids=["cursor", "content", "empty"],
+)
+async def test_a_listing_that_loops_ends_in_an_error(pages: list[httpx.Response], reason: str):
+    with pytest.raises(PagingError, match=reason):
+        await followed(*pages)
+
+
+class Books:
+    """Answers POSTs of tokens, and GETs of a midpoint; `refused` is the status of every batch, `bookless` the tokens without a book."""
+
+    def __init__(self, *, refused: int = 0, bookless: frozenset[str] = frozenset()) -> None:
+        self.refused = refused
+        self.bookless = bookless
+        self.calls: list[tuple[str, str]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.calls.append((request.method, request.url.path))
+        if request.method == "GET":
+            token = request.url.params["token_id"]
+            missing = answer({"error": "No orderbook exists for the requested token id"}, status=404)
+            return missing if token in self.bookless else answer({"mid": "0.25"})
+        assert request.headers["content-type"] == "application/json"
+        tokens = [item["token_id"] for item in orjson.loads(request.content)]
+        assert len(tokens) <= 500
+        if self.refused:
+            return answer({"error": "payload refused"}, status=self.refused)
+        held = [token for token in tokens if token not in self.bookless]
+        return answer([{"asset_id": token} for token in held] if request.url.path == "/books" else dict.fromkeys(held, "0.5"))
+
+
+async def test_books_of_many_tokens_come_in_batches():
+    venue = Books(bookless=frozenset(TOKENS[3:5]))
+    async with clob(venue) as client:
+        pages = await client.books(TOKENS)
+    assert [len(page.json) for page in pages] == [498, 500, 201]
+    assert [book["asset_id"] for page in pages for book in page.json] == [*TOKENS[:3], *TOKENS[5:]]
+    assert [token for page in pages for token in routes.asked_tokens(page)] == TOKENS
+    assert venue.calls == [("POST", "/books")] * 3
+
+
+async def test_midpoints_of_many_tokens_come_in_batches():
+    async with clob(Books(bookless=frozenset(TOKENS[:1]))) as client:
+        pages = await client.midpoints(TOKENS)
+    assert midpoints_of(pages) == dict.fromkeys(TOKENS[1:], Decimal("0.5"))
+    assert len(pages) == 3
+
+
+@pytest.mark.parametrize("status", [400, 404, 405, 413, 422])
+async def test_midpoints_of_a_refused_batch_are_asked_for_one_by_one(status: int):
+    venue = Books(refused=status, bookless=frozenset(TOKENS[1:2]))
+    async with clob(venue) as client:
+        pages = await client.midpoints(TOKENS[:4])
+    assert midpoints_of(pages) == {token: Decimal("0.25") for token in TOKENS[:4] if token != TOKENS[1]}
+    assert [page.status for page in pages] == [200, 404, 200, 200]
+    assert venue.calls == [("POST", "/midpoints"), *[("GET", "/midpoint")] * 4]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_key_that_is_refused_is_no_reason_to_ask_one_by_one(status: int):
+    venue = Books(refused=status)
+    async with clob(venue) as client:
+        with pytest.raises(RefusedError, match=f"HTTP {status}"):
+            await client.midpoints(TOKENS[:3])
+    assert len(venue.calls) == 1
+
+
+async def test_books_that_are_refused_are_an_error():
+    async with clob(Books(refused=400)) as client:
+        with pytest.raises(RefusedError, match=r"POST /books body=[0-9a-f]{16}: .+payload refused"):
+            await client.books(TOKENS)
+
+
+async def test_no_tokens_are_no_call():
+    venue = Books()
+    async with clob(venue) as client:
+        assert await client.books([]) == await client.midpoints([]) == []
+    assert venue.calls == []
+
+
+PASSING = {
+    "429 with a web page": answer(b"<html>slow down</html>", status=429),
+    "500": answer({"error": "internal"}, status=500),
+    "a cut list": answer(b'[{"asset_id":"1"'),
+    "a closed connection": httpx.ReadError("reset by peer"),
+    "a timeout": httpx.ReadTimeout("too slow"),
+}
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=list(PASSING))
+async def test_a_post_is_a_read_and_repeated_with_the_same_body(failure: httpx.Response | Exception):
+    script, naps = Script(failure, failure, answer([{"asset_id": "1"}])), Naps()
+    async with clob(script, sleep=naps) as client:
+        (page,) = await client.books(["1"])
+    assert page.json == [{"asset_id": "1"}]
+    assert [request.content for request in script.requests] == [b'[{"token_id":"1"}]'] * 3
+    assert len(naps.taken) == 2
+
+
+async def test_one_batch_that_fails_for_good_ends_the_others_in_one_error():
+    def venue(request: httpx.Request) -> httpx.Response:
+        return answer([]) if b'"%s"' % TOKENS[0].encode() in request.content else answer({}, status=503)
+
+    async with clob(venue, retry=Retry(attempts=2)) as client:
+        with pytest.raises(VenueError, match="failed after 2 attempts: HTTP 503"):
+            await client.books(TOKENS)
+
+
+async def test_calls_are_never_more_at_once_than_connections():
+    now, most = 0, 0
+
+    class Slow(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            now -= 1
+            return answer({"mid": "0.5"})
+
+    limits = type(FAST)(tokens_per_second=1e9, connections=3)
+    async with ClobClient(CLOB, limits=limits, transport=Slow()) as client:
+        await client.answers([routes.midpoint(token) for token in TOKENS[:50]])
+    assert most == 3
+
+
+async def test_every_other_route_is_a_method_of_the_client():
+    script = Script(answer({"price": "0.5"}))
+    async with clob(script) as client:
+        for call in (
+            client.book("1"),
+            client.midpoint("1"),
+            client.price("1", "BUY"),
+            client.prices_history("1", interval="1d"),
+            client.market(CONDITION),
+            client.fee_rate("1"),
+        ):
+            assert (await call).status == 200
+    assert [url.split("?")[0] for url in script.urls] == [
+        "/book",
+        "/midpoint",
+        "/price",
+        "/prices-history",
+        f"/markets/{CONDITION}",
+        "/fee-rate",
+    ]
+
+
+async def test_the_venues_clock_is_a_bare_number():
+    async with clob(Script(answer(b"1784851200"))) as client:
+        assert (await client.time()).json == 1784851200
+
+
+def page(call: Any, body: Any, status: int = 200) -> Page:
+    return Page(call.request, status, datetime(2026, 7, 24, tzinfo=UTC), orjson.dumps(body), 0, call.body)
+
+
+@pytest.mark.parametrize("body", [{"mid": "0.0275"}, {"mid_price": "0.0275"}])
+def test_a_single_midpoint_is_read_under_either_name(body: dict[str, str]):
+    assert midpoints_of([page(routes.midpoint("9"), body)]) == {"9": Decimal("0.0275")}
+
+
+@pytest.mark.parametrize("body", [{}, {"mid": ""}, {"mid": None}, {"error": "none"}])
+def test_a_token_without_a_midpoint_is_left_out(body: dict[str, Any]):
+    assert midpoints_of([page(routes.midpoint("9"), body)]) == {}
+
+
+@pytest.mark.parametrize("value", [0.5, "1.5", "-0.1", "half", "NaN", "0.5 ", 1, True])
+def test_a_midpoint_that_is_no_price_is_an_error(value: Any):
+    with pytest.raises(VenueError, match="no decimal text from 0 to 1"):
+        midpoints_of([page(routes.midpoints(["9"])[0], {"9": value})])
+
+
+def test_a_price_is_exact_or_absent():
+    call = routes.price("9", "SELL")
+    assert price_of(page(call, {"price": "0.001"})) == Decimal("0.001")
+    assert price_of(page(call, {"price": ""})) is None
+
+
+def test_the_usual_rate_is_below_the_documented_one():
+    limits = ClobClient(CLOB).limits
+    assert (limits.tokens_per_second * (10 + limits.bucket_seconds)) / limits.tokens_per_read <= 500

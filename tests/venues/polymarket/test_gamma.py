@@ -1,0 +1,280 @@
+"""Gamma: listings by keyset or offset, guards against those that never end, and what the venue says in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from bellwether.errors import ConfigError, PagingError, VenueError
+from bellwether.venues.http.page import Page
+from bellwether.venues.http.paging import SECOND_LOOKS
+from bellwether.venues.http.retry import RefusedError, Retry
+from bellwether.venues.polymarket import routes
+from bellwether.venues.polymarket.client import GammaClient, OffsetLimitError
+from tests.venues.polymarket.clients import GAMMA, gamma
+from tests.venues.venue import Naps, Script, answer
+
+CONDITION = "0x" + "ab" * 32
+CLOUDFLARE = answer(b"<!DOCTYPE html><html><title>Rate limited | Cloudflare</title></html>", status=429)
+
+
+def keyset(cursor: Any, *ids: int, items: str = "markets") -> httpx.Response:
+    body = {items: [{"id": str(number)} for number in ids], "next_cursor": cursor}
+    return answer({name: value for name, value in body.items() if value is not ...})
+
+
+def bare(*ids: int) -> httpx.Response:
+    return answer([{"id": str(number)} for number in ids])
+
+
+def ids(pages: list[Page], items: str = "markets") -> list[str]:
+    return [item["id"] for page in pages for item in page.items(items)]
+
+
+class Venue:
+    """Lists 250 markets by keyset, by offset, or both, as `keyset` and `offset` say, and counts the calls."""
+
+    def __init__(self, *, status: int = 0, wrapped: bool = False, most: int = 10**6) -> None:
+        self.status = status
+        self.wrapped = wrapped
+        self.most = most
+        self.urls: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.urls.append(request.url.raw_path.decode())
+        query, name = request.url.params, request.url.path.split("/")[1]
+        first, limit = int(query.get("after_cursor", query.get("offset", 0))), int(query["limit"])
+        found = [{"id": str(number)} for number in range(first, min(first + limit, 250))]
+        if request.url.path.endswith("/keyset"):
+            if self.status:
+                return answer(b"404 page not found", status=self.status)
+            more = {"next_cursor": str(first + limit)} if first + limit < 250 else {}
+            return answer({name: found, **more})
+        if first > self.most:
+            return answer({"type": "validation error", "error": "offset too large, use the keyset endpoint"}, status=422)
+        return answer({name: found} if self.wrapped else found)
+
+
+async def listed(venue: Callable[[httpx.Request], httpx.Response], **options: Any) -> list[Page]:
+    async with gamma(venue, **options) as client:
+        return [page async for page in client.markets(closed=False)]
+
+
+async def test_a_listing_by_keyset_is_followed_to_its_end():
+    venue = Venue()
+    pages = await listed(venue)
+    assert ids(pages) == [str(number) for number in range(250)]
+    assert [page.ordinal for page in pages] == [0, 1, 2]
+    assert venue.urls[1:] == [
+        "/markets/keyset?closed=false&limit=100",
+        "/markets/keyset?closed=false&limit=100&after_cursor=100",
+        "/markets/keyset?closed=false&limit=100&after_cursor=200",
+    ]
+
+
+@pytest.mark.parametrize("status", [404, 405, 410])
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bare list", "object"])
+async def test_where_keyset_is_unknown_the_listing_is_followed_by_offset(status: int, wrapped: bool):
+    venue = Venue(status=status, wrapped=wrapped)
+    assert ids(await listed(venue)) == [str(number) for number in range(250)]
+    assert venue.urls[1:5] == [f"/markets?closed=false&limit=100{offset}" for offset in ("", "&offset=100", "&offset=200", "&offset=250")]
+
+
+async def test_the_form_is_found_out_once_for_all_listings_side_by_side():
+    venue = Venue(status=404)
+
+    async def count(listing: Any) -> int:
+        return len([page async for page in listing])
+
+    async with gamma(venue) as client:
+        pages = await asyncio.gather(*(count(client.markets(closed=closed)) for closed in (True, False)), count(client.events(closed=True)))
+    assert pages == [4, 4, 4]
+    assert len([url for url in venue.urls if "keyset" in url]) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 422])
+async def test_another_refusal_of_keyset_is_an_error_and_no_reason_for_offsets(status: int):
+    script = Script(answer({"error": "no"}, status=status))
+    async with gamma(script) as client:
+        for _ in range(2):
+            with pytest.raises(RefusedError, match=f"HTTP {status}"):
+                _ = [page async for page in client.events(closed=False)]
+    assert all("keyset" in url for url in script.urls)
+
+
+async def test_a_form_can_be_chosen_for_a_pull():
+    async with gamma(Venue(status=410)) as client:
+        assert (await client.known(routes.events(closed=True))).request == "GET /events?closed=true&limit=100"
+    async with gamma(Venue()) as client:
+        assert (await client.known(routes.events(closed=True))).request == "GET /events/keyset?closed=true&limit=100"
+
+
+@pytest.mark.parametrize("status", [0, 404], ids=["keyset", "offset"])
+async def test_an_empty_listing_is_empty(status: int):
+    def venue(request: httpx.Request) -> httpx.Response:
+        unknown = status and request.url.path.endswith("/keyset")
+        return answer({}, status=404) if unknown else keyset(..., *()) if not status else bare()
+
+    assert ids(await listed(venue)) == []
+
+
+async def test_an_offset_beyond_the_venues_end_names_keyset():
+    venue = Venue(status=404, most=150)
+    seen: list[Page] = []
+    async with gamma(venue) as client:
+        with pytest.raises(OffsetLimitError, match=r"HTTP 422: offset too large.+at offset 200.+list by keyset") as caught:
+            async for page in client.markets(closed=True):
+                seen.append(page)
+    assert (caught.value.kind, caught.value.status, caught.value.attempts) == ("paging", 422, 1)
+    assert ids(seen) == [str(number) for number in range(200)]
+
+
+async def test_a_422_of_another_call_says_nothing_of_offsets():
+    async with gamma(Script(answer({"error": "id is invalid"}, status=422))) as client:
+        with pytest.raises(RefusedError, match="id is invalid") as caught:
+            await client.market("1")
+    assert not isinstance(caught.value, OffsetLimitError)
+
+
+async def follow(*pages: httpx.Response, known: bool = True) -> list[Page]:
+    """The pages of a listing by keyset, or else by offset, of a venue that answers with `pages` in turn."""
+    script = Script(*pages)
+    listing = routes.markets(closed=True)
+    async with gamma(script) as client:
+        return [page async for page in client.follow(listing if known else routes.by_offset(listing))]
+
+
+ENDS = {"absent": ..., "null": None, "empty": ""}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=list(ENDS))
+async def test_a_cursor_that_is_absent_null_or_empty_is_the_end(end: Any):
+    assert ids(await follow(keyset("a", 1, 2), keyset(end, 3))) == ["1", "2", "3"]
+
+
+LOOPS = {
+    "the venue ignores the cursor": ([keyset("a", 1, 2)], "the cursor 'a' came before"),
+    "a cursor comes again": ([keyset("a", 1), keyset("b", 2), keyset("a", 3)], "the cursor 'a' came before"),
+    "fresh cursors bring page 1 again": ([keyset("a", 1, 2), keyset("b", 3), keyset("c", 1, 2)], "its 2 markets are those of an earlier"),
+    "an empty page whose cursor goes on": ([keyset("a", 1), keyset("b")], "a hole at page 1"),
+}
+
+
+@pytest.mark.parametrize(("pages", "reason"), LOOPS.values(), ids=list(LOOPS))
+async def test_a_listing_by_keyset_that_loops_ends_in_an_error(pages: list[httpx.Response], reason: str):
+    with pytest.raises(PagingError, match=reason) as caught:
+        await follow(*pages)
+    assert caught.value.kind == "paging"
+
+
+async def test_an_offset_that_is_ignored_ends_in_an_error():
+    with pytest.raises(PagingError, match="its 2 markets are those of an earlier page"):
+        await follow(bare(1, 2), known=False)
+
+
+async def test_a_page_that_is_empty_or_repeated_once_is_asked_for_again():
+    assert ids(await follow(keyset("a", 1), keyset("a", 1), keyset("b", 2), keyset(..., 3))) == ["1", "2", "3"]
+    assert ids(await follow(bare(1), bare(), bare(2), bare(), known=False)) == ["1", "2"]
+
+
+async def test_a_page_that_loops_is_looked_at_again_but_not_for_ever():
+    script = Script(keyset("a", 1, 2))
+    async with gamma(script) as client:
+        with pytest.raises(PagingError):
+            _ = [page async for page in client.follow(routes.markets(closed=True))]
+    assert len(script.requests) == 2 + SECOND_LOOKS
+
+
+async def test_a_bare_list_from_keyset_is_an_error_and_no_end():
+    with pytest.raises(VenueError, match="a bare list where an object with 'next_cursor'"):
+        await follow(bare(1, 2))
+
+
+async def test_an_object_without_the_list_is_an_error_and_no_empty_page():
+    with pytest.raises(VenueError, match="no list 'markets', it holds events"):
+        await follow(keyset(..., 1, items="events"))
+
+
+PASSING = {
+    "429 with a web page": CLOUDFLARE,
+    "429 with Retry-After": answer({"error": "slow down"}, status=429, Retry_After="3"),
+    "502 with a web page": answer(b"<html>bad gateway</html>", status=502),
+    "200 with a web page": answer(b"<html>maintenance</html>"),
+    "a cut body": answer(b'{"markets":[{"id":"1"'),
+    "a cut list": answer(b'[{"id":"1"}, {"id'),
+    "an empty body": answer(b""),
+    "a closed connection": httpx.RemoteProtocolError("peer closed connection"),
+}
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=list(PASSING))
+async def test_a_failure_that_may_pass_is_repeated(failure: httpx.Response | Exception):
+    script, naps = Script(keyset(..., 1), keyset("a", 1), failure, failure, keyset(..., 2)), Naps()
+    async with gamma(script, sleep=naps) as client:
+        pages = [page async for page in client.markets(closed=True)]
+    assert ids(pages) == ["1", "2"]
+    assert len(naps.taken) == 2
+
+
+async def test_retry_after_is_honoured():
+    naps = Naps()
+    async with gamma(Script(answer({}, status=429, Retry_After="7"), answer({"id": "1"})), sleep=naps) as client:
+        await client.market("1")
+    assert naps.taken == [7.0]
+
+
+async def test_a_web_page_is_named_in_the_error():
+    async with gamma(Script(CLOUDFLARE), retry=Retry(attempts=2)) as client:
+        with pytest.raises(VenueError, match=r"HTTP 429: a web page \(HTML\)") as caught:
+            await client.event_by_slug("x")
+    assert caught.value.kind == "rate limit"
+
+
+async def test_single_objects_are_read_by_number_and_by_name():
+    script = Script(answer({"id": "1"}))
+    async with gamma(script) as client:
+        for call in (client.market("1"), client.event("2"), client.event_by_slug("a-b")):
+            assert (await call).answer == {"id": "1"}
+    assert script.urls == ["/markets/1", "/events/2", "/events/slug/a-b"]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+async def test_a_market_is_found_by_its_condition_id_open_or_closed(closed: bool):
+    def venue(request: httpx.Request) -> httpx.Response:
+        wanted = request.url.params.get("condition_ids") == CONDITION and request.url.params["closed"] == str(closed).lower()
+        return keyset(..., 5) if wanted else keyset(...)
+
+    async with gamma(venue) as client:
+        assert ids([await client.market_by_condition(CONDITION)]) == ["5"]
+
+
+async def test_a_condition_id_of_no_market_is_not_found():
+    async with gamma(Script(keyset(...))) as client:
+        with pytest.raises(VenueError, match="no market, open or closed") as caught:
+            await client.market_by_condition(CONDITION)
+    assert caught.value.kind == "not found"
+
+
+async def test_a_forbidden_call_sends_nothing():
+    script = Script(keyset(...))
+    async with gamma(script) as client:
+        with pytest.raises(ConfigError, match="camel case"):
+            client.markets(closed=True, order="volume_num")
+        with pytest.raises(ConfigError, match="no text of 1 to 90"):
+            client.market("x")
+    assert script.requests == []
+
+
+def test_the_usual_rate_is_below_the_documented_one():
+    limits = GammaClient(GAMMA).limits
+    in_ten_seconds = (limits.tokens_per_second * (10 + limits.bucket_seconds)) / limits.tokens_per_read
+    assert in_ten_seconds <= 300
+
+
+def test_an_address_that_is_none_names_its_setting():
+    with pytest.raises(ConfigError, match="gamma_url"):
+        GammaClient("gamma.example")

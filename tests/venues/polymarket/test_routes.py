@@ -1,0 +1,142 @@
+"""The calls that are made, and those that the venue refuses and that are never sent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import orjson
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.venues.http.page import Call, Page
+from bellwether.venues.polymarket import routes
+
+DAY = datetime(2026, 7, 24, tzinfo=UTC)
+TOKEN = "72690798903588392269001731007662425920353908498880709179939493847828858696064"
+CONDITION = "0x11ba5a5ab05573dee22a32b4c5bec06f035b8660eed912fb134e7215f46bf537"
+
+CALLS = [
+    (routes.markets(closed=True), "GET /markets/keyset?closed=true&limit=100"),
+    (
+        routes.markets(closed=False, active=True, order="volumeNum", ascending=False, limit=50),
+        "GET /markets/keyset?closed=false&active=true&order=volumeNum&ascending=false&limit=50",
+    ),
+    (
+        routes.markets(closed=True, end_date_min=DAY, end_date_max=DAY + timedelta(days=1), uma_resolution_status="resolved"),
+        "GET /markets/keyset?closed=true&end_date_min=2026-07-24T00%3A00%3A00Z&end_date_max=2026-07-25T00%3A00%3A00Z"
+        "&uma_resolution_status=resolved&limit=100",
+    ),
+    (
+        routes.markets(closed=False, end_date_min=datetime(2026, 7, 23, 20, tzinfo=timezone(timedelta(hours=-4)))),
+        "GET /markets/keyset?closed=false&end_date_min=2026-07-24T00%3A00%3A00Z&limit=100",
+    ),
+    (
+        routes.markets(closed=False, ids=["12", "7"], condition_ids=[CONDITION], include_tag=True),
+        f"GET /markets/keyset?closed=false&id=12&id=7&condition_ids={CONDITION}&include_tag=true&limit=100",
+    ),
+    (routes.markets(closed=False, order="volumeNum,endDate"), "GET /markets/keyset?closed=false&order=volumeNum,endDate&limit=100"),
+    (routes.events(closed=True, ids=["5"], limit=500), "GET /events/keyset?closed=true&id=5&limit=500"),
+    (routes.by_offset(routes.markets(closed=True)), "GET /markets?closed=true&limit=100"),
+    (routes.by_offset(routes.events(closed=False, order="volume24hr")), "GET /events?closed=false&order=volume24hr&limit=100"),
+    (routes.market("3047949"), "GET /markets/3047949"),
+    (routes.event("16167"), "GET /events/16167"),
+    (routes.event_by_slug("btc-up/down 5m"), "GET /events/slug/btc-up%2Fdown%205m"),
+    (routes.book(TOKEN), f"GET /book?token_id={TOKEN}"),
+    (routes.midpoint(TOKEN), f"GET /midpoint?token_id={TOKEN}"),
+    (routes.price(TOKEN, "SELL"), f"GET /price?token_id={TOKEN}&side=SELL"),
+    (
+        routes.prices_history(TOKEN, start=DAY, end=DAY + timedelta(hours=1), fidelity_minutes=60),
+        f"GET /prices-history?market={TOKEN}&startTs=1784851200&endTs=1784854800&fidelity=60",
+    ),
+    (routes.prices_history(TOKEN, start=DAY), f"GET /prices-history?market={TOKEN}&startTs=1784851200"),
+    (routes.prices_history(TOKEN, interval="max"), f"GET /prices-history?market={TOKEN}&interval=max"),
+    (routes.clob_markets(), "GET /markets"),
+    (routes.clob_market(CONDITION), f"GET /markets/{CONDITION}"),
+    (routes.fee_rate(TOKEN), f"GET /fee-rate?token_id={TOKEN}"),
+    (routes.time(), "GET /time"),
+]
+
+
+@pytest.mark.parametrize(("call", "request_text"), CALLS, ids=[text for _, text in CALLS])
+def test_a_call_reads_as_it_is_sent(call: Any, request_text: str):
+    assert call.request == request_text
+
+
+def test_tokens_go_five_hundred_in_a_call_in_their_order():
+    tokens = [str(number) for number in range(1001)]
+    for build, path in ((routes.books, "/books"), (routes.midpoints, "/midpoints")):
+        calls = build(tokens)
+        assert [(call.method, call.path) for call in calls] == [("POST", path)] * 3
+        assert [len(orjson.loads(call.body)) for call in calls] == [500, 500, 1]
+        assert [token for call in calls for token in routes.tokens_of(call.body)] == tokens
+    assert routes.books([]) == []
+
+
+def test_two_batches_are_two_requests_and_the_same_batch_is_one():
+    first, second = routes.books(["1"] * 501)
+    assert first.request != second.request
+    assert routes.books(["1"] * 500)[0].request == first.request
+
+
+FORBIDDEN = {
+    "101 markets on a page": lambda: routes.markets(closed=True, limit=101),
+    "no market on a page": lambda: routes.markets(closed=True, limit=0),
+    "501 events on a page": lambda: routes.events(closed=True, limit=501),
+    "101 condition ids": lambda: routes.markets(closed=True, condition_ids=[CONDITION] * 101),
+    "a condition id without 0x": lambda: routes.markets(closed=True, condition_ids=[CONDITION[2:]]),
+    "a condition id with a newline": lambda: routes.clob_market(CONDITION + "\n"),
+    "an id in words": lambda: routes.markets(closed=True, ids=["abc"]),
+    "an id as a number": lambda: routes.market(3047949),  # type: ignore[arg-type]
+    "an event's id in words": lambda: routes.event("keyset"),
+    "an empty slug": lambda: routes.event_by_slug(""),
+    "an order in snake case": lambda: routes.markets(closed=True, order="volume_num"),
+    "an order with a parameter in it": lambda: routes.events(closed=True, order="volume&limit=9"),
+    "an unknown UMA status": lambda: routes.markets(closed=True, uma_resolution_status="finalized"),
+    "end dates without a zone": lambda: routes.markets(closed=True, end_date_min=datetime(2026, 7, 24)),
+    "end dates the wrong way round": lambda: routes.markets(closed=True, end_date_min=DAY, end_date_max=DAY - timedelta(days=1)),
+    "a token as a number": lambda: routes.book(int(TOKEN)),  # type: ignore[arg-type]
+    "a token in hexadecimal": lambda: routes.book("0x12"),
+    "an empty token": lambda: routes.books(["1", ""]),
+    "a token of 91 digits": lambda: routes.midpoints(["1" * 91]),
+    "a token in other digits": lambda: routes.fee_rate("١٢٣"),
+    "a token with a newline": lambda: routes.midpoint("123\n"),
+    "a third side": lambda: routes.price(TOKEN, "HOLD"),  # type: ignore[arg-type]
+    "past prices of no span": lambda: routes.prices_history(TOKEN),
+    "past prices of two spans": lambda: routes.prices_history(TOKEN, start=DAY, interval="1d"),
+    "past prices to an end alone": lambda: routes.prices_history(TOKEN, end=DAY),
+    "past prices to an end of an interval": lambda: routes.prices_history(TOKEN, interval="1d", end=DAY),
+    "past prices of an unknown interval": lambda: routes.prices_history(TOKEN, interval="2d"),
+    "past prices every 0 minutes": lambda: routes.prices_history(TOKEN, interval="1d", fidelity_minutes=0),
+    "past prices without a zone": lambda: routes.prices_history(TOKEN, start=datetime(2026, 7, 24)),
+    "past prices the wrong way round": lambda: routes.prices_history(TOKEN, start=DAY, end=DAY - timedelta(hours=1)),
+}
+
+
+@pytest.mark.parametrize("build", FORBIDDEN.values(), ids=list(FORBIDDEN))
+def test_what_the_venue_refuses_is_refused_before_it_is_sent(build: Any):
+    with pytest.raises(ConfigError, match="asking "):
+        build()
+
+
+@pytest.mark.parametrize("token", ["1", "9" * 90, TOKEN])
+def test_token_ids_of_any_length_are_text(token: str):
+    assert routes.check_token(token) == token
+
+
+def test_closed_has_no_default():
+    with pytest.raises(TypeError, match="closed"):
+        routes.markets()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "tokens"),
+    [
+        (routes.books(["1", "22"])[0], ["1", "22"]),
+        (routes.midpoint("7"), ["7"]),
+        (routes.prices_history("8", interval="1d"), ["8"]),
+        (routes.time(), []),
+    ],
+)
+def test_the_tokens_of_a_call_can_be_read_back(call: Call, tokens: list[str]):
+    assert routes.asked_tokens(Page(call.request, 200, DAY, b"{}", 0, call.body)) == tokens
