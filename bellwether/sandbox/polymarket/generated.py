@@ -13,29 +13,21 @@ import orjson
 
 from bellwether.errors import BellwetherError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.instants import DAY, instant, midnight
+from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.polymarket import clobwire, wire
 from bellwether.sandbox.polymarket.fate import HALF, LATEST_RESOLUTION, YES
-from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
+from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing, day_of
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
 from bellwether.sandbox.polymarket.texts import money
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.model import FIRST_DAY
-from bellwether.sandbox.world.timetable import EARLIEST_LEG
 
 #: How long after its close the prices of a market are still there (days).
 PRICE_DAYS = 400
 
 _DAYS = 1 << 16
-_BEGIN = midnight(FIRST_DAY)
 
 _Pair = tuple[ListedEvent, ListedMarket]
-
-
-def _day(at: int) -> int:
-    """The number of the UTC day of an instant; 0 is the world's first."""
-    return (at - _BEGIN) // DAY
 
 
 def _may_fit(market: ListedMarket, wanted: Wanted, now: int) -> bool:
@@ -93,21 +85,32 @@ class GeneratedPolymarket:
         pair = self._listed(number, now)
         return (*pair, side) if pair else None
 
-    def _homes(self, wanted: Wanted, now: int) -> range:
-        """Numbers of the days that may hold what is wanted, the latest first."""
-        first, last = 0, _day(now) + EARLIEST_CREATION
+    def _homes(self, wanted: Wanted, now: int) -> range | None:
+        """Numbers of the days whose events may be wanted; None when these are not few."""
+        first, last = 0, day_of(now) + EARLIEST_CREATION
         low, high = wanted.ends
+        if wanted.closed is not False and (low is None or high is None):
+            return None
         if low is not None:
-            first = max(first, _day(low) - LATEST_END)
+            first = max(first, day_of(low) - LATEST_END)
         if high is not None:
-            last = min(last, _day(high) + EARLIEST_END)
+            last = min(last, day_of(high) + EARLIEST_END)
         if wanted.closed is False:
-            first = max(first, _day(now) - LATEST_RESOLUTION)
-        if wanted.closed is True:
-            last = min(last, _day(now) + EARLIEST_LEG)
+            first = max(first, day_of(now) - LATEST_RESOLUTION)
+        return range(first, last + 1)
+
+    def _candidates(self, wanted: Wanted, now: int) -> Iterator[ListedEvent]:
+        """Events that may be wanted, in the order of listings."""
+        homes = self._homes(wanted, now)
+        if homes is not None:
+            events = (event for home in homes for event in self._listing.day(home) if event.created <= now)
+            yield from sorted(events, key=lambda event: event.key)
+            return
+        latest = day_of(now)
         if wanted.after is not None:
-            last = min(last, -wanted.after[0])
-        return range(last, first - 1, -1)
+            latest = min(latest, -wanted.after[0])
+        for day in range(latest, -EARLIEST_CREATION - 1, -1):
+            yield from (event for event in self._listing.created(day) if event.created <= now)
 
     def _numbers(self, wanted: Wanted) -> set[int | None] | None:
         """Numbers of the markets that are asked for by name; None where none are."""
@@ -129,21 +132,21 @@ class GeneratedPolymarket:
         return Clock()
 
     def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
-        """Markets created by now, those of the event that is answered last first."""
+        """Markets created by now, those of the event that was created on the latest day first."""
         numbers = self._numbers(wanted)
         pairs: Iterable[_Pair]
         if numbers is not None:
             found = [pair for number in numbers if (pair := self._pair(number))]
             pairs = sorted(found, key=lambda pair: pair[1].key)
         else:
-            days = (self._listing.day(home) for home in self._homes(wanted, now))
-            pairs = ((event, market) for day in days for event in day for market in event.markets if _may_fit(market, wanted, now))
+            candidates = self._candidates(wanted, now)
+            pairs = ((event, market) for event in candidates for market in event.markets if _may_fit(market, wanted, now))
         for event, market in pairs:
             if market.created <= now and (wanted.after is None or market.key > wanted.after):
                 yield self._market_row(event, market, now)
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
-        """Events created by now, those that are answered last first."""
+        """Events created by now, those of the latest day first."""
         asked = []
         if wanted.ids is not None:
             asked.append({self._ids.event_number(text) for text in wanted.ids})
@@ -154,7 +157,7 @@ class GeneratedPolymarket:
             found = [event for number in set.intersection(*asked) if (event := self._event(number))]
             events = sorted(found, key=lambda event: event.key)
         else:
-            events = (event for home in self._homes(wanted, now) for event in self._listing.day(home))
+            events = self._candidates(wanted, now)
         for event in events:
             if event.created <= now and (wanted.after is None or event.key > wanted.after):
                 yield self._event_row(event, now)
@@ -227,26 +230,26 @@ class GeneratedPolymarket:
 
     # --- CLOB --------------------------------------------------------------------------------------------------
 
-    def _created(self, home: int, now: int) -> list[_Pair]:
-        """The markets of a day that are listed."""
-        return [(event, market) for event in self._listing.day(home) for market in event.markets if market.created <= now]
+    def _created(self, day: int, now: int) -> list[_Pair]:
+        """The listed markets of the events that were created on a day."""
+        return [(event, market) for event in self._listing.created(day) for market in event.markets if market.created <= now]
 
-    def _count(self, home: int, now: int) -> int:
-        """How many markets of a day are listed; of a day that has begun, all are."""
-        if home > _day(now):
-            return len(self._created(home, now))
-        if home not in self._counts:
-            self._counts[home] = len(self._created(home, now))
-        return self._counts[home]
+    def _count(self, day: int, now: int) -> int:
+        """How many they are; two days later they are all there."""
+        if day + 2 > day_of(now):
+            return len(self._created(day, now))
+        if day not in self._counts:
+            self._counts[day] = len(self._created(day, now))
+        return self._counts[day]
 
     def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
-        """Markets created by now, those of the event that is answered first first."""
+        """Markets created by now, those of the event that was created on the earliest day first."""
         pairs: list[_Pair] = []
-        for home in range(_day(now) + EARLIEST_CREATION + 1):
-            if offset >= (count := self._count(home, now)):
+        for day in range(-EARLIEST_CREATION, day_of(now) + 1):
+            if offset >= (count := self._count(day, now)):
                 offset -= count
                 continue
-            pairs += islice(self._created(home, now), offset, offset + limit - len(pairs))
+            pairs += islice(self._created(day, now), offset, offset + limit - len(pairs))
             offset = 0
             if len(pairs) >= limit:
                 break

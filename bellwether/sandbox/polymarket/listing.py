@@ -30,6 +30,7 @@ _LABELS = {"Climate and Weather": "Weather", "Economics": "Economy", "Financials
 _RECURRING_TAGS = ("Crypto", "Recurring", "Up or Down")
 _FIRST_RECURRING = 8
 _EASTERN = 5 * HOUR
+_LONGEST_NOTICE = 5 * HOUR
 _CONDITION = ("If ", ", then the market resolves to Yes.")
 _UNANSWERED = "If the question cannot be answered by the source, or has no answer, this market will resolve 50-50."
 
@@ -53,6 +54,16 @@ def tags() -> dict[str, Tag]:
     return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
 
 
+def day_of(at: int) -> int:
+    """The number of the UTC day of an instant; 0 is the world's first, those before it are negative."""
+    return (at - midnight(FIRST_DAY)) // DAY
+
+
+def _created(claim: Claim, draw: Draw) -> int:
+    """When an event is created: shortly before the first of its markets, which all open together."""
+    return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
+
+
 def _label(category: str) -> str:
     return _LABELS.get(category, category)
 
@@ -69,9 +80,15 @@ class _Plan:
     group: str
     void: bool
     delay: int
+    created: int
     ends: int | None
     starts: int | None
     recurring: bool = False
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The event's place in listings: the latest day of creation first, on a day by id, so that it tells nothing of its end."""
+        return -day_of(self.created), int(self.ids.event(event_number(self.home, self.index)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +104,7 @@ class _Words:
 def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMarket:
     ids, number = plan.ids, market_number(plan.home, plan.index, position)
     draw = Draw(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
-    created = claim.opens - draw.integer(10 * MINUTE, 5 * HOUR)
+    created = claim.opens - draw.integer(10 * MINUTE, _LONGEST_NOTICE)
     grid = "deci_cent" if draw.chance(0.3) else "linear_cent"
     trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
     swapped = draw.chance(0.04) and words.outcomes == ("Yes", "No")
@@ -103,7 +120,7 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
     else:
         steps = by_uma(claim.closes + plan.delay + draw.integer(0, 3 * MINUTE), value, draw)
     return ListedMarket(
-        key=(-plan.home, plan.index, position),
+        key=(*plan.key, position),
         number=number,
         id=ids.market(number),
         condition_id=ids.text("condition", number),
@@ -182,13 +199,14 @@ def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
         group=ids.text("group", number)[:-2] + "00" if event.body["mutually_exclusive"] and len(texts) > 1 else "",
         void=any(market.verdict.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
         delay=delay(draw),
+        created=_created(texts[0][0], draw),
         ends=ends,
         starts=starts,
     )
     markets = tuple(_market(plan, position, claim, words) for position, (claim, words) in enumerate(texts))
     title = markets[0].question if len(markets) == 1 else event.body["title"]
     return ListedEvent(
-        key=(-home, index),
+        key=plan.key,
         number=number,
         id=ids.event(number),
         slug=slug_of(title, ids.event(number)),
@@ -198,7 +216,7 @@ def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
         tags=tuple(tags()[label] for label in (_label(family.category), *family.tags)),
         group=plan.group,
         recurrence=None,
-        created=min(market.created for market in markets) - draw.integer(MINUTE, 10 * MINUTE),
+        created=plan.created,
         markets=markets,
     )
 
@@ -218,12 +236,26 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: Draw) -> Listed
     path = Path((seed, Purpose.PATH, home, index), draw.normal(), 3, 0.0, (closes - length - DAY) // SLOT * SLOT, closes)
     title = f"{coin} Up or Down - {_clock_text(closes - length) if length == HOUR else _clock_text(closes)}"
     rules = f"This market will resolve to “Up” if the price of {coin} is not lower at the end of the {word[:-2]} named in the title"
-    plan = _Plan(seed, ids, home, index, "Crypto", "", False, 0, closes, closes - length, recurring=True)
+    claim = Claim(path, lower=0.0)
+    plan = _Plan(
+        seed=seed,
+        ids=ids,
+        home=home,
+        index=index,
+        category="Crypto",
+        group="",
+        void=False,
+        delay=0,
+        created=_created(claim, draw),
+        ends=closes,
+        starts=closes - length,
+        recurring=True,
+    )
     words = _Words(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
-    market = _market(plan, 0, Claim(path, lower=0.0), words)
+    market = _market(plan, 0, claim, words)
     name = f"{coin} Up or Down {word.capitalize()}"
     return ListedEvent(
-        key=(-home, index),
+        key=plan.key,
         number=number,
         id=ids.event(number),
         slug=slug_of(title, ids.event(number)),
@@ -233,7 +265,7 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: Draw) -> Listed
         tags=tuple(tags()[label] for label in _RECURRING_TAGS),
         group="",
         recurrence=Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, word),
-        created=market.created - draw.integer(MINUTE, 10 * MINUTE),
+        created=plan.created,
         markets=(market,),
     )
 
@@ -245,6 +277,7 @@ class Listing:
         self._world = world
         self.ids = Ids(world.seed)
         self.day = lru_cache(maxsize=512)(self._draw_day)
+        self.created = lru_cache(maxsize=1024)(self._collect_created)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
         """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
@@ -257,3 +290,9 @@ class Listing:
         ]
         added = range(_FIRST_RECURRING, _FIRST_RECURRING + draw.integer(3, 6))
         return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))
+
+    def _collect_created(self, day: int) -> tuple[ListedEvent, ...]:
+        """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
+        homes = range(max(day, 0), day + EARLIEST_CREATION + 1)
+        events = (event for home in homes for event in self.day(home) if day_of(event.created) == day)
+        return tuple(sorted(events, key=lambda event: event.key))
