@@ -1,0 +1,220 @@
+"""Order books and trades over REST: they agree with markets and candles, and know nothing of the future."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from bellwether.sandbox import Clock, GeneratedWorld, create_app
+from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.instants import HOUR, SECOND, instant, moment, parse_time
+
+NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def at(world: GeneratedWorld, exchange: GeneratedExchange, client: Any) -> Callable[[datetime], Any]:
+    return lambda now: client(create_app(world, exchange=exchange, clock=Clock(now)))
+
+
+@pytest.fixture(scope="module")
+def venue(at: Callable[[datetime], Any]) -> Any:
+    return at(NOW)
+
+
+@pytest.fixture(scope="module")
+def open_markets(venue: Any) -> list[Object]:
+    return venue.get("/markets", status="open", limit=1000)["markets"]
+
+
+@pytest.fixture(scope="module")
+def busy(open_markets: list[Object]) -> str:
+    return max(open_markets, key=lambda market: Decimal(market["volume_24h_fp"]))["ticker"]
+
+
+def trades(venue: Any, path: str = "/markets/trades", **params: Any) -> list[Object]:
+    """Every trade of a listing, page after page."""
+    found: list[Object] = []
+    cursor = ""
+    while True:
+        page = venue.get(path, **params, cursor=cursor)
+        found += page["trades"]
+        cursor = page["cursor"]
+        if not cursor:
+            return found
+
+
+# --- order books -----------------------------------------------------------------------------------------------------
+
+
+def test_books_and_markets_agree_at_every_moment(at: Callable[[datetime], Any], open_markets: list[Object]) -> None:
+    tickers = [market["ticker"] for market in open_markets[::4]]
+    for shift in (timedelta(0), timedelta(minutes=4, seconds=11), timedelta(minutes=9, seconds=57), timedelta(hours=7)):
+        venue = at(NOW + shift)
+        markets = {market["ticker"]: market for market in venue.get("/markets", tickers=",".join(tickers), limit=1000)["markets"]}
+        books = venue.get("/markets/orderbooks", tickers=tickers[:100])["orderbooks"]
+        assert [book["ticker"] for book in books] == tickers[:100]
+        for book in books:
+            market, sides = markets[book["ticker"]], book["orderbook_fp"]
+            yes, no = ((sides[name] or [["0.0000", "0.00"]])[-1] for name in ("yes_dollars", "no_dollars"))
+            assert yes == [market["yes_bid_dollars"], market["yes_bid_size_fp"]]
+            assert no == [market["no_bid_dollars"], market["yes_ask_size_fp"]]
+
+
+def test_levels_ascend_and_are_written_as_the_venue_does(venue: Any, busy: str) -> None:
+    book = venue.get(f"/markets/{busy}/orderbook")
+    assert set(book) == {"orderbook_fp"}
+    assert set(book["orderbook_fp"]) == {"yes_dollars", "no_dollars"}
+    for levels in book["orderbook_fp"].values():
+        assert len(levels) > 10
+        assert levels == sorted(levels)
+        assert all(len(price) == 6 and Decimal(size) > 0 and size[-3] == "." for price, size in levels)
+
+
+def test_depth_keeps_the_best_levels(venue: Any, busy: str) -> None:
+    whole = venue.get(f"/markets/{busy}/orderbook")["orderbook_fp"]
+    for depth in (1, 3, 100):
+        part = venue.get(f"/markets/{busy}/orderbook", depth=depth)["orderbook_fp"]
+        assert part == {name: levels[-depth:] for name, levels in whole.items()}
+    assert venue.get(f"/markets/{busy}/orderbook", depth=0)["orderbook_fp"] == whole
+    assert venue.get(f"/markets/{busy}/orderbook", depth=-1)["orderbook_fp"] == whole
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "status"),
+    [
+        ("/markets/KXNOSUCH-25JAN01/orderbook", {}, 404),
+        ("/markets/{busy}/orderbook", {"depth": 101}, 400),
+        ("/markets/{busy}/orderbook", {"depth": "x"}, 400),
+        ("/markets/orderbooks", {}, 400),
+        ("/markets/orderbooks", {"tickers": [f"KX{number}" for number in range(101)]}, 400),
+        ("/markets/trades", {"limit": 1001}, 400),
+        ("/markets/trades", {"min_ts": "now"}, 400),
+        ("/markets/trades", {"ticker": "KXA,KXB"}, 400),
+        ("/markets/trades", {"is_block_trade": "maybe"}, 400),
+        ("/markets/trades", {"cursor": "nonsense"}, 400),
+    ],
+)
+def test_what_makes_no_sense_is_refused(venue: Any, busy: str, path: str, params: Object, status: int) -> None:
+    assert venue.status(path.format(busy=busy), **params)[0] == status
+
+
+def test_a_book_is_empty_before_the_opening_and_from_the_close_on(
+    world: GeneratedWorld, at: Callable[[datetime], Any], open_markets: list[Object]
+) -> None:
+    market = world.market(open_markets[5]["ticker"])
+    empty = {"orderbook_fp": {"yes_dollars": [], "no_dollars": []}}
+    for when in (market.life.opens - 1, market.life.closes, market.life.settled + 1):
+        assert at(moment(when)).get(f"/markets/{market.ticker}/orderbook") == empty
+    assert at(moment(market.life.closes - 1)).get(f"/markets/{market.ticker}/orderbook") != empty
+    assert at(moment(market.life.created - 1)).status(f"/markets/{market.ticker}/orderbook")[0] == 404
+
+
+def test_archived_and_unknown_books_are_left_out(venue: Any, busy: str) -> None:
+    old = venue.get("/historical/markets", limit=1)["markets"][0]["ticker"]
+    assert [book["ticker"] for book in venue.get("/markets/orderbooks", tickers=[old, busy, "KXNO", busy])["orderbooks"]] == [busy]
+    assert venue.status(f"/markets/{old}/orderbook")[0] == 404
+
+
+# --- trades ----------------------------------------------------------------------------------------------------------
+
+
+def test_trades_of_a_market_add_up_to_its_volume(venue: Any, open_markets: list[Object]) -> None:
+    for market in sorted(open_markets, key=lambda market: -Decimal(market["volume_fp"]))[5:40:9]:
+        found = trades(venue, ticker=market["ticker"], limit=1000)
+        assert sum(Decimal(trade["count_fp"]) for trade in found) == Decimal(market["volume_fp"])
+        assert found[0]["yes_price_dollars"] == market["last_price_dollars"]
+        assert len({trade["trade_id"] for trade in found}) == len(found)
+
+
+def test_trades_add_up_to_the_candles(venue: Any, busy: str, open_markets: list[Object]) -> None:
+    event = next(market["event_ticker"] for market in open_markets if market["ticker"] == busy)
+    series = event.partition("-")[0]
+    end = int(NOW.timestamp()) // 3600 * 3600
+    start = end - 24 * 3600
+    found = trades(venue, ticker=busy, min_ts=start, max_ts=end, limit=500)
+    path = f"/series/{series}/markets/{busy}/candlesticks"
+    candles = venue.get(path, start_ts=start + 3600, end_ts=end, period_interval=60)["candlesticks"]
+    assert len(candles) > 12
+    for candle in candles:
+        stop = candle["end_period_ts"] * SECOND
+        within = [trade for trade in found if stop - HOUR < parse_time(trade["created_time"]) <= stop]
+        assert sum(Decimal(trade["count_fp"]) for trade in within) == Decimal(candle["volume_fp"])
+        if within:
+            assert within[0]["yes_price_dollars"] == candle["price"]["close_dollars"]
+            assert within[-1]["yes_price_dollars"] == candle["price"]["open_dollars"]
+
+
+def test_a_trade_says_all_that_the_venue_says(venue: Any, busy: str) -> None:
+    for trade in trades(venue, ticker=busy, limit=1000)[:200]:
+        assert set(trade) == {
+            "trade_id",
+            "ticker",
+            "count_fp",
+            "yes_price_dollars",
+            "no_price_dollars",
+            "taker_side",
+            "taker_outcome_side",
+            "taker_book_side",
+            "is_block_trade",
+            "created_time",
+        }
+        assert Decimal(trade["yes_price_dollars"]) + Decimal(trade["no_price_dollars"]) == 1
+        assert (trade["taker_outcome_side"], trade["taker_book_side"]) in (("yes", "bid"), ("no", "ask"))
+
+
+def test_pages_of_all_markets_have_no_hole_and_nothing_twice(venue: Any) -> None:
+    window = {"min_ts": int(NOW.timestamp()) - 3 * 3600, "max_ts": int(NOW.timestamp()) - 600}
+    whole = trades(venue, limit=1000, **window)
+    assert len(whole) > 100
+    assert trades(venue, limit=37, **window) == whole
+    assert len({trade["trade_id"] for trade in whole}) == len(whole)
+    times = [parse_time(trade["created_time"]) for trade in whole]
+    assert times == sorted(times, reverse=True)
+    assert window["min_ts"] * SECOND <= times[-1]
+    assert times[0] <= window["max_ts"] * SECOND
+
+
+def test_all_markets_are_the_sum_of_each(venue: Any, open_markets: list[Object]) -> None:
+    window = {"min_ts": int(NOW.timestamp()) - 1300, "limit": 1000}
+    whole = trades(venue, **window)
+    tickers = {trade["ticker"] for trade in whole}
+    for ticker in sorted(tickers | {market["ticker"] for market in open_markets[:40]}):
+        assert trades(venue, ticker=ticker, **window) == [trade for trade in whole if trade["ticker"] == ticker]
+
+
+def test_blocks_can_be_asked_for_or_left_out(venue: Any) -> None:
+    window = {"min_ts": int(NOW.timestamp()) - 30 * 3600, "limit": 1000}
+    whole = trades(venue, **window)
+    blocks, others = (trades(venue, is_block_trade=word, **window) for word in ("true", "false"))
+    assert blocks == [trade for trade in whole if trade["is_block_trade"]]
+    assert others == [trade for trade in whole if not trade["is_block_trade"]]
+    assert 0 < len(blocks) < len(others)
+
+
+def test_the_cutoff_parts_live_from_historical_trades(world: GeneratedWorld, venue: Any) -> None:
+    cutoff = world.cutoff(instant(NOW))
+    assert venue.get("/historical/cutoff")["trades_created_ts"] == moment(cutoff).isoformat().replace("+00:00", "Z")
+    window = {"min_ts": (cutoff - HOUR) // SECOND, "max_ts": (cutoff + HOUR) // SECOND, "limit": 1000}
+    live, old = trades(venue, **window), trades(venue, "/historical/trades", **window)
+    assert live
+    assert old
+    assert all(parse_time(trade["created_time"]) >= cutoff for trade in live)
+    assert all(parse_time(trade["created_time"]) < cutoff for trade in old)
+    assert venue.get("/historical/trades", limit=5)["trades"][0] == old[0]
+
+
+def test_nothing_is_traded_after_the_clock(venue: Any, at: Callable[[datetime], Any]) -> None:
+    later = at(NOW + timedelta(hours=2))
+    now = int(NOW.timestamp())
+    assert trades(venue, min_ts=now - 3600, limit=1000) == trades(later, min_ts=now - 3600, max_ts=now, limit=1000)
+    assert venue.get("/markets/trades", min_ts=now + 1)["trades"] == []
+
+
+def test_unknown_markets_have_no_trades(venue: Any) -> None:
+    assert venue.get("/markets/trades", ticker="KXNOSUCH-25JAN01") == {"cursor": "", "trades": []}

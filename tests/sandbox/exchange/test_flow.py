@@ -1,0 +1,293 @@
+"""The order flow of a market refines its tape: the same quotes, the same trades, and a book that is possible at every moment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.sandbox.exchange.flow import BLOCK, NO, SIDES, YES, Change, OrderFlow, Print, Wipe, split, take
+from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.wire import trade_body
+from bellwether.sandbox.instants import DAY, SECOND, parse_time
+from bellwether.sandbox.world.candles import candles
+from bellwether.sandbox.world.latent import SLOT
+from bellwether.sandbox.world.model import Market
+from bellwether.sandbox.world.tape import DOLLAR, GRIDS
+
+ROOT = Path(__file__).resolve().parents[3]
+MANY = settings(max_examples=120, deadline=None)
+Book = tuple[dict[int, int], dict[int, int]]
+
+
+def book_before(flow: OrderFlow, slot: int) -> Book:
+    yes, no = flow.levels(flow.begins(slot) - 1)
+    return dict(yes), dict(no)
+
+
+def apply(book: Book, change: Change) -> None:
+    level = book[change.side]
+    level[change.price] = level.get(change.price, 0) + change.delta
+    assert level[change.price] >= 0, "no level below zero"
+    if not level[change.price]:
+        del level[change.price]
+    assert max(book[YES], default=0) + max(book[NO], default=0) < DOLLAR, "neither crossed nor locked"
+
+
+def on_grid(grid: str, price: int) -> bool:
+    return any(start <= price < end and (price - start) % step == 0 for start, end, step in GRIDS[grid])
+
+
+def play(flow: OrderFlow, slot: int) -> Book:
+    """Apply what the beginning of a slot and the slot itself bring, checking every step."""
+    book = book_before(flow, slot)
+    last: Change | None = None
+    for event in flow.beginning(slot):
+        assert event.at == flow.begins(slot)
+        if isinstance(event, Change):
+            apply(book, event)
+            assert on_grid(flow.trading.grid, event.price)
+            assert event.delta % (100 if flow.trading.whole else 1) == 0
+            last = event
+        elif isinstance(event, Print) and not event.block:
+            assert last is not None
+            assert (last.delta, last.side) == (-event.size, 1 - event.taker), "a print follows the change that removes its size"
+            assert event.price == (last.price if last.side == YES else DOLLAR - last.price)
+            last = None
+    check_best(flow, slot, book)
+    for change in flow.within(slot):
+        assert flow.begins(slot) < change.at < flow.ends(slot)
+        apply(book, change)
+    return book
+
+
+def check_best(flow: OrderFlow, slot: int, book: Book) -> None:
+    tape = flow.tape
+    assert max(book[YES], default=0) == tape.bid[slot]
+    assert DOLLAR - max(book[NO], default=0) == tape.ask[slot]
+    assert book[YES].get(int(tape.bid[slot]), 0) == tape.bid_size[slot]
+    assert book[NO].get(DOLLAR - int(tape.ask[slot]), 0) == tape.ask_size[slot]
+
+
+@st.composite
+def places(draw: st.DrawFn) -> tuple[float, float]:
+    """Where to look: which market and which slot of it, as shares."""
+    return draw(st.floats(0, 1, exclude_max=True)), draw(st.one_of(st.just(0.0), st.floats(0, 1, exclude_max=True)))
+
+
+def at(flows: list[OrderFlow], place: tuple[float, float]) -> tuple[OrderFlow, int]:
+    flow = flows[int(place[0] * len(flows))]
+    return flow, int(place[1] * len(flow.tape.price))
+
+
+@MANY
+@given(places())
+def test_a_slot_leads_from_possible_book_to_possible_book(flows: list[OrderFlow], place: tuple[float, float]) -> None:
+    flow, slot = at(flows, place)
+    book = play(flow, slot)
+    end = flow.levels(flow.ends(slot) - 1)
+    assert (dict(end[YES]), dict(end[NO])) == book
+    check_best(flow, slot, book)
+
+
+@MANY
+@given(places())
+def test_every_queue_adds_up_to_its_level(flows: list[OrderFlow], place: tuple[float, float]) -> None:
+    flow, slot = at(flows, place)
+    queues = flow.queues(slot)
+    assert all(size > 0 for side in queues for queue in side.values() for size in queue)
+    begun = {side: {price: sum(queue) for price, queue in queues[side].items()} for side in (YES, NO)}
+    levels = flow.levels(flow.begins(slot))
+    assert (begun[YES], begun[NO]) == (dict(levels[YES]), dict(levels[NO]))
+
+
+@MANY
+@given(places())
+def test_prints_are_the_trade_of_the_tape(flows: list[OrderFlow], place: tuple[float, float]) -> None:
+    flow, slot = at(flows, place)
+    prints = flow.prints(slot)
+    assert sum(trade.size for trade in prints) == flow.tape.size[slot]
+    assert {trade.price for trade in prints} <= {int(flow.tape.price[slot])}
+    assert [trade.number for trade in prints] == list(range(len(prints)))
+    assert all(trade.size > 0 for trade in prints)
+
+
+def leave(queue: list[int], size: int) -> None:
+    """An order of this size cancels; of several the one that came last."""
+    del queue[len(queue) - 1 - queue[::-1].index(size)]
+
+
+def queue_before(flow: OrderFlow, slot: int, side: int, price: int) -> list[int]:
+    """The orders at a price when a slot ends, followed one by one."""
+    queue = list(flow.queues(slot)[side].get(price, []))
+    for change in flow.within(slot):
+        if (change.side, change.price) == (side, price):
+            queue.append(change.delta) if change.delta > 0 else leave(queue, -change.delta)
+    return queue
+
+
+def test_a_taker_meets_the_orders_in_the_order_of_their_arrival(flows: list[OrderFlow]) -> None:
+    seen = Counter[str]()
+    for flow in flows:
+        for slot in flow.trade_slots(0, 1 << 62)[:60]:
+            first = flow.prints(slot)[0]
+            passive, events = 1 - first.taker, flow.beginning(slot)
+            price, size = flow.best(slot, passive)
+            queue = queue_before(flow, slot - 1, passive, price) if slot else []
+            for event, following in pairwise((*events, None)):
+                if not isinstance(event, Change) or (event.side, event.price) != (passive, price):
+                    continue
+                if event.delta > 0:
+                    queue.append(event.delta)
+                elif isinstance(following, Print) and not following.block:
+                    rest = int(flow.tape.size[slot]) - sum(trade.size for trade in flow.prints(slot)[: following.number])
+                    assert following.size == min(queue[0], rest)
+                    queue[0] -= following.size
+                    if not queue[0]:
+                        queue.pop(0)
+                else:
+                    leave(queue, -event.delta)
+            assert queue == flow.queues(slot)[passive][price]
+            assert first.block == (flow.tape.size[slot] > BLOCK * size)
+            seen["block" if first.block else "several" if len(flow.prints(slot)) > 1 else "one"] += 1
+    assert min(seen[word] for word in ("block", "several", "one")) > 10
+
+
+@MANY
+@given(places())
+def test_nothing_depends_on_a_later_slot(flows: list[OrderFlow], place: tuple[float, float]) -> None:
+    flow, slot = at(flows, place)
+    blind = OrderFlow(flow.tape.part(slice(0, slot + 1)), flow.trading, flow.closes)
+    start, end = flow.begins(max(slot - 2, 0)), flow.ends(slot)
+    assert list(blind.events(start, end)) == list(flow.events(start, end))
+    assert blind.levels(end - 1) == flow.levels(end - 1)
+    assert blind.last_print(slot) == flow.last_print(slot)
+
+
+def test_any_window_is_a_part_of_the_whole(flows: list[OrderFlow]) -> None:
+    for flow in flows[::7]:
+        start = flow.begins(len(flow.tape.price) // 2)
+        whole = list(flow.events(start, start + 3 * SLOT))
+        cuts = [start, start + 1, start + SLOT - 1, start + SLOT, start + SLOT + 77, start + 3 * SLOT]
+        assert [event for low, high in pairwise(cuts) for event in flow.events(low, high)] == whole
+        again = OrderFlow(flow.tape, flow.trading, flow.closes)
+        assert list(again.events(start + SLOT, start + 3 * SLOT)) == [event for event in whole if event.at >= start + SLOT]
+
+
+def test_times_and_clocks_never_go_back(flows: list[OrderFlow]) -> None:
+    for flow in flows[::11]:
+        events = list(flow.events(flow.closes - 5 * SLOT, flow.closes + 1))
+        assert [event.at for event in events] == sorted(event.at for event in events)
+        clocks = [event.clock for event in events if not isinstance(event, Print)]
+        assert clocks == sorted(clocks)
+        assert isinstance(events[-1], Wipe)
+        assert events[-1].at == flow.closes
+        for event in events[:: max(len(events) // 9, 1)]:
+            if isinstance(event, Change):
+                assert flow.clock(event.at) >= event.clock > flow.clock(event.at - 1)
+
+
+def test_the_book_is_empty_before_the_opening_and_after_the_close(flows: list[OrderFlow]) -> None:
+    for flow in flows:
+        assert flow.levels(flow.tape.opens - 1) == flow.levels(flow.closes) == flow.levels(flow.closes + DAY) == ({}, {})
+        assert flow.clock(flow.tape.opens - 1) == 0
+        assert list(flow.events(flow.tape.opens - DAY, flow.tape.opens)) == []
+
+
+def test_lively_markets_have_more_orders_than_quiet_ones(flows: list[OrderFlow]) -> None:
+    def per_slot(requote: float) -> float:
+        counts = [
+            len(flow.beginning(slot)) + len(flow.within(slot))
+            for flow in flows
+            if flow.trading.requote == requote
+            for slot in range(1, len(flow.tape.price), max(len(flow.tape.price) // 8, 1))
+        ]
+        return sum(counts) / len(counts)
+
+    deep, normal, thin = per_slot(0.9), per_slot(0.35), per_slot(0.03)
+    assert 40 < deep < 90
+    assert 10 < normal < 40
+    assert thin < 6
+
+
+@pytest.mark.parametrize("period", [1, 60, 1440])
+def test_trades_add_up_to_the_candles(markets: list[Market], exchange: GeneratedExchange, period: int) -> None:
+    busy = sorted(markets, key=lambda market: -market.tape().volume[-1])[:6]
+    for market in busy:
+        flow = OrderFlow(market.tape(), market.trading, market.life.closes)
+        end = market.life.closes
+        start = max(end - 2 * DAY, market.life.opens)
+        prints = [trade for slot in flow.trade_slots(start, end) for trade in flow.prints(slot)]
+        bars: dict[int, list[dict[str, str]]] = {}
+        for trade in prints:
+            body = trade_body(trade, market)
+            close = -(-parse_time(body["created_time"]) // (period * 60 * SECOND)) * period * 60
+            bars.setdefault(close, []).append(body)
+        checked = 0
+        for candle in candles(flow.tape, period, start, end):
+            if candle["end_period_ts"] * SECOND - period * 60 * SECOND < start:
+                continue
+            within = bars.get(candle["end_period_ts"], [])
+            assert Decimal(candle["volume_fp"]) == sum(Decimal(body["count_fp"]) for body in within)
+            prices = [Decimal(body["yes_price_dollars"]) for body in within]
+            if prices:
+                price = candle["price"]
+                assert (Decimal(price["open_dollars"]), Decimal(price["close_dollars"])) == (prices[0], prices[-1])
+                assert (Decimal(price["high_dollars"]), Decimal(price["low_dollars"])) == (max(prices), min(prices))
+                checked += 1
+        assert checked
+
+
+def test_volume_is_the_sum_of_all_prints(flows: list[OrderFlow]) -> None:
+    for flow in flows[::9]:
+        prints = [trade for slot in flow.trade_slots(0, 1 << 62) for trade in flow.prints(slot)]
+        assert sum(trade.size for trade in prints) == flow.tape.volume[-1]
+
+
+@MANY
+@given(st.integers(1, 10**6), st.sampled_from([1, 100]), st.lists(st.integers(0, 65535), min_size=9, max_size=9))
+def test_a_split_adds_up(hundreds: int, unit: int, cuts: list[int]) -> None:
+    parts = split(hundreds * unit, unit, cuts)
+    assert sum(parts) == hundreds * unit
+    assert all(part > 0 and part % unit == 0 for part in parts)
+    assert 1 <= len(parts) <= 8
+
+
+@MANY
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=8), st.data())
+def test_taking_leaves_what_was_not_taken(queue: list[int], data: st.DataObject) -> None:
+    size = data.draw(st.integers(0, sum(queue)))
+    fills, left = take(queue, size)
+    assert sum(fills) == size
+    assert sum(left) == sum(queue) - size
+    assert fills[:-1] == queue[: max(len(fills) - 1, 0)], "whole orders from the front, only the last one in part"
+    assert left == queue[len(queue) - len(left) :] or left[1:] == queue[len(queue) - len(left) + 1 :]
+
+
+def test_another_process_makes_the_same_flow(markets: list[Market]) -> None:
+    market = max(markets, key=lambda one: one.trading.requote)
+    code = (
+        "import hashlib; from bellwether.sandbox import GeneratedWorld; from bellwether.sandbox.exchange.generated import GeneratedExchange\n"
+        f"events = GeneratedExchange(GeneratedWorld(11)).events({market.ticker!r}, {market.life.opens}, {market.life.opens + DAY})\n"
+        "print(hashlib.sha256(repr(list(events)).encode()).hexdigest())"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("0", "1")
+    ]
+    assert runs[0] == runs[1]
+
+
+def test_sides_are_named_in_their_order() -> None:
+    assert SIDES[YES] == "yes"
+    assert SIDES[NO] == "no"

@@ -1,0 +1,81 @@
+"""The ring of API keys: what is signed well passes, everything else is a 401."""
+
+from __future__ import annotations
+
+import pytest
+
+from bellwether.sandbox.exchange.keys import TOLERANCE_MS, KeyRing
+from bellwether.sandbox.params import Refusal
+from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, Credentials, headers
+
+PATH = "/trade-api/ws/v2"
+NOW = 1_750_000_000_000
+
+
+@pytest.fixture(scope="module")
+def keys() -> KeyRing:
+    return KeyRing()
+
+
+@pytest.fixture(scope="module")
+def credentials(keys: KeyRing) -> Credentials:
+    return keys.issue()
+
+
+def refusal(keys: KeyRing, signed: dict[str, str], *clocks: int, path: str = PATH) -> str:
+    with pytest.raises(Refusal) as caught:
+        keys.verify(signed, "GET", path, *(clocks or (NOW,)))
+    assert caught.value.status == 401
+    return caught.value.body["error"]["details"]
+
+
+def test_a_signed_request_passes(keys: KeyRing, credentials: Credentials) -> None:
+    keys.verify(headers(credentials, "GET", PATH, NOW), "GET", PATH, NOW)
+    lower = {name.lower(): value for name, value in headers(credentials, "GET", PATH, NOW).items()}
+    keys.verify(lower, "GET", PATH, NOW)
+
+
+def test_the_time_must_be_near_one_of_the_clocks(keys: KeyRing, credentials: Credentials) -> None:
+    signed = headers(credentials, "GET", PATH, NOW)
+    for clocks in ((NOW + TOLERANCE_MS,), (NOW - TOLERANCE_MS,), (0, NOW), (NOW, 1 << 60)):
+        keys.verify(signed, "GET", PATH, *clocks)
+    assert refusal(keys, signed, NOW + TOLERANCE_MS + 1) == "TIMESTAMP_EXPIRED"
+    assert refusal(keys, signed, 0, NOW - TOLERANCE_MS - 1) == "TIMESTAMP_EXPIRED"
+
+
+def test_a_signature_holds_for_its_method_path_and_time_only(keys: KeyRing, credentials: Credentials) -> None:
+    signed = headers(credentials, "GET", PATH, NOW)
+    assert refusal(keys, signed, path="/trade-api/ws/v1") == "INCORRECT_API_KEY_SIGNATURE"
+    assert refusal(keys, {**signed, TIMESTAMP_HEADER: str(NOW + 1)}) == "INCORRECT_API_KEY_SIGNATURE"
+    assert refusal(keys, headers(credentials, "POST", PATH, NOW)) == "INCORRECT_API_KEY_SIGNATURE"
+    assert refusal(keys, {**signed, SIGNATURE_HEADER: "not base64!"}) == "INCORRECT_API_KEY_SIGNATURE"
+    assert refusal(keys, {**signed, SIGNATURE_HEADER: "AAAA"}) == "INCORRECT_API_KEY_SIGNATURE"
+
+
+@pytest.mark.parametrize("missing", [KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER])
+def test_every_header_is_needed(keys: KeyRing, credentials: Credentials, missing: str) -> None:
+    signed = headers(credentials, "GET", PATH, NOW)
+    signed.pop(missing)
+    assert missing in refusal(keys, signed)
+
+
+@pytest.mark.parametrize("time", ["soon", "", "-5", "1" * 30, "１７"])
+def test_a_time_that_is_none_is_refused(keys: KeyRing, credentials: Credentials, time: str) -> None:
+    assert refusal(keys, {**headers(credentials, "GET", PATH, NOW), TIMESTAMP_HEADER: time}) == "INVALID_TIMESTAMP"
+
+
+def test_keys_of_others_and_expired_ones_are_refused(credentials: Credentials) -> None:
+    ring = KeyRing()
+    assert refusal(ring, headers(credentials, "GET", PATH, NOW)) == "NOT_FOUND"
+    ring.admit(credentials)
+    ring.verify(headers(credentials, "GET", PATH, NOW), "GET", PATH, NOW)
+    ring.expire(credentials.key_id)
+    ring.expire("nobody's")
+    assert refusal(ring, headers(credentials, "GET", PATH, NOW)) == "NOT_FOUND"
+
+
+def test_every_issued_key_is_another_one(keys: KeyRing, credentials: Credentials) -> None:
+    other = keys.issue()
+    assert other.key_id != credentials.key_id
+    mixed = Credentials(credentials.key_id, other.private_key)
+    assert refusal(keys, headers(mixed, "GET", PATH, NOW)) == "INCORRECT_API_KEY_SIGNATURE"
