@@ -93,7 +93,7 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
             Personality("overconfident", Skill(2.5), reasons=True),
             Personality("timid", Skill(0.4)),
             Personality("contrarian", Skill(-1.0)),
-            Personality("noisy", Skill(1.0, noise=1.0)),
+            Personality("noisy", Skill(1.0, noise=1.5)),
             Personality("malformed", _KNOWN, manner="malformed"),
             Personality("refusing", _KNOWN, manner="refusing"),
             Personality("slow", _KNOWN, reasons=True, late=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from itertools import zip_longest
 
 
 class Form(Enum):
@@ -96,7 +97,7 @@ def offers(text: str) -> list[Offer]:
     """The markets with an id and a price of yes, in the order of the prompt. What stands between two ids is about the first."""
     found = []
     ids = [match for match in _ID.finditer(text) if not _is_position(text, match)]
-    for match, following in zip(ids, [*ids[1:], None], strict=True):
+    for match, following in zip_longest(ids, ids[1:]):
         block = text[match.start() : following.start() if following else match.start() + 4000]
         price = _YES_PRICE.search(block)
         if price and 0 < (yes := dollars(price[2], price[3], price[1])) < 1:
@@ -112,7 +113,7 @@ def holdings(text: str) -> list[Holding]:
     """The positions with an id, a side of yes or no, and a current price."""
     found = []
     ids = list(_POSITION.finditer(text))
-    for match, following in zip(ids, [*ids[1:], None], strict=True):
+    for match, following in zip_longest(ids, ids[1:]):
         block = text[match.start() : following.start() if following else match.start() + 1000]
         side, price = _SIDE.search(block), _CURRENT.search(block)
         if side and price:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from bellwether.sandbox.models.personalities import PERSONALITIES, Personality
+from bellwether.sandbox.models.schema import flaw
 from bellwether.sandbox.models.tools import Tool
 from bellwether.sandbox.services import OpenAIError
 
@@ -141,6 +142,8 @@ def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
     schema = wrapped.get("schema") if isinstance(wrapped, Mapping) else None
     if not isinstance(schema, Mapping):
         raise invalid("Missing required parameter: 'response_format.json_schema.schema'.", "response_format")
+    if keyword := flaw(schema):
+        raise invalid(f"Invalid schema for response_format: look at '{keyword}'.", "response_format")
     return True, schema
 
 
@@ -151,6 +154,9 @@ def _tools(body: Mapping[str, Any]) -> tuple[tuple[Tool, ...], str | None, bool]
         tools = tuple(Tool.of(entry) for entry in entries)
     except (KeyError, TypeError, AttributeError):
         raise invalid("Invalid value for 'tools': each must be a function with a name.", "tools") from None
+    for tool in tools:
+        if keyword := flaw(tool.parameters):
+            raise invalid(f"Invalid schema for the function '{tool.name[:64]}': look at '{keyword}'.", "tools")
     if choice == "none" or not tools:
         return (), None, False
     if choice in (None, "auto", "required"):

@@ -22,7 +22,8 @@ _FORMATS = {
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
 _SAMPLES = ("x", "X", "0", "1", "abc", "ABC", "2025-01-01", "KX-1", "YES", "yes", "0.5", "https://sandbox.example", "a@b.example")
-_DEEPEST = 12
+_DEEPEST, _MOST_NESTED = 12, 30
+_MOST = 1000
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
@@ -35,6 +36,36 @@ _TYPES: Mapping[str, Callable[[Any], bool]] = {
         isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value == int(value)
     ),
 }
+
+
+#: What the value of each keyword must be.
+_SOUND: Mapping[str, Callable[[Any], bool]] = {
+    "properties": lambda value: isinstance(value, dict),
+    "required": lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    "enum": lambda value: isinstance(value, list),
+    "examples": lambda value: isinstance(value, list),
+    **dict.fromkeys(("anyOf", "oneOf", "allOf"), lambda value: isinstance(value, list) and bool(value)),
+    **dict.fromkeys(("items", "additionalProperties"), lambda value: isinstance(value, dict | bool)),
+    **dict.fromkeys(("minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"), _TYPES["number"]),
+    **dict.fromkeys(("minLength", "minItems"), lambda value: _TYPES["integer"](value) and 0 <= value <= _MOST),
+    **dict.fromkeys(("maxLength", "maxItems"), lambda value: _TYPES["integer"](value) and value >= 0),
+    **dict.fromkeys(("$ref", "pattern", "format", "description"), lambda value: isinstance(value, str)),
+}
+
+
+def flaw(schema: Any, depth: int = 0) -> str | None:
+    """The keyword that is no sound JSON schema, or asks for too much; None where all are sound."""
+    if isinstance(schema, bool):
+        return None
+    if not isinstance(schema, Mapping) or depth > _MOST_NESTED:
+        return "schema"
+    for name, value in schema.items():
+        if name in _SOUND and not _SOUND[name](value):
+            return str(name)
+    inner = [*schema.get("properties", {}).values(), *_branches(schema), *schema.get("allOf", ())]
+    inner += [schema[name] for name in ("items",) if name in schema]
+    inner += [part for name in ("$defs", "definitions") if isinstance(schema.get(name), Mapping) for part in schema[name].values()]
+    return next((found for part in inner if (found := flaw(part, depth + 1))), None)
 
 
 def _types(schema: Schema) -> list[str]:
@@ -167,10 +198,11 @@ def fill(schema: Any, wanted: Wanted, root: Schema | None = None, name: str = ""
     for suggested in ([plain["default"]] if "default" in plain else []) + list(plain.get("examples", ())) + list(plain.get("enum", ())):
         if fits(suggested, plain, root):
             return suggested
+    if depth > _DEEPEST:
+        return None
     if branches := _branches(plain):
-        return fill(
-            {**{key: part for key, part in plain.items() if key not in ("anyOf", "oneOf")}, **branches[0]}, wanted, root, name, depth + 1
-        )
+        rest = {key: part for key, part in plain.items() if key not in ("anyOf", "oneOf")}
+        return fill(_merged([rest, _resolved(branches[0], root)]), wanted, root, name, depth + 1)
     return _simplest(plain, wanted, root, name, depth)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,7 +53,7 @@ def number_of(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is about: its id at the venue, its key for drawing, and the probability of yes that a model knows."""
+    """What a question is about: its id at the venue, "" where it has none or several; its key for drawing; and what a model knows of yes."""
 
     id: str
     key: int
@@ -75,15 +76,20 @@ class _Candidate:
         """A day before the close as it stands at `now`, or the opening of a shorter market; never later than `now`."""
         return now if self.close is None else min(now, max(self.opens, self.close - LEAD))
 
-    def subject(self, now: int) -> Subject:
+    def probability(self, now: int) -> float:
+        """What a model knows at `now`."""
         at = np.asarray([self.known_at(now)], dtype=np.int64)
-        return Subject(self.id, number_of(self.id), float(self.latent.probabilities_at(at)[0]))
+        return float(self.latent.probabilities_at(at)[0])
 
-    def fits(self, context: str) -> tuple[bool, bool, bool, int]:
-        """Whether a text has its rules, the date of its close, its label; of two that fit alike the younger one is meant."""
+    def subject(self, now: int) -> Subject:
+        """The market as the subject of a question."""
+        return Subject(self.id, number_of(self.id), self.probability(now))
+
+    def fits(self, context: str) -> tuple[bool, bool, bool]:
+        """Whether a text has its rules, the date of its close, its label."""
         close = "" if self.close is None else moment(self.close).date().isoformat()
         rules, dated, labelled = (bool(words) and words in context for words in (self.rules, close, self.label))
-        return rules, dated, labelled, self.created
+        return rules, dated, labelled
 
 
 def _of_kalshi(market: Market, now: int) -> _Candidate:
@@ -125,7 +131,8 @@ class Truth:
     never anything later than the sandbox's present. Before the close, that is the close that the market announces. The latent
     probability is a martingale whose moment is chosen without regard to the outcome, so what is known is exactly calibrated.
 
-    A text that is about no market of the world gets a probability drawn from the text itself.
+    A text that may be about several markets alike, because it says neither which rules nor which date, gets the mean of what is
+    known of them. A text that is about no market of the world gets a probability drawn from the text itself.
 
     Parameters
     ----------
@@ -175,8 +182,14 @@ class Truth:
         return _of_polymarket(self._polymarket.market(row.id), now) if row else None
 
     def _best(self, found: Iterable[str], context: str, now: int) -> Subject | None:
-        candidates = [candidate for market_id in found if (candidate := self._candidate(market_id, now))]
-        return max(candidates, key=lambda candidate: candidate.fits(context)).subject(now) if candidates else None
+        """The market of these that fits the context best. Of several that fit alike any may be meant: the mean of what is known of them."""
+        candidates = [candidate for market_id in dict.fromkeys(found) if (candidate := self._candidate(market_id, now))]
+        best = max((candidate.fits(context) for candidate in candidates), default=None)
+        meant = [candidate for candidate in candidates if candidate.fits(context) == best]
+        if len(meant) < 2:
+            return meant[0].subject(now) if meant else None
+        mean = math.fsum(candidate.probability(now) for candidate in meant) / len(meant)
+        return Subject("", number_of(" ".join(sorted(candidate.id for candidate in meant))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
         """The market that a text is about: by its id where that occurs, else by its question."""

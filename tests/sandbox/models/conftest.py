@@ -1,0 +1,68 @@
+"""The models of a generated world whose markets have mostly settled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.instants import instant, moment
+from bellwether.sandbox.models import Truth
+from bellwether.sandbox.models.author import Author, Reply
+from bellwether.sandbox.models.request import read
+from bellwether.sandbox.world.model import Market
+
+LATER = datetime(2025, 9, 1, tzinfo=UTC)
+
+SYSTEM = """You are an expert forecaster evaluating prediction market questions.
+Given a question and its description, predict whether the outcome will be "yes" or "no".
+
+Be calibrated: if you're 70% confident, you should be correct about 70% of the time on similar questions.
+
+Answer in this form:
+<think>[reasoning]</think>
+<answer>[yes or no]</answer>
+<confidence>[0-100]</confidence>"""
+
+
+def seed_prompt(market: Market) -> list[dict[str, str]]:
+    """The benchmark's two messages about a market, and the day of its close."""
+    terms, day = market.terms, moment(market.life.closes).date()
+    question = f"{terms['title']} — {terms['yes_sub_title']}"
+    text = f"Question: {question}\nCloses: {day}\n\nDescription: {terms['rules_primary']}\n\nPredict yes or no."
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
+
+
+@pytest.fixture(scope="session")
+def truth(world: GeneratedWorld) -> Truth:
+    """One truth for all tests, so that its index is shared."""
+    return Truth(world)
+
+
+@pytest.fixture(scope="session")
+def says(truth: Truth) -> Callable[..., Reply]:
+    """What a model says to messages at an instant, without the wire."""
+
+    def say(model: str, messages: list[dict[str, Any]], now: datetime = LATER, sample: int = 0, **more: Any) -> Reply:
+        request = read(json.dumps({"model": model, "messages": messages, **more}).encode())
+        return Author(truth, request, instant(now)).reply(sample)
+
+    return say
+
+
+@pytest.fixture(scope="session")
+def ask() -> Callable[[Market], list[dict[str, str]]]:
+    """The benchmark's two messages about a market."""
+    return seed_prompt
+
+
+@pytest.fixture(scope="session")
+def settled(world: GeneratedWorld) -> list[Market]:
+    """One market per event, chosen without regard to its outcome, so that all are independent; those that ended yes or no."""
+    events = [event for home in range(60, 190) for event in world.day(home).events if not event.is_combo]
+    sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
+    return [market for market in sample if market.verdict.result in ("yes", "no") and market.life.settled < instant(LATER)]

@@ -1,0 +1,248 @@
+"""The endpoint speaks OpenAI's protocol: shapes, keys, limits of length, streams, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from bellwether.sandbox import Clock
+from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth
+from bellwether.sandbox.world.model import Market
+
+ROOT = Path(__file__).resolve().parents[3]
+LATER = datetime(2025, 9, 1, tzinfo=UTC)
+HELLO = [{"role": "user", "content": "Will it rain tomorrow in Utopia?"}]
+
+
+class Provider:
+    """Asks the endpoint in process."""
+
+    def __init__(self, truth: Truth, runner: asyncio.Runner) -> None:
+        self.slept: list[float] = []
+        self._runner = runner
+        endpoint = ModelEndpoint(truth, Clock(LATER), delay=2.5, sleep=self._sleep)
+        app = Starlette(routes=[Mount("/v1", routes=endpoint.routes())])
+        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sandbox/v1")
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def get(self, path: str, key: str | None = "sandbox-key") -> httpx.Response:
+        return self._runner.run(self._http.get(path, headers={"Authorization": f"Bearer {key}"} if key else {}))
+
+    def post(self, body: Any, key: str | None = "sandbox-key") -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return self._runner.run(self._http.post("/chat/completions", content=content, headers=headers))
+
+    def chat(self, model: str = "calibrated", messages: Any = None, **more: Any) -> dict[str, Any]:
+        answer = self.post({"model": model, "messages": messages or HELLO, **more})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@pytest.fixture
+def provider(truth: Truth, runner: asyncio.Runner) -> Provider:
+    return Provider(truth, runner)
+
+
+# --- shape ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_completion_has_the_shape_that_clients_expect(provider: Provider, ask: Callable[[Market], Any], settled: list[Market]) -> None:
+    body = provider.chat(messages=ask(settled[0]))
+    assert body["id"].startswith("chatcmpl-")
+    assert (body["object"], body["model"], body["created"]) == ("chat.completion", "calibrated", int(LATER.timestamp()))
+    [choice] = body["choices"]
+    assert (choice["index"], choice["finish_reason"], choice["message"]["role"]) == (0, "stop", "assistant")
+    assert "<answer>" in choice["message"]["content"]
+    assert "reasoning_content" not in choice["message"]
+    usage = body["usage"]
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    assert usage["prompt_tokens"] > 100
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": 0}
+
+
+def test_reasoning_personalities_think_in_a_field_of_their_own_that_is_paid_for(provider: Provider) -> None:
+    for model in ("overconfident", "slow"):
+        body = provider.chat(
+            model, messages=[{"role": "user", "content": "Rain? <answer>yes or no</answer> <confidence>0-100</confidence>"}]
+        )
+        message, usage = body["choices"][0]["message"], body["usage"]
+        assert message["reasoning_content"]
+        assert "<think>" not in message["content"]
+        assert 0 < usage["completion_tokens_details"]["reasoning_tokens"] < usage["completion_tokens"]
+
+
+def test_the_same_request_gives_the_same_bytes_also_in_another_process(provider: Provider) -> None:
+    body = {"model": "noisy", "messages": HELLO, "n": 2}
+    one, other = provider.post(body), provider.post(body)
+    assert one.content == other.content
+    code = (
+        "import asyncio, httpx, sys; from datetime import UTC, datetime; from starlette.applications import Starlette; "
+        "from starlette.routing import Mount; from bellwether.sandbox import Clock, GeneratedWorld; "
+        "from bellwether.sandbox.models import ModelEndpoint, Truth; "
+        "endpoint = ModelEndpoint(Truth(GeneratedWorld(11)), Clock(datetime(2025, 9, 1, tzinfo=UTC))); "
+        "app = Starlette(routes=[Mount('/v1', routes=endpoint.routes())]); "
+        "http = httpx.AsyncClient(transport=httpx.ASGITransport(app), headers={'Authorization': 'Bearer sandbox-key'}); "
+        "answer = asyncio.run(http.post('http://sandbox/v1/chat/completions', content=sys.argv[1].encode())); print(answer.text)"
+    )
+    run = [sys.executable, "-c", code, json.dumps(body)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "9"})
+    assert done.stdout.strip() == one.text
+
+
+def test_several_choices_differ_where_there_is_noise_and_a_seed_moves_them(provider: Provider) -> None:
+    def said(model: str, **more: Any) -> list[str]:
+        return [choice["message"]["content"] for choice in provider.chat(model, n=4, **more)["choices"]]
+
+    assert len(set(said("noisy"))) == 4
+    assert len(set(said("calibrated"))) == 1
+    assert said("noisy", seed=1) == said("noisy", seed=1) != said("noisy", seed=2)
+
+
+def test_the_slow_one_is_late_and_calibrated(provider: Provider) -> None:
+    slow, calibrated = provider.chat("slow"), provider.chat("calibrated")
+    assert provider.slept == [2.5]
+    assert slow["choices"][0]["message"]["content"] == calibrated["choices"][0]["message"]["content"]
+
+
+def test_a_provider_may_stand_before_the_model(provider: Provider) -> None:
+    body = provider.chat("sandbox/timid")
+    assert body["model"] == "sandbox/timid"
+    assert body["choices"][0]["message"]["content"] == provider.chat("timid")["choices"][0]["message"]["content"]
+
+
+def test_parts_of_a_message_are_read_as_its_text(provider: Provider) -> None:
+    parts = [{"role": "user", "content": [{"type": "text", "text": HELLO[0]["content"]}]}]
+    assert provider.chat(messages=parts)["choices"] == provider.chat()["choices"]
+
+
+# --- length --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+def test_an_answer_is_cut_where_its_tokens_end(provider: Provider, name: str) -> None:
+    whole, short = provider.chat(), provider.chat(**{name: 5})
+    assert short["choices"][0]["finish_reason"] == "length"
+    assert short["choices"][0]["message"]["content"] == whole["choices"][0]["message"]["content"][:20]
+    assert short["usage"]["completion_tokens"] == 5
+    assert provider.chat(**{name: 4000})["choices"] == whole["choices"]
+
+
+def test_thinking_can_use_up_all_tokens(provider: Provider) -> None:
+    body = provider.chat("overconfident", max_tokens=10)
+    [choice] = body["choices"]
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("length", "")
+    assert body["usage"]["completion_tokens_details"]["reasoning_tokens"] == 10
+
+
+# --- streams -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["calibrated", "overconfident"])
+def test_a_stream_adds_up_to_the_answer(provider: Provider, model: str) -> None:
+    whole = provider.chat(model, n=2)
+    answer = provider.post({"model": model, "messages": HELLO, "n": 2, "stream": True, "stream_options": {"include_usage": True}})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+    assert events.pop() == "[DONE]"
+    chunks = [json.loads(event) for event in events]
+    assert chunks.pop()["usage"] == whole["usage"]
+    for choice in whole["choices"]:
+        parts = [part for chunk in chunks for part in chunk["choices"] if part["index"] == choice["index"]]
+        for name in ("content", "reasoning_content"):
+            assert "".join(part["delta"].get(name) or "" for part in parts) == choice["message"].get(name, "")
+        assert [part["finish_reason"] for part in parts][-1] == "stop"
+        assert parts[0]["delta"]["role"] == "assistant"
+
+
+# --- keys and errors -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "code"),
+    [
+        (None, 401, "invalid_api_key"),
+        ("", 401, "invalid_api_key"),
+        ("sk-somebody-elses-secret", 401, "invalid_api_key"),
+        ("sandbox-expired", 401, "expired_api_key"),
+        ("sandbox-broke", 402, "insufficient_credits"),
+    ],
+)
+def test_keys(provider: Provider, key: str | None, status: int, code: str) -> None:
+    for answer in (provider.post({"model": "calibrated", "messages": HELLO}, key), provider.get("/models", key)):
+        assert answer.status_code == status
+        error = answer.json()["error"]
+        assert (set(error), error["code"]) == ({"message", "type", "param", "code"}, code)
+        assert not key or key not in answer.text
+
+
+def test_any_other_sandbox_key_passes(provider: Provider) -> None:
+    assert provider.post({"model": "timid", "messages": HELLO}, "sandbox-anything").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b"{", None),
+        (b"[]", None),
+        ({"model": "calibrated"}, "messages"),
+        ({"model": "calibrated", "messages": []}, "messages"),
+        ({"model": "calibrated", "messages": ["hello"]}, "messages"),
+        ({"model": "calibrated", "messages": [{"role": "king", "content": "x"}]}, "messages"),
+        ({"model": "calibrated", "messages": [{"role": "user", "content": 5}]}, "messages"),
+        ({"messages": HELLO}, "model"),
+        ({"model": 5, "messages": HELLO}, "model"),
+        ({"model": "calibrated", "messages": HELLO, "n": 0}, "n"),
+        ({"model": "calibrated", "messages": HELLO, "n": 1000}, "n"),
+        ({"model": "calibrated", "messages": HELLO, "n": True}, "n"),
+        ({"model": "calibrated", "messages": HELLO, "max_tokens": "many"}, "max_tokens"),
+        ({"model": "calibrated", "messages": HELLO, "response_format": {"type": "xml"}}, "response_format"),
+        ({"model": "calibrated", "messages": HELLO, "response_format": {"type": "json_schema"}}, "response_format"),
+        ({"model": "calibrated", "messages": HELLO, "tools": [{"type": "function"}]}, "tools"),
+        ({"model": "calibrated", "messages": HELLO, "tools": [5]}, "tools"),
+        ({"model": "calibrated", "messages": HELLO, "tools": [{"function": {"name": "a", "parameters": {"required": 1}}}]}, "tools"),
+        (
+            {
+                "model": "calibrated",
+                "messages": HELLO,
+                "response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": []}}},
+            },
+            "response_format",
+        ),
+        (
+            {"model": "calibrated", "messages": HELLO, "tools": [{"function": {"name": "a"}}], "tool_choice": {"function": {"name": "b"}}},
+            "tool_choice",
+        ),
+    ],
+)
+def test_a_wrong_request_is_a_400_that_names_the_parameter(provider: Provider, body: Any, param: str | None) -> None:
+    answer = provider.post(body)
+    assert answer.status_code == 400
+    assert answer.json()["error"] | {"message": ""} == {"message": "", "type": "invalid_request_error", "param": param, "code": None}
+
+
+def test_an_unknown_model_is_a_404(provider: Provider) -> None:
+    for answer in (provider.post({"model": "gpt-9", "messages": HELLO}), provider.get("/models/gpt-9")):
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "model_not_found"
+
+
+def test_models_are_listed(provider: Provider) -> None:
+    body = provider.get("/models").json()
+    assert body["object"] == "list"
+    assert [model["id"] for model in body["data"]] == list(PERSONALITIES)
+    assert provider.get("/models/timid").json() == next(model for model in body["data"] if model["id"] == "timid")

@@ -1,0 +1,166 @@
+"""Answers take the form that the prompt asks for; the malformed ones take every wrong one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bellwether.sandbox.models.author import Reply
+from bellwether.sandbox.models.reading import Form, wish_of
+from bellwether.sandbox.models.writing import HUGE, MALFORMED, REFUSALS
+from bellwether.sandbox.world.model import Market
+
+Says = Callable[..., Reply]
+
+
+def content(reply: Reply) -> str:
+    assert reply.content is not None
+    return reply.content
+
+
+def p_of(says: Says, market: Market) -> float:
+    return json.loads(content(says("calibrated", about(market, 'Answer in JSON: {"p_yes": 0.5}'))))["p_yes"]
+
+
+def about(market: Market, instructions: str) -> list[dict[str, str]]:
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": f"Market {market.ticker}"}]
+
+
+@pytest.fixture(scope="module")
+def unlikely(says: Says, settled: list[Market]) -> Market:
+    return next(market for market in settled if 0.1 < p_of(says, market) < 0.4)
+
+
+# --- what is wished ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prompt", "form", "of_yes", "percent", "fields"),
+    [
+        ("<answer>[yes or no]</answer>\n<confidence>[0-100]</confidence>", Form.TAGS, False, True, ("answer", "confidence")),
+        (
+            '<answer>..</answer> <confidence>0-100, your confidence that the answer is "yes"</confidence>',
+            Form.TAGS,
+            True,
+            True,
+            ("answer", "confidence"),
+        ),
+        (
+            "<answer>yes</answer><confidence>your confidence in the answer, 0-100; yes or no</confidence>",
+            Form.TAGS,
+            False,
+            True,
+            ("answer", "confidence"),
+        ),
+        ("Give <probability>, from 0 to 1</probability>", Form.TAGS, False, False, ("probability",)),
+        ('Reply with JSON only: {"p_yes": number, "reasoning": text}', Form.OBJECT, True, False, ("p_yes", "reasoning")),
+        ("Return p_yes.", Form.OBJECT, True, False, ("p_yes",)),
+        ('{"answer": "yes" | "no", "confidence": 0-100}', Form.OBJECT, False, True, ("answer", "confidence")),
+        ('{"action": "BET" | "SELL" | "HOLD"}', Form.DECISION, False, False, ()),
+        ("What do you think?", Form.PROSE, False, False, ()),
+    ],
+)
+def test_the_wish_is_read_off_the_words(prompt: str, form: Form, of_yes: bool, percent: bool, fields: tuple[str, ...]) -> None:
+    wish = wish_of(prompt, as_object=False)
+    assert (wish.form, wish.of_yes, wish.percent, wish.fields) == (form, of_yes, percent, fields)
+
+
+def test_a_demanded_object_is_one_whatever_the_words() -> None:
+    assert wish_of("What do you think?", as_object=True).form is Form.OBJECT
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def test_tags_state_the_confidence_in_the_answer_or_that_of_yes(says: Says, unlikely: Market) -> None:
+    p = p_of(says, unlikely)
+    own = content(says("calibrated", about(unlikely, "<think></think><answer>yes or no</answer><confidence>0-100</confidence>")))
+    of_yes = content(says("calibrated", about(unlikely, "<answer>x</answer><confidence>0-100, that the answer is yes</confidence>")))
+    assert "<answer>no</answer>" in own
+    assert "<answer>no</answer>" in of_yes
+    assert float(re.findall(r"<confidence>(.*)</confidence>", own)[0]) == pytest.approx(100 * (1 - p))
+    assert float(re.findall(r"<confidence>(.*)</confidence>", of_yes)[0]) == pytest.approx(100 * p)
+
+
+def test_objects_have_the_members_that_the_prompt_names(says: Says, unlikely: Market) -> None:
+    p = p_of(says, unlikely)
+    prompt = 'JSON: {"answer": "yes or no", "probability": "0 to 1", "p_no": "0 to 1", "reasoning": "short"}'
+    body = json.loads(content(says("calibrated", about(unlikely, prompt))))
+    assert list(body) == ["answer", "probability", "p_no", "reasoning"]
+    assert body["answer"] == "no"
+    assert body["probability"] == pytest.approx(p)
+    assert body["p_no"] == pytest.approx(1 - p)
+
+
+def test_json_mode_gives_json_without_words_for_it(says: Says, unlikely: Market) -> None:
+    reply = says("calibrated", about(unlikely, "Will it?"), response_format={"type": "json_object"})
+    assert json.loads(content(reply))["p_yes"] == p_of(says, unlikely)
+
+
+def test_prose_ends_with_the_probability(says: Says, unlikely: Market) -> None:
+    assert content(says("calibrated", about(unlikely, "What do you think?"))).endswith(
+        f"{100 * p_of(says, unlikely):.2f}".rstrip("0").rstrip(".") + "%"
+    )
+
+
+# --- what is wrong -------------------------------------------------------------------------------------------------
+
+TAGS = "<answer>yes or no</answer><confidence>0-100</confidence>"
+
+
+@pytest.fixture(scope="module")
+def wrong(says: Says, settled: list[Market]) -> dict[str, str]:
+    """One answer of each wrong format."""
+    by_form: dict[str, str] = {}
+    texts = [content(says("malformed", about(market, TAGS))) for market in settled[:150]]
+    tests: dict[str, Callable[[str], bool]] = {
+        "prose": lambda text: "hard to put a number on it" in text,
+        "out of range": lambda text: "<confidence>250</confidence>" in text,
+        "negative": lambda text: "<confidence>-5</confidence>" in text,
+        "not a number": lambda text: "<confidence>NaN</confidence>" in text,
+        "in words": lambda text: "about seventy" in text,
+        "contradiction": lambda text: {"yes", "no"} <= set(re.findall(r"<answer>(.*)</answer>", text)),
+        "unclosed": lambda text: "<answer>" in text and "</answer>" not in text,
+        "code fence": lambda text: "```" in text,
+        "other form": lambda text: text.startswith("{"),
+        "empty": lambda text: text == "",
+        "null": lambda text: text == "null",
+        "neither": lambda text: "<answer>maybe</answer>" in text,
+        "huge": lambda text: len(text) == HUGE,
+        "other language": lambda text: "Ich halte" in text,
+    }
+    for text in texts:
+        matching = [form for form, test in tests.items() if test(text)]
+        assert len(matching) == 1, (matching, text[:300])
+        by_form[matching[0]] = text
+    return by_form
+
+
+def test_every_wrong_format_occurs(wrong: dict[str, str]) -> None:
+    assert set(wrong) == set(MALFORMED)
+
+
+@pytest.mark.parametrize("instructions", ['Answer as {"p_yes": 0.5}', '{"action": "BET" or "SELL" or "HOLD"}', "What do you think?"])
+def test_wrong_formats_exist_for_every_form(says: Says, settled: list[Market], instructions: str) -> None:
+    texts = {content(says("malformed", about(settled[0], instructions), sample=sample)) for sample in range(len(MALFORMED))}
+    assert len(texts) >= len(MALFORMED) - 1
+    assert "" in texts
+    assert max(map(len, texts)) == HUGE
+
+
+def test_wrong_formats_are_repeatable(says: Says, settled: list[Market]) -> None:
+    texts = [content(says("malformed", about(market, TAGS))) for market in settled[:20]]
+    assert texts == [content(says("malformed", about(market, TAGS))) for market in settled[:20]]
+
+
+def test_the_refusing_one_refuses(says: Says, settled: list[Market]) -> None:
+    words = {content(says("refusing", about(market, TAGS))) for market in settled[:40]}
+    assert words == set(REFUSALS)
+    schema: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    reply = says("refusing", about(settled[0], TAGS), response_format=schema)
+    assert reply.content is None
+    assert reply.refusal in REFUSALS

@@ -1,0 +1,181 @@
+"""What the models know, and of which market: nothing that comes later, and nothing of another question."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.instants import DAY, instant, moment
+from bellwether.sandbox.models import Truth
+from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
+from bellwether.sandbox.world.model import Market
+
+ROOT = Path(__file__).resolve().parents[3]
+LATER = datetime(2025, 9, 1, tzinfo=UTC)
+NOW = instant(LATER)
+
+
+@pytest.fixture(scope="module")
+def both(world: GeneratedWorld) -> Truth:
+    return Truth(world, GeneratedPolymarket(world))
+
+
+@pytest.fixture(scope="module")
+def market(settled: list[Market]) -> Market:
+    """A market that lived for more than a day and whose rules are its own."""
+    return next(one for one in settled if one.life.closes - one.life.opens > 3 * DAY and "20" in one.terms["rules_primary"])
+
+
+def a_day_before(world: GeneratedWorld, market: Market) -> float:
+    return world.truth(market.ticker, moment(market.life.closes) - timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What of {ticker}?",
+        '{{"ticker":"{ticker}"}}',
+        "({ticker}.) Other words",
+        "Question: {title}\n\nDescription: {rules}",
+        "**Question:** {title}\n{rules}",
+        "{title}\n{rules}",
+        "Is it so? “{title}” {rules}",
+        "I would like to know: {title} ({rules})",
+        "  {title_upper}\n\n{rules_upper}",
+    ],
+)
+def test_the_market_is_found_by_its_ticker_or_its_question(truth: Truth, world: GeneratedWorld, market: Market, text: str) -> None:
+    title, rules = market.terms["title"], market.terms["rules_primary"]
+    words = {"title": title, "rules": rules, "title_upper": title.upper().replace(" ", "  "), "rules_upper": rules.upper()}
+    found = truth.find(text.format(ticker=market.ticker, **words), NOW)
+    assert found is not None
+    assert (found.id, found.probability) == (market.ticker, a_day_before(world, market))
+
+
+def test_every_question_as_the_clean_tables_word_it_is_found(truth: Truth, world: GeneratedWorld) -> None:
+    for home in range(100, 130):
+        for market in (market for event in world.day(home).events if not event.is_combo for market in event.markets):
+            terms, day = market.terms, moment(market.life.closes).date()
+            found = truth.find(f"{terms['title']} — {terms['yes_sub_title']}\n{terms['rules_primary']}\n{day}", NOW)
+            assert found is not None
+            assert found.id == market.ticker
+
+
+def test_a_combo_is_found_by_its_ticker(truth: Truth, world: GeneratedWorld) -> None:
+    combo = next(event.markets[0] for home in range(100, 110) for event in world.day(home).events if event.is_combo)
+    found = truth.find(combo.ticker, NOW)
+    assert found is not None
+    assert found.probability == world.truth(combo.ticker, max(moment(combo.life.opens), moment(combo.life.closes) - timedelta(days=1)))
+
+
+def test_of_equal_questions_the_one_with_the_close_date_is_meant_and_else_their_mean(truth: Truth, world: GeneratedWorld) -> None:
+    alike: dict[tuple[str, str], list[Market]] = {}
+    for home in range(240):
+        for market in (market for event in world.day(home).events if not event.is_combo for market in event.markets):
+            alike.setdefault((market.terms["title"], market.terms["rules_primary"]), []).append(market)
+    (title, rules), markets = next(
+        item for item in alike.items() if len(item[1]) > 1 and len({one.event_ticker for one in item[1]}) == len(item[1])
+    )
+    for one in markets:
+        found = truth.find(f"{title}\n{rules}\nCloses on {moment(one.life.closes).date()}.", NOW)
+        assert found is not None
+        assert found.id == one.ticker
+    unclear = truth.find(f"{title}\n{rules}", NOW)
+    assert unclear is not None
+    mean = sum(truth.by_id(one.ticker, NOW).probability for one in markets if one.life.created <= NOW) / len(markets)
+    assert unclear.probability == pytest.approx(mean)
+
+
+def test_a_market_is_unknown_before_it_is_listed(world: GeneratedWorld, market: Market) -> None:
+    truth, question = Truth(world), f"{market.terms['title']}\n{market.terms['rules_primary']}"
+    for text in (market.ticker, question):
+        assert truth.find(text, market.life.created - 1) is None
+    for text in (market.ticker, question):
+        assert truth.find(text, market.life.created) is not None
+
+
+def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_before_the_close(
+    truth: Truth, world: GeneratedWorld, settled: list[Market]
+) -> None:
+    for market in settled[::10]:
+        life = market.life
+        for at in (life.created, life.opens + 1, (life.opens + life.closes) // 2, life.closes - 1, life.closes, life.settled + 30 * DAY):
+            close = life.closes if at >= life.closes else life.scheduled
+            known = min(at, max(life.opens, close - DAY))
+            found = truth.by_id(market.ticker, at)
+            assert found is not None
+            assert found.probability == world.truth(market.ticker, moment(known))
+
+
+def test_a_text_about_nothing_has_a_probability_of_its_own(truth: Truth) -> None:
+    found = [truth.subject(f"Will number {number} come up?", NOW) for number in range(200)]
+    assert all(subject.id == "" and 0.05 <= subject.probability < 0.95 for subject in found)
+    assert len({subject.probability for subject in found}) == 200
+    assert found[3] == truth.subject("  WILL number 3\ncome up? ", NOW)
+
+
+def test_without_a_world_every_text_is_about_nothing() -> None:
+    truth = Truth(None)
+    assert truth.find("KXGAMEBB-25JUN01-PORT", NOW) is None
+    assert 0.05 <= truth.subject("KXGAMEBB-25JUN01-PORT", NOW).probability < 0.95
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "KX-1", "KXGAMEBB-", "0x" + "0" * 64, "1" * 70, "\ud800", "Question:", "“", "x" * 100_000])
+def test_any_text_has_a_subject(both: Truth, text: str) -> None:
+    assert both.subject(text, NOW).id == ""
+
+
+# --- Polymarket ----------------------------------------------------------------------------------------------------
+
+
+def test_markets_of_polymarket_are_found_by_id_and_by_question(both: Truth, world: GeneratedWorld) -> None:
+    polymarket = GeneratedPolymarket(world)
+    for market in (market for home in range(140, 150) for event in polymarket.day(home) for market in event.markets):
+        known = min(NOW, max(market.opens, market.answered - DAY))
+        first = polymarket.truth(market.id, moment(known))
+        expected = 1 - first if market.yes else first
+        for name in (market.id, market.condition_id, market.tokens[1]):
+            found = both.by_id(name, NOW)
+            assert found is not None
+            assert (found.id, found.probability) == (market.id, pytest.approx(expected))
+        asked = both.find(f"{market.question}\n{market.description}\n{moment(market.answered).date()}", NOW)
+        assert asked is not None
+        assert asked.probability == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_answer_of_polymarket_is_not_known_while_the_resolution_is_pending(both: Truth, world: GeneratedWorld) -> None:
+    polymarket = GeneratedPolymarket(world)
+    pending = [
+        market for home in range(140, 160) for event in polymarket.day(home) for market in event.markets if market.closes > market.answered
+    ]
+    assert pending
+    for market in pending:
+        assert both.by_id(market.id, market.answered) == both.by_id(market.id, market.closes + DAY)
+
+
+# --- repeatable ----------------------------------------------------------------------------------------------------
+
+
+def test_the_index_grows_with_the_clock_and_is_the_same_however_it_grew(world: GeneratedWorld, market: Market) -> None:
+    text = f"{market.terms['title']}\n{market.terms['rules_primary']}"
+    grown = Truth(world)
+    for days in (400, 200, 100, 0):
+        grown.find(text, NOW - days * DAY)
+    assert grown.find(text, NOW) == Truth(world).find(text, NOW)
+
+
+def test_another_process_knows_the_same(truth: Truth, market: Market) -> None:
+    question = f"{market.terms['title']}\n{market.terms['rules_primary']}"
+    code = (
+        "import sys; from bellwether.sandbox import GeneratedWorld; from bellwether.sandbox.models import Truth; "
+        "truth = Truth(GeneratedWorld(11)); print([truth.subject(text, int(sys.argv[1])) for text in sys.argv[2:]])"
+    )
+    texts = [question, "Will it rain?"]
+    run = [sys.executable, "-c", code, str(NOW), *texts]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT, env={"PYTHONHASHSEED": "5"})
+    assert done.stdout.strip() == str([truth.subject(text, NOW) for text in texts])
