@@ -1,0 +1,97 @@
+"""A program that is killed at every step: `python -m tests.journal.crashes URL LOG statements|lines STRIDE`.
+
+Each life asks calls of its own and is killed STRIDE steps later than the one before, until a life survives. LOG says what the world outside saw.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+import bellwether.journal.journal
+from bellwether.journal import Journal, Outcome
+from tests.journal.calls import LEASE, ask, begun, said
+
+CODE = str(Path(bellwether.journal.journal.__file__).parent)
+#: A life needs two calls: one that is answered at the second attempt, one that is given up.
+CALLS = 2
+
+
+class Countdown:
+    """Kills this process, with no chance to clean up, when it has counted `last` steps."""
+
+    def __init__(self, last: int) -> None:
+        self._left = last
+
+    def step(self, *_: Any) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def trace(self, frame: Any, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(CODE):
+            return None
+        if event == "line":
+            self.step()
+        return self.trace
+
+
+def live(journal: Journal, life: int, saw: Callable[[str], None]) -> None:
+    """The work of one life; `saw` is told when money is spent, and when the journal has confirmed an answer."""
+    claim = journal.claim(ask(CALLS * life), lease=LEASE, holder=f"life {life}")
+    attempt = claim.begin(estimate=100)
+    saw(f"{life} asked 1")
+    attempt.fail(Outcome.MALFORMED, "no JSON", said("?", cost=10))
+    attempt = claim.begin(estimate=100)
+    saw(f"{life} asked 2")
+    attempt.answer(said(f"life {life}", cost=20))
+    saw(f"{life} stored")
+    second = journal.claim(ask(CALLS * life + 1), lease=LEASE, holder=f"life {life}")
+    second.begin(estimate=100).fail(Outcome.REFUSAL, "no", said("no", cost=30))
+    second.give_up(Outcome.REFUSAL, "refused")
+    saw(f"{life} finished")
+
+
+def run(url: str, log: int, life: int, points: str, stride: int) -> None:
+    """One life, with connections of its own."""
+    countdown = Countdown(life * stride)
+    with Journal(url) as journal:
+        journal.pending()
+        if points == "statements":
+            sa.event.listen(journal._database._engine, "after_cursor_execute", countdown.step)
+        else:
+            sys.settrace(countdown.trace)
+        live(journal, life, lambda words: os.write(log, f"{words}\n".encode()))
+        sys.settrace(None)
+
+
+def main(url: str, path: str, points: str, stride: str) -> None:
+    with Journal(url) as journal:
+        begun(journal, ask(10**6)).answer(said())
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for life in range(1, 5000):
+        child = os.fork()
+        if child == 0:
+            try:
+                run(url, log, life, points, int(stride))
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        if os.WIFEXITED(status):
+            sys.stdout.write(f"{life}\n")
+            sys.stdout.flush()
+            sys.exit(os.WEXITSTATUS(status))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
