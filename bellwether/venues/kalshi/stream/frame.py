@@ -13,7 +13,7 @@ TRADE, TICKER, LIFECYCLE = "trade", "ticker", "market_lifecycle_v2"
 #: Types of the frames that polling makes: a page of order books and a page of trades.
 REST_BOOKS, REST_TRADES = "orderbook_rest", "trade_rest"
 
-_HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d+),"seq":(\d+)[,}]')
+_HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d+)(?:,"seq":(\d+))?,"msg":\{')
 
 
 class Frame(NamedTuple):
@@ -45,7 +45,8 @@ def envelope(data: bytes) -> Envelope:
     head = _HEAD.match(data)
     if head is None:
         return envelope_of(message(data))
-    return Envelope(head[1].decode(), int(head[2]), int(head[3]))
+    kind, sid, seq = head.groups()
+    return Envelope(kind.decode(), int(sid), None if seq is None else int(seq))
 
 
 def message(data: bytes) -> dict[str, Any]:

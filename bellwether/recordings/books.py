@@ -1,0 +1,247 @@
+"""Order books rebuilt from a recording, in integers, and proof that they are read rightly: no level below zero, no crossed book.
+
+Prices are millionths of a dollar, sizes hundredths of a contract. Trades are never applied: the changes that they made come as deltas.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bellwether.recordings.gaps import Effect, GapReport, Watch
+from bellwether.recordings.instants import exchange_time
+from bellwether.recordings.recording import Recording
+from bellwether.venues.kalshi.stream.frame import Frame, body_of, message
+
+DOLLAR = 1_000_000
+CENT = DOLLAR // 100
+CONTRACT = 100
+_PRICE_DIGITS, _SIZE_DIGITS = 6, 2
+
+
+class MalformedFrame(ValueError):
+    """A frame of a book that says no price, size or side: names the field and the value."""
+
+
+def scaled(text: Any, digits: int) -> int:
+    """A decimal text in units of 10**-digits, exactly. Raises `MalformedFrame` when it is none or is finer than that."""
+    whole, _, fraction = text.partition(".") if type(text) is str else (str(text), "", "")
+    if len(fraction) > digits:
+        fraction, rest = fraction[:digits], fraction[digits:]
+        if rest.strip("0"):
+            raise MalformedFrame(f"{text!r} is finer than {digits} decimals")
+    try:
+        return int(whole + fraction.ljust(digits, "0"))
+    except ValueError:
+        raise MalformedFrame(f"{text!r} is no decimal number") from None
+
+
+def price_of(text: Any) -> int:
+    """Dollars as text, in millionths of a dollar."""
+    return scaled(text, _PRICE_DIGITS)
+
+
+def size_of(text: Any) -> int:
+    """Contracts as text or a whole number, in hundredths of a contract."""
+    return scaled(text, _SIZE_DIGITS)
+
+
+def _cents(value: Any) -> int:
+    return scaled(value, 0) * CENT
+
+
+#: Fields of a snapshot's side and of a delta, the current ones first: the suffix of their names and how their prices are written.
+_SIDE_FORMS: tuple[tuple[str, Callable[[Any], int]], ...] = (("_dollars_fp", price_of), ("_dollars", price_of), ("", _cents))
+
+
+def snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
+    """Levels of one side (yes or no) of a snapshot's body: size by price of that side. Empty where the side is absent or null."""
+    for suffix, price in _SIDE_FORMS:
+        levels = body.get(side + suffix)
+        if levels is not None:
+            return {price(level[0]): size_of(level[1]) for level in levels}
+    return {}
+
+
+def delta_of(body: dict[str, Any]) -> tuple[str, int, int]:
+    """Side, price and change of size of a delta's body. Raises `MalformedFrame`."""
+    side = body.get("side")
+    if side not in ("yes", "no"):
+        raise MalformedFrame(f"side is {side!r}")
+    price = price_of(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
+    return side, price, size_of(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
+
+
+class Side:
+    """Bids of one side: size by price, and the best price (0 when there is none)."""
+
+    __slots__ = ("best", "levels")
+
+    def __init__(self, levels: dict[int, int]) -> None:
+        self.levels = levels
+        self.best = max(levels, default=0)
+
+    def change(self, price: int, by: int) -> int:
+        """Change a level and return its new size; a level of no size is gone."""
+        size = self.levels.get(price, 0) + by
+        if size:
+            self.levels[price] = size
+            self.best = max(self.best, price)
+            return size
+        self.levels.pop(price, None)
+        if price == self.best:
+            self.best = max(self.levels, default=0)
+        return 0
+
+
+class Book:
+    """One market's book: the bids of both sides, each in prices of its own side."""
+
+    __slots__ = ("no", "yes")
+
+    def __init__(self, yes: dict[int, int], no: dict[int, int]) -> None:
+        self.yes = Side(yes)
+        self.no = Side(no)
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> Book:
+        """The book of a snapshot's body. Raises `MalformedFrame`."""
+        try:
+            return cls(snapshot_side(body, "yes"), snapshot_side(body, "no"))
+        except (TypeError, IndexError, KeyError) as error:
+            raise MalformedFrame(f"levels that are no pairs of price and size ({error})") from None
+
+    def apply(self, body: dict[str, Any]) -> int:
+        """Apply a delta's body and return the level's new size. Raises `MalformedFrame`."""
+        side, price, by = delta_of(body)
+        return (self.yes if side == "yes" else self.no).change(price, by)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody bids on either side."""
+        return not self.yes.levels and not self.no.levels
+
+    @property
+    def spread(self) -> int | None:
+        """What a dollar is above the best bids of both sides together: below 0 crossed, 0 locked; None while a side is empty."""
+        return DOLLAR - self.yes.best - self.no.best if self.yes.best and self.no.best else None
+
+    def differs(self, other: Book) -> int:
+        """How many levels of either side are not the same."""
+        pairs = ((self.yes.levels, other.yes.levels), (self.no.levels, other.no.levels))
+        return sum(len(dict(mine.items() ^ theirs.items())) for mine, theirs in pairs)
+
+
+@dataclass(slots=True)
+class BookCheck:
+    """What replaying a recording showed.
+
+    snapshots, deltas: frames that were applied. unapplied: those that no valid book could take. negative: deltas that left a level below
+    zero. crossed: instants of the exchange that left the best bids of both sides worth more than a dollar. passing, locked: messages after
+    which they were worth more than a dollar, or exactly one; one action of the exchange makes several deltas, so this passes. agreed,
+    mismatched: later snapshots of a valid book, compared with it; wiped: those that emptied it, as a closing market's does. malformed: frames
+    that say no price, size or side. first: the first finding of each kind in words.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    books: dict[str, Book] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> int:
+        return self.counts[name]
+
+    @property
+    def is_sound(self) -> bool:
+        """No negative level, crossed book, mismatch or malformed frame."""
+        return not any(self.counts[name] for name in ("negative", "crossed", "mismatched", "malformed"))
+
+    def note(self, name: str, frame: Frame, text: str) -> None:
+        """Count a finding and keep the first in words."""
+        self.counts[name] += 1
+        self.first.setdefault(name, f"frame {frame.ordinal}: {text}")
+
+
+class BookReplay:
+    """Applies a recording's frames to books, as long as they are valid, and checks them after each."""
+
+    def __init__(self, *, partial: bool = False) -> None:
+        self.watch = Watch(partial=partial)
+        self.check = BookCheck()
+        self._crossed: dict[str, tuple[int | None, Frame]] = {}
+
+    def apply(self, frame: Frame) -> str | None:
+        """Take in a frame; the market whose valid book it changed, if any."""
+        found = message(frame.data)
+        effect = self.watch.heard(frame, found)
+        if effect is None:
+            return None
+        body = body_of(found)
+        market: str = body["market_ticker"]
+        if effect is Effect.IGNORED or (effect is Effect.CHANGED and market not in self.check.books):
+            self.check.counts["unapplied"] += 1
+            return None
+        at = exchange_time(body)
+        self._judge(market, at)
+        try:
+            if effect is Effect.CHANGED:
+                self._delta(frame, market, body)
+            else:
+                self._snapshot(frame, market, body, effect)
+        except MalformedFrame as error:
+            self.check.note("malformed", frame, f"{market}: {error}")
+            self.check.books.pop(market, None)
+            return None
+        self._compare_sides(frame, market, at)
+        return market
+
+    def finish(self) -> BookCheck:
+        """What the replay showed, when no more frames come."""
+        for market in list(self._crossed):
+            self._judge(market, None)
+        return self.check
+
+    def _judge(self, market: str, at: int | None) -> None:
+        """A book that was crossed at another instant than `at` was left so."""
+        since, frame = self._crossed.pop(market, (None, None))
+        if frame is not None and (at is None or at != since):
+            self.check.note("crossed", frame, f"{market}: the best bids make more than a dollar")
+
+    def _snapshot(self, frame: Frame, market: str, body: dict[str, Any], effect: Effect) -> None:
+        book, known = Book.of(body), self.check.books.get(market)
+        self.check.counts["snapshots"] += 1
+        if any(size < 0 for side in (book.yes, book.no) for size in side.levels.values()):
+            self.check.note("negative", frame, f"{market}: a snapshot with a level below zero")
+        if known is not None and effect is Effect.RENEWED:
+            self._compare(frame, market, known, book)
+        self.check.books[market] = book
+
+    def _compare(self, frame: Frame, market: str, known: Book, book: Book) -> None:
+        if book.is_empty and not known.is_empty:
+            self.check.counts["wiped"] += 1
+        elif levels := known.differs(book):
+            self.check.note("mismatched", frame, f"{market}: {levels} levels differ from the book that deltas had made")
+        else:
+            self.check.counts["agreed"] += 1
+
+    def _delta(self, frame: Frame, market: str, body: dict[str, Any]) -> None:
+        self.check.counts["deltas"] += 1
+        if (size := self.check.books[market].apply(body)) < 0:
+            self.check.note("negative", frame, f"{market}: a level of {size} hundredths of a contract")
+
+    def _compare_sides(self, frame: Frame, market: str, at: int | None) -> None:
+        spread = self.check.books[market].spread
+        if spread is None or spread > 0:
+            return
+        self.check.note("passing" if spread else "locked", frame, f"{market}: the best bids make {DOLLAR - spread} millionths of a dollar")
+        if spread:
+            self._crossed[market] = (at, frame)
+
+
+def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:
+    """Replay a whole recording: what its books showed, and what is missing in it."""
+    replay = BookReplay(partial=recording.about.partial)
+    for frame in recording.frames():
+        replay.apply(frame)
+    return replay.finish(), replay.watch.report(recording.name, recording.torn)

@@ -1,0 +1,301 @@
+"""Captures of Kalshi's stream that others made, in the three forms that are about, read as what a recorder of ours would have heard."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import heapq
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings.instants import exchange_time
+from bellwether.venues.kalshi.stream.frame import body_of, envelope_of, message, ticker_of
+
+
+class Heard(NamedTuple):
+    """A message of a capture: when it was received (nanoseconds since 1970, UTC; None when it does not tell), connection, and its bytes."""
+
+    received_at: int | None
+    connection: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Files that hold one stretch of listening.
+
+    form: what a file of it looks like. partial: the files hold some of the markets that the subscription had. heard: its messages in order.
+    """
+
+    name: str
+    form: str
+    files: tuple[Path, ...]
+    partial: bool
+    heard: Callable[[], Iterator[Heard]]
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each file by name."""
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
+
+
+def find_captures(path: Path) -> list[Capture]:
+    """The captures in a file, or in a folder and those below it, each recognised by what it holds. Raises `ConfigError` when there is none."""
+    if not path.exists():
+        raise ConfigError(f"importing a capture: there is no {path}")
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    by_form: dict[str, list[Path]] = {}
+    for file in files:
+        form = _form_of(file)
+        if form is not None:
+            by_form.setdefault(form, []).append(file)
+    found = [capture for form, held in by_form.items() for capture in _FORMS[form](held)]
+    if not found:
+        forms = "lines of messages, lines with payload_json, or a JSON object with a list of frames"
+        raise ConfigError(f"importing a capture: {path} holds none that is known ({forms})")
+    return sorted(found, key=lambda capture: capture.name)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+MARKET_FILES, WRAPPED_EVENTS, FRAME_LIST = "market files", "wrapped events", "frame list"
+
+
+def _open(path: Path) -> BinaryIO:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file without blank ones."""
+    try:
+        with _open(path) as file:
+            for line in file:
+                if text := line.strip():
+                    yield text
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise LakeError(f"importing {path}: the file is cut off or damaged ({error})") from None
+
+
+def _form_of(path: Path) -> str | None:
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    if suffix == ".json":
+        return FRAME_LIST if _frame_list(path) is not None else None
+    if suffix not in (".ndjson", ".jsonl"):
+        return None
+    first = message(next(_lines(path), b""))
+    if "payload_json" in first and "event_type" in first:
+        return WRAPPED_EVENTS
+    return MARKET_FILES if "type" in first and "msg" in first else None
+
+
+def event_of(ticker: str) -> str:
+    """The event of a market, by the form of its ticker."""
+    return ticker.rpartition("-")[0] or ticker
+
+
+def _plain_name(path: Path) -> str:
+    return path.name.split(".")[0]
+
+
+# --- a list of frames ------------------------------------------------------------------------------------------------
+
+
+def _frame_list(path: Path) -> list[Any] | None:
+    with _open(path) as file:
+        found = message(file.read()).get("frames")
+    known = isinstance(found, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in found)
+    return found if known and found else None
+
+
+def _frame_lists(files: list[Path]) -> Iterator[Capture]:
+    """One capture per file: an object whose `frames` hold received_ms and the frame, written anew as compact JSON of the same value."""
+    for path in files:
+
+        def heard(path: Path = path) -> Iterator[Heard]:
+            for item in _frame_list(path) or []:
+                at = item.get("received_ms")
+                yield Heard(at * 1_000_000 if type(at) is int else None, 1, orjson.dumps(item["frame"]))
+
+        yield Capture(_plain_name(path), FRAME_LIST, (path,), False, heard)
+
+
+# --- wrapped events --------------------------------------------------------------------------------------------------
+
+
+def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
+    """One capture per data set: files by type of event, each line an event with payload, receive time and number."""
+    tagged = sorted((str(message(next(_lines(path)))["dataset_tag"]), path) for path in files)
+    for tag, group in groupby(tagged, key=lambda pair: pair[0]):
+        held = tuple(path for _, path in group)
+        yield Capture(tag, WRAPPED_EVENTS, held, False, lambda held=held: _unwrap(held))  # type: ignore[misc]
+
+
+def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(_lines(path), 1):
+        event = message(line)
+        if type(event.get("local_recv_ns")) is not int or not isinstance(event.get("payload_json"), dict):
+            raise LakeError(f"importing {path}: record {number} has no local_recv_ns or payload_json")
+        yield event["local_recv_ns"], event
+
+
+@dataclass(slots=True)
+class _Wrapper:
+    """Follows a recorder's own events to know the connection, and the subscription of each channel."""
+
+    connections: int = 0
+    sids: dict[str, int] = field(default_factory=dict)
+
+    def frame(self, event: dict[str, Any]) -> bytes:
+        """The message in an event: the payload itself where it is one, otherwise in an envelope made of what the event says."""
+        kind, payload = event["event_type"], event["payload_json"]
+        if kind == "ws_connected":
+            self.connections += 1
+            self.sids = {}
+        if "type" in payload and "msg" in payload:
+            told = body_of(payload)
+            if payload["type"] == "subscribed" and type(told.get("sid")) is int:
+                self.sids[str(told.get("channel"))] = told["sid"]
+            return orjson.dumps(payload)
+        envelope: dict[str, Any] = {"type": kind}
+        if event.get("channel") in self.sids:
+            envelope["sid"] = self.sids[event["channel"]]
+        if type(event.get("sequence_number")) is int:
+            envelope.setdefault("sid", 0)
+            envelope["seq"] = event["sequence_number"]
+        return orjson.dumps(envelope | {"msg": payload})
+
+
+def _unwrap(files: tuple[Path, ...]) -> Iterator[Heard]:
+    wrapper = _Wrapper()
+    for at, event in heapq.merge(*map(_events, files), key=lambda pair: pair[0]):
+        data = wrapper.frame(event)
+        yield Heard(at, max(1, wrapper.connections), data)
+
+
+# --- one file per market ---------------------------------------------------------------------------------------------
+
+
+def _market_files(files: list[Path]) -> Iterator[Capture]:
+    """One capture per event: a file per market, each line a message as it came, in order of arrival, without receive times."""
+    named = sorted((event_of(_ticker_in(path)), path) for path in files)
+    for event, group in groupby(named, key=lambda pair: pair[0]):
+        held = tuple(path for _, path in group)
+        yield Capture(event, MARKET_FILES, held, True, lambda held=held: _merge(held))  # type: ignore[misc]
+
+
+def _ticker_in(path: Path) -> str:
+    return next((found for line in _lines(path) if (found := ticker_of(body_of(message(line))))), _plain_name(path))
+
+
+class _Index:
+    """Where each message of a market's file belongs: connection, subscription, number, and the exchange's time."""
+
+    def __init__(self, path: Path) -> None:
+        self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
+        connection, time, last = 1, 0, dict[int, int]()
+        for line in _lines(path):
+            found = message(line)
+            _, sid, seq = envelope_of(found)
+            if sid is None or seq is None:
+                sid = seq = -1
+            elif seq <= last.get(sid, -1):
+                connection, last = connection + 1, {}
+            last[sid] = seq
+            # Trades tell whole seconds only, at times: a message is never older than the one before it.
+            time = max(time, exchange_time(body_of(found)) or 0)
+            for column, value in ((self.connections, connection), (self.sids, sid), (self.seqs, seq), (self.times, time)):
+                column.append(value)
+        self._date_the_undated()
+
+    def _date_the_undated(self) -> None:
+        first = next((time for time in self.times if time), 0)
+        for place, time in enumerate(self.times):
+            if time:
+                break
+            self.times[place] = first
+
+    def places(self, connection: int) -> range:
+        """The messages of a connection: they stand together."""
+        start = next((place for place, found in enumerate(self.connections) if found == connection), 0)
+        return range(start, start + self.connections.count(connection))
+
+
+class _Merge:
+    """The order in which the messages of one connection came, out of files that each hold some, in order.
+
+    The next is the head of a file that has the lowest number left of its subscription; of several such heads, the oldest.
+    """
+
+    def __init__(self, indexes: list[_Index], connection: int) -> None:
+        self._indexes = indexes
+        self._places = [index.places(connection) for index in indexes]
+        self._at = [0] * len(indexes)
+        self._left = [self._by_sid(index, places) for index, places in zip(indexes, self._places, strict=True)]
+        self._lowest: dict[int, list[tuple[int, int]]] = {}
+        for file, left in enumerate(self._left):
+            for sid, seqs in left.items():
+                heapq.heappush(self._lowest.setdefault(sid, []), (seqs[-1], file))
+
+    @staticmethod
+    def _by_sid(index: _Index, places: range) -> dict[int, list[int]]:
+        """The numbers of each subscription in a file, the next one last."""
+        found: dict[int, list[int]] = {}
+        for place in reversed(places):
+            if index.sids[place] >= 0:
+                found.setdefault(index.sids[place], []).append(index.seqs[place])
+        return found
+
+    def _head(self, file: int) -> tuple[int, int, int] | None:
+        """Time, subscription and number of a file's next message."""
+        if self._at[file] == len(self._places[file]):
+            return None
+        place = self._places[file][self._at[file]]
+        index = self._indexes[file]
+        return index.times[place], index.sids[place], index.seqs[place]
+
+    def _is_next(self, file: int, sid: int) -> bool:
+        return sid not in self._lowest or self._lowest[sid][0][1] == file
+
+    def __iter__(self) -> Iterator[int]:
+        """The file of each message in turn."""
+        while heads := [(*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None]:
+            # No head is next where the files contradict each other: then the oldest is taken, and the gap report shows the inversion.
+            _, sid, seq, file = min([head for head in heads if self._is_next(head[3], head[1])] or heads)
+            self._take(file, sid, seq)
+            yield file
+
+    def _take(self, file: int, sid: int, seq: int) -> None:
+        self._at[file] += 1
+        if sid not in self._lowest:
+            return
+        lowest, left = self._lowest[sid], self._left[file][sid]
+        left.pop()
+        if lowest[0] == (seq, file):
+            heapq.heappop(lowest)
+        else:
+            lowest.remove((seq, file))
+            heapq.heapify(lowest)
+        if left:
+            heapq.heappush(lowest, (left[-1], file))
+
+
+def _merge(files: tuple[Path, ...]) -> Iterator[Heard]:
+    indexes = [_Index(path) for path in files]
+    last = max((index.connections[-1] for index in indexes if index.connections), default=0)
+    lines = [_lines(path) for path in files]
+    for connection in range(1, last + 1):
+        for file in _Merge(indexes, connection):
+            yield Heard(None, connection, next(lines[file]))
+
+
+_FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {
+    MARKET_FILES: _market_files,
+    WRAPPED_EVENTS: _wrapped_events,
+    FRAME_LIST: _frame_lists,
+}

@@ -1,0 +1,152 @@
+"""Commands that record, import and list recordings."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bellwether.console import console, emit
+from bellwether.settings import settings
+from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
+
+if TYPE_CHECKING:
+    from bellwether.recordings.record import Plan, Progress
+    from bellwether.recordings.recording import Recording
+    from bellwether.worlds import Addresses
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+@click.command()
+@click.argument("events", nargs=-1, required=True, metavar="EVENT...")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="End after so many minutes, at the latest.")
+@click.option("--name", help="Name of the recording; made of the events when left out. One that was broken off is continued.")
+@click.option("--rest", is_flag=True, help="Poll over REST instead of listening: needs no key, sees less.")
+@click.option(
+    "--interval", default=5.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Seconds between rounds of polling."
+)
+@click.option(
+    "--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help=f"Channels to listen to; {', '.join(USUAL)} when left out."
+)
+def record(
+    events: tuple[str, ...], minutes: float | None, name: str | None, rest: bool, interval: float, channels: tuple[str, ...]
+) -> None:
+    """Record every message about the markets of EVENTs until they close, the minutes are over, or Ctrl-C.
+
+    Messages are appended to files as they come: whatever ends the recorder, what came is kept.
+    """
+    from bellwether.recordings.record import Plan
+    from bellwether.venues.http.client import RateLimit
+    from bellwether.worlds import addresses
+
+    config = settings()
+    limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
+    plan = Plan(events, minutes, channels or USUAL, rest, interval, limits)
+    with addresses(config, running=True) as venue:
+        done = _record(venue, plan, config.recordings_path, name)
+    _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
+
+
+def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
+    """Record, ending cleanly at Ctrl-C and when the process is asked to stop."""
+    from bellwether.recordings.catalogue import find_recording
+    from bellwether.recordings.record import name_of
+    from bellwether.recordings.record import record as listen
+
+    async def run() -> Recording:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await listen(venue, plan, root, name=name, tell=_show)
+
+    try:
+        return asyncio.run(run())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return find_recording(root, name or name_of(plan.events))
+
+
+def _show(progress: Progress) -> None:
+    minutes, seconds = divmod(int(progress.seconds), 60)
+    _say(
+        f"{minutes}:{seconds:02d}  {progress.frames:,} frames, {progress.bytes / 1e6:.1f} MB, {progress.gaps} gaps,"
+        f" connection {progress.connections}, {progress.open_markets} markets open"
+    )
+
+
+def _say(text: str) -> None:
+    console().print(text, markup=False, soft_wrap=True)
+
+
+def _counted(recording: Recording) -> str:
+    from bellwether.recordings.gaps import gap_summary
+
+    found = gap_summary(recording)
+    missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
+    return f"{found['frames']:,} frames, {missing}"
+
+
+@click.group(invoke_without_command=True)
+@AS_JSON
+@click.pass_context
+def recordings(context: click.Context, as_json: bool) -> None:
+    """List the recordings, with what is missing in each, or import one."""
+    if context.invoked_subcommand is not None:
+        return
+    from bellwether.recordings.catalogue import list_recordings
+
+    root = settings().recordings_path
+    rows = [_row(recording) for recording in list_recordings(root)]
+    if as_json:
+        emit(rows)
+    elif rows:
+        console().print(_grid(rows))
+    else:
+        _say(f"There is no recording below {root}; `bellwether record EVENT` makes one.")
+
+
+def _row(recording: Recording) -> dict[str, Any]:
+    from bellwether.recordings.gaps import gap_summary
+
+    about = recording.about
+    size = sum(path.stat().st_size for path in recording.segments)
+    known = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": size}
+    return {"recording": recording.name, "status": str(recording.status), **known, **gap_summary(recording)}
+
+
+def _grid(rows: list[dict[str, Any]]) -> Any:
+    import polars as pl
+
+    from bellwether.console import grid
+
+    shown = [
+        {
+            "recording": row["recording"],
+            "status": row["status"],
+            "markets": row["markets"],
+            "frames": row["frames"],
+            "MB": round(row["bytes"] / 1e6, 1),
+            "connections": row["connections"],
+            "lost": "expected" if row["partial"] else str(row["lost"]),
+            "book outages": row["book_outages"],
+        }
+        for row in rows
+    ]
+    return grid(pl.DataFrame(shown), most=len(shown))
+
+
+@recordings.command("import")
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--name", help="Name of the recording; the capture's own when left out.")
+def import_(path: Path, name: str | None) -> None:
+    """Make recordings of the captures in PATH, a file or a folder: per-market lines, wrapped events or a list of frames."""
+    from bellwether.recordings.importing import import_captures
+
+    for recording in import_captures(settings().recordings_path, path, name=name):
+        _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
+
+
+COMMANDS = (record, recordings)

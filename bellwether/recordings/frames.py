@@ -1,0 +1,104 @@
+"""Recordings as rows of `raw/recordings` and `raw/recording_gaps`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import polars as pl
+
+from bellwether.recordings.gaps import Gap, GapReport, Mark, Outage
+from bellwether.recordings.instants import exchange_time, instant
+from bellwether.recordings.recording import Recording
+from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
+from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope_of, message, ticker_of
+
+
+def rows(name: str, frames: list[Frame]) -> pl.DataFrame:
+    """Rows of `raw/recordings` of these frames of the recording `name`."""
+    read = [_row(frame) for frame in frames]
+    columns = (
+        dict(zip(("sid", "seq", "type", "market_ticker", "exchange_at", "frame"), map(list, zip(*read, strict=True)), strict=True))
+        if read
+        else {}
+    )
+    given: dict[str, Any] = {
+        "recording": [name] * len(frames),
+        "ordinal": [frame.ordinal for frame in frames],
+        "received_at": [frame.received_at for frame in frames],
+        "connection": [frame.connection for frame in frames],
+        **columns,
+    }
+    return pl.DataFrame(
+        {column: pl.Series(given.get(column, []), dtype=_plain(dtype)).cast(dtype) for column, dtype in RECORDINGS.schema.items()}
+    )
+
+
+def batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
+    """All rows of a recording in order, `size` at a time."""
+    frames = recording.frames()
+    while held := list(islice(frames, size)):
+        yield rows(recording.name, held)
+
+
+def _plain(dtype: pl.DataType) -> pl.DataType:
+    """What the values are made as before they are cast: instants as whole nanoseconds."""
+    return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
+
+
+def _row(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
+    found = message(frame.data)
+    kind, sid, seq = envelope_of(found)
+    body = body_of(found)
+    at = exchange_time(body)
+    if at is None and type(found.get("fetched_at")) is str:
+        at = instant(found["fetched_at"])
+    # A frame that is not UTF-8 is no message of the venue's; its bytes stay readable.
+    return sid, seq, kind, ticker_of(body), at, frame.data.decode("utf-8", "backslashreplace")
+
+
+def gap_rows(report: GapReport) -> pl.DataFrame:
+    """Rows of `raw/recording_gaps`: skipped numbers first, then books."""
+    kind = "partial" if report.partial else "lost"
+    found = [_gap(gap, kind) for gap in report.gaps] + [_outage(outage) for outage in report.outages]
+    listed = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(found)]
+    schema = {column: _plain(dtype) for column, dtype in RECORDING_GAPS.schema.items()}
+    return pl.DataFrame(listed, schema=schema, orient="row").cast(dict(RECORDING_GAPS.schema))  # type: ignore[arg-type]
+
+
+def _gap(gap: Gap, kind: str) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "cause": None,
+        "connection": gap.connection,
+        "sid": gap.sid,
+        "first_seq": gap.first,
+        "last_seq": gap.last,
+        "missing": gap.missing,
+        **_span(gap.before, gap.after),
+        "markets": list(gap.markets),
+    }
+
+
+def _outage(outage: Outage) -> dict[str, Any]:
+    return {
+        "kind": "book",
+        "cause": outage.cause,
+        "connection": outage.connection,
+        "sid": outage.sid,
+        "first_seq": None,
+        "last_seq": None,
+        "missing": None,
+        **_span(outage.start, outage.end),
+        "markets": [outage.market],
+    }
+
+
+def _span(start: Mark | None, end: Mark | None) -> dict[str, Any]:
+    return {
+        "start_ordinal": start.ordinal if start else None,
+        "start_at": start.received_at if start else None,
+        "end_ordinal": end.ordinal if end else None,
+        "end_at": end.received_at if end else None,
+    }

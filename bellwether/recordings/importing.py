@@ -1,0 +1,113 @@
+"""Makes recordings out of captures: the same files that a recorder writes, the same bytes each time."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bellwether import __version__
+from bellwether.errors import ConfigError
+from bellwether.recordings.captures import Capture, Heard, event_of, find_captures
+from bellwether.recordings.instants import exchange_time, moment
+from bellwether.recordings.recorder import Pace, Recorder
+from bellwether.recordings.recording import ABOUT, About, Recording, Status, check_name, dump_about, is_locked, put
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, message, ticker_of
+
+_DRAFTS = ".importing"
+_PACE = Pace(flush_seconds=math.inf, segment_seconds=math.inf)
+_CHANNELS = {SNAPSHOT: DELTA}
+_PARTS = {"trade", "ticker", DELTA, SNAPSHOT, "market_lifecycle_v2"}
+
+
+@dataclass(slots=True)
+class _Survey:
+    """What a capture holds."""
+
+    tickers: set[str] = field(default_factory=set)
+    channels: set[str] = field(default_factory=set)
+    first: int | None = None
+    last: int | None = None
+
+    def take(self, heard: Heard) -> None:
+        """Take in a message."""
+        found = message(heard.data)
+        body = body_of(found)
+        if found.get("type") in _PARTS:
+            self.channels.add(_CHANNELS.get(found["type"], found["type"]))
+            if (ticker := ticker_of(body)) is not None:
+                self.tickers.add(ticker)
+        at = heard.received_at or exchange_time(body)
+        if at is not None:
+            self.first = at if self.first is None else min(self.first, at)
+            self.last = at if self.last is None else max(self.last, at)
+
+
+def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[Recording]:
+    """Make a recording below `root` of each capture in `path`, a file or a folder, and return them.
+
+    name: of the recording; the capture's own when left out. A capture that is a recording already is left as it is. Raises `ConfigError` when
+    there is no capture, when one name is given to several, or when a name is taken.
+    """
+    captures = find_captures(path)
+    if name is not None and len(captures) > 1:
+        raise ConfigError(
+            f"importing {path.name}: it holds {len(captures)} captures, one name does not do; leave it out, or import single files"
+        )
+    return [_import(root, capture, check_name(name or capture.name)) for capture in captures]
+
+
+def _import(root: Path, capture: Capture, name: str) -> Recording:
+    digests = capture.digests()
+    target = root / name
+    if target.exists():
+        known = Recording(target)
+        if known.about.capture == digests and known.status is Status.FINISHED:
+            return known
+        raise ConfigError(f"importing {capture.name}: there is another recording {name}; choose another name")
+    draft = _draft(root) / name
+    try:
+        _write(draft, capture, digests)
+        os.rename(draft, target)
+    finally:
+        shutil.rmtree(draft.parent, ignore_errors=True)
+    return Recording(target)
+
+
+def _draft(root: Path) -> Path:
+    """A folder of this process for what is being made; what a killed one left is removed."""
+    drafts = root / _DRAFTS
+    for left in drafts.glob("*/*"):
+        if not is_locked(left):
+            shutil.rmtree(left.parent, ignore_errors=True)
+    mine = drafts / str(os.getpid())
+    shutil.rmtree(mine, ignore_errors=True)
+    mine.mkdir(parents=True)
+    return mine
+
+
+def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
+    survey = _Survey()
+    with Recorder(folder, _about(capture, survey, digests), pace=_PACE) as recorder:
+        for ordinal, heard in enumerate(capture.heard()):
+            survey.take(heard)
+            recorder.write(Frame(heard.received_at, heard.connection, ordinal, heard.data))
+        put(folder / ABOUT, dump_about(_about(capture, survey, digests)))
+        recorder.finish("imported", ended_at="" if survey.last is None else moment(survey.last))
+
+
+def _about(capture: Capture, survey: _Survey, digests: dict[str, str]) -> About:
+    tickers = tuple(sorted(survey.tickers))
+    return About(
+        venue="kalshi",
+        source=f"import: {capture.form}",
+        events=tuple(sorted(set(map(event_of, tickers)))),
+        tickers=tickers,
+        channels=tuple(sorted(survey.channels)),
+        started_at=None if survey.first is None else moment(survey.first),
+        software=f"bellwether {__version__}",
+        partial=capture.partial,
+        capture=digests,
+    )

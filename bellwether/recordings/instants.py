@@ -1,0 +1,52 @@
+"""When the exchange says that something happened, to the nanosecond where it says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+SECOND = 1_000_000_000
+MILLISECOND = 1_000_000
+#: 2100-01-01; a larger number of seconds since 1970 is no such time.
+_LATEST_SECOND = 4_102_444_800
+
+
+@lru_cache(maxsize=4096)
+def _seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+def instant(text: str) -> int | None:
+    """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None when it is none."""
+    head, tail = text[:19], text[19:]
+    if not tail.endswith("Z"):
+        return None
+    fraction = tail[1:-1]
+    if tail != "Z" and not (tail[0] == "." and 1 <= len(fraction) <= 9 and fraction.isdecimal() and fraction.isascii()):
+        return None
+    try:
+        return _seconds(head) * SECOND + int(fraction.ljust(9, "0"))
+    except ValueError:
+        return None
+
+
+def exchange_time(body: dict[str, Any]) -> int | None:
+    """When the exchange made what a message's body says, in nanoseconds since 1970, UTC; None where it does not say.
+
+    The finest of the forms in which it is written: a text, milliseconds, whole seconds.
+    """
+    for name in ("ts", "time"):
+        text = body.get(name)
+        if type(text) is str and (found := instant(text)) is not None:
+            return found
+    for name, unit in (("ts_ms", MILLISECOND), ("ts", SECOND)):
+        number = body.get(name)
+        if type(number) is int and 0 <= number * unit < _LATEST_SECOND * SECOND:
+            return number * unit
+    return None
+
+
+def moment(at: int) -> str:
+    """Nanoseconds since 1970 as ISO time with microseconds, UTC."""
+    return datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND // 1000).isoformat()

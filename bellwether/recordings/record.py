@@ -1,0 +1,194 @@
+"""Records the markets of events, from the WebSocket or by polling, until they close, time is up, or somebody ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bellwether import __version__
+from bellwether.errors import ConfigError
+from bellwether.recordings.recorder import Pace, Recorder
+from bellwether.recordings.recording import About, Recording
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
+from bellwether.venues.kalshi.stream.poll import KalshiPolling
+from bellwether.venues.kalshi.stream.protocol import USUAL, Wanted
+from bellwether.worlds import Addresses
+
+if TYPE_CHECKING:
+    from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
+
+#: Statuses, in the words of answers, of markets whose stream is worth listening to.
+_ALIVE = frozenset({"initialized", "unopened", "active", "open", "inactive", "paused"})
+_SYNC_SECONDS = 5.0
+#: Names of events in the name of a recording that was given none.
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to record and for how long.
+
+    events: by ticker. minutes: real ones after which it ends; None until the markets close. channels: of the WebSocket. rest: poll instead of
+    listening, which needs no key. interval: seconds between two rounds of polling.
+    """
+
+    events: tuple[str, ...]
+    minutes: float | None = None
+    channels: tuple[str, ...] = USUAL
+    rest: bool = False
+    interval: float = 5.0
+    limits: RateLimit = field(default_factory=RateLimit)
+    pace: Pace = field(default_factory=Pace)
+    patience: Patience | None = None
+
+    def __post_init__(self) -> None:
+        if not self.events:
+            raise ConfigError("recording: no event is named; name one by its ticker, such as KXNBAGAME-26MAR18LALHOU")
+        if self.minutes is not None and self.minutes <= 0:
+            raise ConfigError(f"recording {', '.join(self.events)}: {self.minutes} minutes; take more than 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a recording is: frames and bytes of this run, numbers skipped, connections, markets that still trade, and seconds so far."""
+
+    frames: int
+    bytes: int
+    gaps: int
+    connections: int
+    open_markets: int
+    seconds: float
+
+
+def name_of(events: Sequence[str]) -> str:
+    """The name of a recording of these events that was given none."""
+    names = [re.sub(r"[^A-Za-z0-9._-]", "_", event) for event in events]
+    return "+".join(names[:_NAMED]) + (f"+{len(names) - _NAMED}" if len(names) > _NAMED else "")
+
+
+async def markets_of(client: KalshiClient, events: Sequence[str]) -> dict[str, datetime | None]:
+    """The markets of these events that still trade or will, each with its close (aware), if the venue names it.
+
+    Raises `ConfigError` naming the events that have none.
+    """
+    found: dict[str, datetime | None] = {}
+    for event in events:
+        count = len(found)
+        async for page in client.markets(event_ticker=event, mve_filter=None):
+            found |= {market["ticker"]: _close_of(market) for market in page.items("markets") if _is_alive(market)}
+        if len(found) == count:
+            raise ConfigError(f"recording {event}: the venue lists no market of it that trades or will; look at the event's ticker")
+    return found
+
+
+def _is_alive(market: Any) -> bool:
+    return isinstance(market, dict) and isinstance(market.get("ticker"), str) and market.get("status") in _ALIVE
+
+
+def _close_of(market: dict[str, Any]) -> datetime | None:
+    with suppress(ValueError):
+        at = datetime.fromisoformat(str(market.get("close_time")))
+        return at if at.tzinfo else None
+    return None
+
+
+Tell = Callable[[Progress], None]
+
+
+async def record(
+    venue: Addresses, plan: Plan, root: Path, *, name: str | None = None, tell: Tell | None = None, every: float = 10.0
+) -> Recording:
+    """Record `plan` below `root` and return the finished recording.
+
+    A recording of this name (made of the events when left out) that was broken off is continued. tell: called every so many seconds. To be
+    cancelled is an end like any other: what came is kept, the recording is finished, and `CancelledError` goes on. After any other error it
+    can be continued. Raises `ConfigError` for events without markets or a name that is taken, and `VenueError` when the venue fails for good.
+    """
+    async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
+        markets = await markets_of(client, plan.events)
+        about = _about(plan, tuple(markets))
+        with Recorder(root / (name or name_of(plan.events)), about, pace=plan.pace) as recorder:
+            source = _source(venue, plan, client, markets, recorder)
+            await _run(source, recorder, plan, tell, every)
+        return Recording(recorder.folder)
+
+
+def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
+    return About(
+        venue="kalshi",
+        source="rest" if plan.rest else "websocket",
+        events=plan.events,
+        tickers=tickers,
+        channels=(REST_BOOKS, REST_TRADES) if plan.rest else plan.channels,
+        software=f"bellwether {__version__}",
+        started_at=datetime.now(UTC).isoformat(),
+    )
+
+
+def _source(
+    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], recorder: Recorder
+) -> KalshiStream | KalshiPolling:
+    at = {"connection": recorder.next_connection, "ordinal": recorder.next_ordinal}
+    if plan.rest:
+        return KalshiPolling(client, tuple(markets), interval=plan.interval, **at)
+    from bellwether.venues.kalshi.stream.client import KalshiStream
+
+    closes = {ticker: close for ticker, close in markets.items() if close is not None}
+    wanted = Wanted(tuple(markets), plan.channels)
+    return KalshiStream(venue.kalshi_stream, venue.credentials(), wanted, patience=plan.patience, closes=closes, **at)
+
+
+async def _run(source: KalshiStream | KalshiPolling, recorder: Recorder, plan: Plan, tell: Tell | None, every: float) -> None:
+    loop = asyncio.get_running_loop()
+    helpers = [asyncio.create_task(_keep(recorder))]
+    if tell is not None:
+        helpers.append(asyncio.create_task(_report(source, recorder, tell, every, loop.time())))
+    try:
+        async with asyncio.timeout(None if plan.minutes is None else plan.minutes * 60) as limit:
+            await _drain(source.frames(), recorder)
+        recorder.finish("every market has closed")
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        recorder.finish("time was up")
+    except asyncio.CancelledError:
+        recorder.finish("ended by hand")
+        raise
+    finally:
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
+
+
+async def _drain(frames: AsyncGenerator[Frame, None], recorder: Recorder) -> None:
+    write = recorder.write
+    async with aclosing(frames):
+        async for frame in frames:
+            write(frame)
+
+
+async def _keep(recorder: Recorder) -> None:
+    """Flush and sync a recorder while few frames come."""
+    loop = asyncio.get_running_loop()
+    synced_at = loop.time()
+    while True:
+        await asyncio.sleep(recorder.pace.flush_seconds)
+        recorder.flush()
+        if loop.time() - synced_at >= _SYNC_SECONDS:
+            synced_at = loop.time()
+            await asyncio.to_thread(recorder.sync)
+
+
+async def _report(source: KalshiStream | KalshiPolling, recorder: Recorder, tell: Tell, every: float, began: float) -> None:
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(every)
+        tell(Progress(recorder.frames, recorder.bytes, source.gaps, source.connections, len(source.open), loop.time() - began))

@@ -1,0 +1,198 @@
+"""Writes a recording: whole lines, appended, never changed. What was flushed survives the recorder's death, what was synced the machine's."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings import line
+from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json, put, sync_folder
+from bellwether.venues.kalshi.stream.frame import Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a recorder writes: seconds and bytes after which lines go to the file, and after which a new segment begins."""
+
+    flush_seconds: float = 0.2
+    flush_bytes: int = 1 << 18
+    segment_seconds: float = 3600.0
+    segment_bytes: int = 1 << 26
+
+
+class Recorder:
+    """Appends frames to a recording. Use it as a context manager: leaving it without `finish` leaves a recording that can be continued.
+
+    Opening a recording that was broken off begins a new segment; frames go on at `next_ordinal`, on connections from `next_connection` on.
+
+    Parameters
+    ----------
+    folder: of the recording; made when there is none.
+    about: what was asked; of a recording that is continued, the first answer stays.
+    pace: bounds of buffering and of segments. monotonic: seconds from any origin.
+
+    Raises `ConfigError` when the recording is finished, is of other markets, or is being written by another recorder.
+    """
+
+    def __init__(self, folder: Path, about: About, *, pace: Pace | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
+        check_name(folder.name)
+        self.folder = folder
+        self.frames = 0
+        self.bytes = 0
+        self._failure: LakeError | None = None
+        self.pace = pace or Pace()
+        self._monotonic = monotonic
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _take(folder)
+        try:
+            self._open(about)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _open(self, about: About) -> None:
+        if not (self.folder / ABOUT).is_file():
+            put(self.folder / ABOUT, dump_about(about))
+        recording = Recording(self.folder)
+        _check_continues(recording, about)
+        last = recording.last()
+        segments = recording.segments
+        self.next_connection = last.connection + 1 if last else 1
+        self.next_ordinal = last.ordinal + 1 if last else 0
+        self._segment = int(segments[-1].stem) if segments else 0
+        self._buffer: list[bytes] = []
+        self._buffered = 0
+        self._begin_segment()
+
+    def _begin_segment(self) -> None:
+        self._segment += 1
+        path = self.folder / f"{self._segment:06d}.ndjson"
+        self._file = FileIO(path, "xb")
+        sync_folder(self.folder)
+        self._path = path
+        self._in_segment = 0
+        self._segment_since = self._flushed_at = self._monotonic()
+
+    def write(self, frame: Frame) -> None:
+        """Append a frame; it reaches the file within the pace's bounds, as long as frames come or `flush` is called."""
+        text = line.dump(frame)
+        self._buffer.append(text)
+        self._buffered += len(text)
+        self.frames += 1
+        if self._buffered >= self.pace.flush_bytes or self._monotonic() - self._flushed_at >= self.pace.flush_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is buffered to the operating system, and begin a new segment when this one is full.
+
+        Raises `LakeError` when it cannot, from then on.
+        """
+        if self._failure:
+            raise self._failure
+        now = self._monotonic()
+        self._flushed_at = now
+        if self._buffer:
+            self._write(b"".join(self._buffer))
+        if self._in_segment and (self._in_segment >= self.pace.segment_bytes or now - self._segment_since >= self.pace.segment_seconds):
+            self._end_segment()
+            self._begin_segment()
+
+    def _write(self, data: bytes) -> None:
+        self._buffer, self._buffered = [], 0
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            self._file.close()
+            raise LakeError(
+                f"writing {self._path}: {error.strerror}; make room and record under the same name again to continue"
+            ) from error
+        self._in_segment += len(data)
+        self.bytes += len(data)
+
+    def sync(self) -> None:
+        """Bring what was flushed to the disk. May run in another thread, beside `write`."""
+        if self._file.closed:
+            return
+        handle = os.dup(self._file.fileno())
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _end_segment(self) -> None:
+        self.sync()
+        self._file.close()
+
+    def finish(self, reason: str, *, ended_at: str | None = None) -> None:
+        """End the recording for good: `done.json` says when (ISO time, UTC; now when left out), why and how much."""
+        self.flush()
+        self._end_segment()
+        recording = Recording(self.folder)
+        last = recording.last()
+        done = {
+            "ended_at": ended_at or datetime.now(UTC).isoformat(),
+            "reason": reason,
+            "frames": last.ordinal + 1 if last else 0,
+            "connections": last.connection if last else 0,
+            "segments": {path.name: path.stat().st_size for path in recording.segments},
+        }
+        put(self.folder / DONE, dump_json(done))
+
+    def close(self) -> None:
+        """Flush, sync and let others write; after `finish` only the last. May be called again."""
+        try:
+            if not self._file.closed:
+                if self._buffer:
+                    self._write(b"".join(self._buffer))
+                self._end_segment()
+        finally:
+            self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+
+def _take(folder: Path, *, tries: int = 20) -> FileIO:
+    """The recording's lock, held until it is closed or the process ends. Others who only look hold it for an instant."""
+    lock = FileIO(folder / LOCK, "ab+")
+    for left in reversed(range(tries)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if not left:
+                lock.close()
+                raise ConfigError(
+                    f"recording {folder.name}: another recorder is writing it; wait for its end, or choose another name"
+                ) from None
+            time.sleep(0.01)
+    return lock
+
+
+def _check_continues(recording: Recording, about: About) -> None:
+    if recording.status is Status.FINISHED:
+        raise ConfigError(f"recording {recording.name}: it is finished; choose another name")
+    was = recording.about
+    if (was.venue, _asked(was)) != (about.venue, _asked(about)):
+        raise ConfigError(
+            f"recording {recording.name}: it was begun for {', '.join(sorted(_asked(was)))}, not for {', '.join(sorted(_asked(about)))};"
+            " choose another name"
+        )
+
+
+def _asked(about: About) -> set[str]:
+    return set(about.events or about.tickers)

@@ -1,0 +1,212 @@
+"""A recording on disk: a folder with what was asked, segments of frames, and what became of it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings import line
+from bellwether.venues.kalshi.stream.frame import Frame
+
+ABOUT, DONE, LOCK = "recording.json", "done.json", "lock"
+SEGMENT = re.compile(r"\d{6,}\.ndjson")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
+
+
+class Status(StrEnum):
+    """What a recording is doing: being written, broken off (it can be continued), or finished."""
+
+    RECORDING = "recording"
+    INTERRUPTED = "interrupted"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What was asked of a recording.
+
+    source: websocket, rest, or what an imported capture was. started_at: ISO time, UTC, None where a capture does not tell.
+    partial: the subscription carried other markets whose frames are not here, so that holes in the numbers are expected.
+    capture: names and SHA-256 of the files that were imported.
+    """
+
+    venue: str
+    source: str
+    events: tuple[str, ...]
+    tickers: tuple[str, ...]
+    channels: tuple[str, ...]
+    software: str
+    started_at: str | None = None
+    partial: bool = False
+    capture: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """The end of a segment that a killed recorder left without its end of line: it is not read."""
+
+    segment: str
+    bytes: int
+
+
+class Recording:
+    """Reads a recording, finished or not. Raises `ConfigError` when the folder is none.
+
+    A recording that is being written is read up to its last whole line.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not (folder / ABOUT).is_file():
+            raise ConfigError(
+                f"reading the recording {folder.name}: {folder} holds no {ABOUT}; `bellwether recordings` lists what there is"
+            )
+
+    @property
+    def name(self) -> str:
+        """Its name, the partition of the tables made from it."""
+        return self.folder.name
+
+    @property
+    def about(self) -> About:
+        """What was asked. Raises `LakeError` when the file is damaged."""
+        found: dict[str, Any] = read_json(self.folder / ABOUT)
+        names = {field.name for field in fields(About)}
+        given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items() if name in names}
+        try:
+            return About(**given)
+        except TypeError as error:
+            raise LakeError(f"reading {self.folder / ABOUT}: {error}; it was not written by this version") from None
+
+    @property
+    def done(self) -> dict[str, Any] | None:
+        """How it ended: ended_at, reason, frames, segments and connections; None while it has not."""
+        path = self.folder / DONE
+        return read_json(path) if path.is_file() else None
+
+    @property
+    def status(self) -> Status:
+        """Whether it is being written, broken off or finished."""
+        if (self.folder / DONE).is_file():
+            return Status.FINISHED
+        return Status.RECORDING if is_locked(self.folder) else Status.INTERRUPTED
+
+    @property
+    def segments(self) -> list[Path]:
+        """Files of frames in order."""
+        return sorted((path for path in self.folder.iterdir() if SEGMENT.fullmatch(path.name)), key=lambda path: int(path.stem))
+
+    @property
+    def torn(self) -> list[Torn]:
+        """Ends of segments that are not read."""
+        found = ((path.name, _torn_bytes(path)) for path in self.segments)
+        return [Torn(name, size) for name, size in found if size]
+
+    def frames(self) -> Iterator[Frame]:
+        """All frames in order of arrival, one at a time. Raises `LakeError` for a whole line that is none of a recording."""
+        for path in self.segments:
+            yield from read_segment(path)
+
+    def last(self) -> Frame | None:
+        """The last whole frame; None in a recording without any."""
+        for path in reversed(self.segments):
+            if found := deque(read_segment(path), maxlen=1):
+                return found[0]
+        return None
+
+
+def read_segment(path: Path) -> Iterator[Frame]:
+    """The frames of one segment; a last line without its end is dropped."""
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.endswith(b"\n"):
+                return
+            frame = line.load(text)
+            if frame is None:
+                raise LakeError(
+                    f"reading line {number} of {path}: it is no line of a recording; the file was damaged or written by something else"
+                )
+            yield frame
+
+
+def check_name(name: str) -> str:
+    """`name` if it can name a recording. Raises `ConfigError` otherwise."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"naming a recording {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first")
+    return name
+
+
+def dump_about(about: About) -> bytes:
+    """The bytes of recording.json."""
+    return dump_json({name: value for name, value in asdict(about).items() if value is not None})
+
+
+def dump_json(value: Any) -> bytes:
+    """JSON for people and programs."""
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a small file whole: under a temporary name, to the disk, then renamed."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of a folder's files durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A small file of a recording. Raises `LakeError` when it is damaged."""
+    try:
+        found: dict[str, Any] = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        raise LakeError(f"reading {path}: it is no JSON ({error}); restore it or remove the recording") from None
+    return found
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether somebody is writing the recording in this folder."""
+    path = folder / LOCK
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _torn_bytes(path: Path, block: int = 1 << 16) -> int:
+    """Bytes behind the last end of line."""
+    with path.open("rb") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - block)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return size - (start + found + 1)
+            end = start
+    return size

@@ -1,0 +1,371 @@
+"""Listens to Kalshi's WebSocket: every frame as it came, through lost frames, silence and broken connections, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from websockets.exceptions import ConnectionClosed
+
+from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, Retry, Transient
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, SNAPSHOT, Frame, body_of, envelope, message, ticker_of
+from bellwether.venues.kalshi.stream.handshake import call_of, check_url, open_socket
+from bellwether.venues.kalshi.stream.lives import Lives
+from bellwether.venues.kalshi.stream.protocol import (
+    CHANNELS,
+    Meaning,
+    Wanted,
+    command,
+    get_snapshot,
+    list_subscriptions,
+    meaning,
+    unsubscribe,
+)
+from bellwether.venues.kalshi.stream.signing import Credentials
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+log = logging.getLogger(__name__)
+
+_MOST_DOUBLINGS = 60
+_ADVICE = defaultdict(
+    lambda: "The venue will refuse it again: look at the address and at what is asked",
+    {"authentication": "Look at the key, whether it has expired, and at this machine's clock"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for what.
+
+    handshake: seconds for a connection to open. quiet: seconds without a frame after which the venue is asked whether it still listens.
+    answer: seconds for an answer to a command. first, again: bounds of repeating the first connection, and one that had worked: the venue
+    closes for hours of maintenance. tick: seconds between two looks at the watch.
+    """
+
+    handshake: float = 10.0
+    quiet: float = 15.0
+    answer: float = 10.0
+    first: Retry = field(default_factory=Retry)
+    again: Retry = field(default_factory=lambda: Retry(base=0.5, cap=60.0, seconds=6 * 3600.0, attempts=10_000))
+    tick: float = 1.0
+
+
+@dataclass(slots=True)
+class StreamTally:
+    """What a stream went through: connections opened, numbers skipped, books asked for anew, and failures by kind."""
+
+    connections: int = 0
+    gaps: int = 0
+    snapshots_asked: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+
+
+class KalshiStream:
+    """Frames of chosen markets, in order of arrival.
+
+    A number that is skipped makes the client ask for the books anew: by a command, then by a new subscription, then by a new connection. A
+    connection that says nothing is asked whether it lives, and replaced when it does not answer. Books are invalid from the break to their
+    next snapshot; `bellwether.recordings.gaps` tells which.
+
+    Parameters
+    ----------
+    url: of the WebSocket. credentials: of the key that signs the handshake.
+    wanted: markets and channels. patience: bounds of waiting and repeating.
+    closes: when each market closes, as far as known; with it a market that was deactivated after its close counts as closed.
+    connection, ordinal: those of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
+
+    Raises `ConfigError` for an address or a channel that cannot be.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        credentials: Credentials,
+        wanted: Wanted,
+        *,
+        patience: Patience | None = None,
+        closes: Mapping[str, datetime] | None = None,
+        connection: int = 1,
+        ordinal: int = 0,
+        clock: Callable[[], int] = time.time_ns,
+        rng: Random | None = None,
+    ) -> None:
+        unknown = [channel for channel in wanted.channels if channel not in CHANNELS]
+        if unknown or not wanted.channels or not wanted.tickers:
+            raise ConfigError(
+                f"listening to Kalshi: the channels are {wanted.channels}, the markets {len(wanted.tickers)}; name some of each"
+            )
+        self.tally = StreamTally()
+        self.lives = Lives(wanted.tickers, closes or {})
+        self._url = check_url(url)
+        self._credentials = credentials
+        self._wanted = wanted
+        self._patience = patience or Patience()
+        self._connection = connection
+        self._ordinal = ordinal
+        self._clock = clock
+        self._rng = rng or Random()
+
+    @property
+    def open(self) -> set[str]:
+        """Markets that still trade, as far as the venue has said."""
+        return self.lives.open
+
+    @property
+    def gaps(self) -> int:
+        """How often numbers were skipped so far."""
+        return self.tally.gaps
+
+    @property
+    def connections(self) -> int:
+        """Connections opened so far."""
+        return self.tally.connections
+
+    async def frames(self) -> AsyncGenerator[Frame, None]:
+        """Frames until every market has ended. Cancel the task, or close the generator, to stop earlier.
+
+        Raises `VenueError` when the venue refuses the key or a command, or when connecting fails for longer than the bounds allow.
+        """
+        retry, attempts, since = self._patience.first, 0, time.monotonic()
+        while not self.lives.are_over:
+            attempts += 1
+            try:
+                socket = await open_socket(self._url, self._credentials, timeout=self._patience.handshake)
+                session = _Session(socket, self._wanted, self._patience, self.tally, self.lives)
+                self.tally.connections += 1
+                number, self._connection = self._connection, self._connection + 1
+                try:
+                    async with aclosing(session.messages(self._clock)) as messages:
+                        async for at, data in messages:
+                            yield Frame(at, number, self._ordinal, data)
+                            self._ordinal += 1
+                finally:
+                    await session.close()
+                    if session.is_lively:
+                        retry, attempts, since = self._patience.again, 0, time.monotonic()
+            except Transient as failure:
+                await self._wait(failure, retry, attempts, since)
+            except VenueError as refusal:
+                raise VenueError(refusal.call, max(attempts, 1), refusal.cause, _ADVICE[refusal.kind], kind=refusal.kind) from None
+
+    async def _wait(self, failure: Transient, retry: Retry, attempts: int, since: float) -> None:
+        """Wait before the next attempt, or raise `VenueError` when the bounds are reached."""
+        self.tally.failures[failure.kind] = self.tally.failures.get(failure.kind, 0) + 1
+        pause = Backoff(retry, self._rng).drawn(min(max(attempts, 1), _MOST_DOUBLINGS))
+        if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
+            advice = "What came so far is kept: record again under the same name to continue"
+            raise VenueError(call_of(self._url), max(attempts, 1), failure.cause, advice, kind=failure.kind) from failure
+        log.info("%s: %s; attempt %d in %.1f s", call_of(self._url), failure.cause, attempts + 1, pause)
+        await asyncio.sleep(pause)
+
+
+@dataclass(slots=True)
+class _Request:
+    """Books that were asked for anew on one subscription: which are still to come, how, and whether more was skipped since."""
+
+    sid: int
+    awaited: set[str]
+    asked_at: float
+    resubscribed: bool = False
+    again: bool = False
+
+
+class _Session:
+    """One connection: subscribes, follows numbers, and watches over silence."""
+
+    def __init__(self, socket: ClientConnection, wanted: Wanted, patience: Patience, tally: StreamTally, lives: Lives) -> None:
+        self.is_lively = False
+        self._socket = socket
+        self._wanted = wanted
+        self._patience = patience
+        self._tally = tally
+        self._lives = lives
+        self._last: dict[int, int] = {}
+        self._channels: dict[int, str] = {}
+        self._commands = 0
+        #: Commands that must succeed, by number, and the channels whose subscriptions are still to be confirmed.
+        self._musts: dict[int, str] = {}
+        self._unconfirmed: set[str] = set()
+        self._request: _Request | None = None
+        self._snapshot_command: int | None = None
+        self._heard = 0
+        self._failure: Transient | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    async def messages(self, clock: Callable[[], int]) -> AsyncGenerator[tuple[int, bytes], None]:
+        """Messages with their receive times, until the markets end. Raises `Transient` when the connection must be replaced."""
+        self._watch = asyncio.create_task(self._watch_over())
+        try:
+            for params in self._wanted.subscriptions():
+                await self._subscribe(params)
+            while not self._lives.are_over:
+                data = await self._socket.recv(decode=False)
+                at = clock()
+                self._heard += 1
+                kind, sid, seq = envelope(data)
+                if seq is None or sid is None:
+                    yield at, data
+                    await self._answered(kind, data)
+                    continue
+                skipped = self._skips(sid, seq)
+                yield at, data
+                if skipped:
+                    await self._skipped(sid)
+                if kind != DELTA:
+                    await self._told(kind, data)
+        except ConnectionClosed as closed:
+            raise self._failure or Transient(CONNECTION, f"the connection was closed ({_why(closed)})") from None
+
+    async def close(self) -> None:
+        """Leave: politely where the other side still listens."""
+        if self._watch is not None:
+            self._watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watch
+        await self._socket.close()
+
+    # --- numbers ---------------------------------------------------------------------------------------------------------
+
+    def _skips(self, sid: int, seq: int) -> bool:
+        """Whether numbers were left out before this one. Numbers begin with 1."""
+        last = self._last.get(sid, 0)
+        if seq > last:
+            self._last[sid] = seq
+        self.is_lively = True
+        return seq > last + 1
+
+    async def _skipped(self, sid: int) -> None:
+        self._tally.gaps += 1
+        if self._channels.get(sid) != DELTA:
+            return
+        if self._request is not None:
+            self._request.again = True
+            return
+        await self._ask_for_books(sid)
+
+    async def _ask_for_books(self, sid: int) -> None:
+        self._tally.snapshots_asked += 1
+        self._request = _Request(sid, set(self._wanted.tickers), time.monotonic())
+        self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
+
+    async def _ask_harder(self) -> None:
+        """The books did not come: subscribe to them anew, and if that has been tried, give the connection up."""
+        request = self._request
+        if request is None:
+            return
+        if request.resubscribed:
+            raise Transient(TIMEOUT, "the books did not come, neither asked for nor by a new subscription")
+        request.resubscribed, request.asked_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
+        self._channels.pop(request.sid, None)
+        await self._send(lambda number: unsubscribe(number, [request.sid]))
+        await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": False})
+
+    async def _book_came(self, market: str | None) -> None:
+        request = self._request
+        if request is None or market is None:
+            return
+        request.awaited.discard(market)
+        if request.awaited:
+            return
+        self._request = None
+        if request.again:
+            sid = next((sid for sid, channel in self._channels.items() if channel == DELTA), request.sid)
+            await self._ask_for_books(sid)
+
+    # --- answers ---------------------------------------------------------------------------------------------------------
+
+    async def _told(self, kind: str | None, data: bytes) -> None:
+        """A numbered message that is no level's change."""
+        if kind == SNAPSHOT and self._request is not None:
+            await self._book_came(ticker_of(body_of(message(data))))
+        elif kind == LIFECYCLE:
+            self._lives.heard(message(data))
+
+    async def _answered(self, kind: str | None, data: bytes) -> None:
+        """A message without a number: an answer to a command, or a ticker's."""
+        if kind == "subscribed":
+            told = body_of(message(data))
+            if type(told.get("sid")) is int and type(told.get("channel")) is str:
+                self._channels[told["sid"]] = told["channel"]
+                self._unconfirmed.discard(told["channel"])
+        elif kind == "error":
+            await self._refused(message(data))
+        elif kind == LIFECYCLE:
+            self._lives.heard(message(data))
+
+    async def _refused(self, found: dict[str, Any]) -> None:
+        told, number = body_of(found), found.get("id")
+        code = told.get("code")
+        cause = f"error {code}: {str(told.get('msg'))[:200]}"
+        if number is not None and number == self._snapshot_command:
+            self._snapshot_command = None
+            await self._ask_harder()
+            return
+        what = self._musts.get(number) if type(number) is int else None
+        found_meaning = meaning(code)
+        if found_meaning is Meaning.RENEW and (what or code in (10, 25)):
+            raise Transient(SERVER, cause)
+        if what is not None or found_meaning is Meaning.KEY:
+            raise VenueError(what or "listening", 1, cause, kind=found_meaning.value)
+        log.info("Kalshi's stream answered with %s", cause)
+
+    # --- commands --------------------------------------------------------------------------------------------------------
+
+    async def _send(self, build: Callable[[int], str]) -> int:
+        self._commands += 1
+        number = self._commands
+        await self._socket.send(build(number))
+        return number
+
+    async def _subscribe(self, params: dict[str, Any]) -> None:
+        self._unconfirmed |= set(params["channels"])
+        self._musts[self._commands + 1] = (
+            f"subscribe to {', '.join(params['channels'])} for {len(params.get('market_tickers', ()))} markets"
+        )
+        await self._send(lambda number: command(number, "subscribe", params))
+
+    # --- silence ---------------------------------------------------------------------------------------------------------
+
+    async def _watch_over(self) -> None:
+        """End the connection when it is dead; `messages` then raises what was found."""
+        heard, since, probed, begun = 0, time.monotonic(), False, time.monotonic()
+        patience = self._patience
+        while True:
+            await asyncio.sleep(patience.tick)
+            now = time.monotonic()
+            if self._heard != heard:
+                heard, since, probed = self._heard, now, False
+            try:
+                if self._unconfirmed and now - begun > patience.answer + patience.tick and not self._request:
+                    raise Transient(TIMEOUT, f"no answer to subscribing to {', '.join(sorted(self._unconfirmed))}")
+                if now - since > patience.quiet + patience.answer and probed:
+                    raise Transient(TIMEOUT, f"silence for {now - since:.0f} s, and no answer when asked")
+                if now - since > patience.quiet and not probed:
+                    probed = True
+                    await self._send(list_subscriptions)
+                if self._request is not None and now - self._request.asked_at > patience.answer:
+                    await self._ask_harder()
+            except Transient as failure:
+                self._failure = failure
+                self._socket.transport.abort()
+                return
+            except ConnectionClosed:
+                return
+
+
+def _why(closed: ConnectionClosed) -> str:
+    """Code and reason of a closing, in words."""
+    if closed.rcvd is None:
+        return "without a closing message"
+    return f"code {closed.rcvd.code}{f': {closed.rcvd.reason[:100]}' if closed.rcvd.reason else ''}"

@@ -1,0 +1,78 @@
+"""Opens Kalshi's WebSocket with a signed handshake; what goes wrong is sorted by whether it may pass."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+
+from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.retry import CONNECTION, MALFORMED, RATE_LIMIT, REFUSALS, SERVER, TIMEOUT, Transient, error_text
+from bellwether.venues.kalshi.stream.signing import Credentials, headers
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+#: Frames that may wait to be read, and the size of the largest (bytes).
+_QUEUE = 4096
+_LARGEST = 1 << 24
+
+
+def call_of(url: str) -> str:
+    """The handshake as text."""
+    return f"GET {urlsplit(url).path} (WebSocket)"
+
+
+def check_url(url: str) -> str:
+    """`url` if it can be that of a WebSocket. Raises `ConfigError` otherwise."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("ws", "wss") or not parts.netloc:
+        raise ConfigError(f"connecting to Kalshi's stream: the address {url!r} does not start with ws:// or wss://; mend kalshi_stream_url")
+    return url
+
+
+async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> ClientConnection:
+    """An open connection, without compression. Raises `Transient` for what may pass, and `VenueError` for a refusal.
+
+    The signature's time is the real one. Neither the key nor a signature is in any message.
+    """
+    path = urlsplit(url).path
+    try:
+        return await connect(
+            url,
+            additional_headers=headers(credentials, "GET", path, time.time_ns() // 1_000_000),
+            compression=None,
+            open_timeout=timeout,
+            close_timeout=2.0,
+            ping_interval=None,
+            max_queue=_QUEUE,
+            max_size=_LARGEST,
+        )
+    except InvalidStatus as error:
+        raise _status_failure(call_of(url), error) from None
+    except InvalidURI as error:
+        raise ConfigError(f"connecting to Kalshi's stream: {url!r} is no address ({error}); mend kalshi_stream_url") from None
+    except InvalidHandshake as error:
+        raise Transient(MALFORMED, f"no WebSocket at the other end ({type(error).__name__})") from None
+    except TimeoutError:
+        raise Transient(TIMEOUT, f"no answer to the handshake within {timeout:g} s") from None
+    except (OSError, EOFError) as error:
+        raise Transient(CONNECTION, f"no connection ({type(error).__name__})") from None
+
+
+def _status_failure(call: str, error: InvalidStatus) -> Exception:
+    """What the status of a refused handshake means."""
+    status = error.response.status_code
+    cause = f"HTTP {status}: {error_text(bytes(error.response.body or b''))}"
+    if status == 429 or status >= 500:
+        return Transient(RATE_LIMIT if status == 429 else SERVER, cause)
+    if 300 <= status < 500:
+        kind = REFUSALS.get(status, "refused")
+        advice = (
+            "Look at the key, whether it has expired, and at this machine's clock" if kind == "authentication" else "Look at the address"
+        )
+        return VenueError(call, 1, cause, advice, kind=kind)
+    return Transient(MALFORMED, cause)

@@ -1,0 +1,45 @@
+"""Which of the markets listened to still trade, by what the venue says of their lives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from bellwether.venues.kalshi.stream.frame import body_of, ticker_of
+
+_ENDS = frozenset({"determined", "settled"})
+
+
+class Lives:
+    """Follows messages of market_lifecycle_v2. A market has ended when it is determined or settled, or deactivated from its close on.
+
+    closes: when each market is to close (aware), as far as known; what the venue says of a new close replaces it.
+    """
+
+    def __init__(self, tickers: Iterable[str], closes: Mapping[str, datetime]) -> None:
+        self.open = set(tickers)
+        self._closes = {ticker: at.timestamp() for ticker, at in closes.items()}
+
+    @property
+    def are_over(self) -> bool:
+        """Whether no market trades any more."""
+        return not self.open
+
+    def heard(self, found: dict[str, Any]) -> None:
+        """Take in a message."""
+        body = body_of(found)
+        market, kind = ticker_of(body), body.get("event_type")
+        if market not in self.open:
+            return
+        if type(body.get("close_ts")) is int:
+            self._closes[market] = float(body["close_ts"])
+        if kind in _ENDS or (kind == "deactivated" and self._has_closed(market, found)):
+            self.open.discard(market)
+
+    def _has_closed(self, market: str, found: dict[str, Any]) -> bool:
+        sent = found.get("sending_ts_ms")
+        now = sent / 1000 if type(sent) is int else time.time()
+        closes = self._closes.get(market)
+        return closes is not None and now >= closes

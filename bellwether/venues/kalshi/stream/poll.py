@@ -1,0 +1,123 @@
+"""Listens without a key: order books and new trades asked for over REST again and again, as frames that hold the answers verbatim."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from bellwether.errors import ConfigError
+from bellwether.venues.http.page import Page
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.kalshi.routes import MOST_TICKERS
+from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
+
+_SECOND = timedelta(seconds=1)
+_NEVER = datetime(1971, 1, 1, tzinfo=UTC)
+#: Statuses, in the words of answers, of markets that trade no more.
+_OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized", "settled"})
+
+
+class KalshiPolling:
+    """Frames of chosen markets from REST: pages of order books of up to 100 markets, and pages of trades with news in them.
+
+    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the answer as it came. Trades are asked for from
+    the last one on; those of the same second come again in the page that holds a new one, so a reader goes by trade_id.
+
+    Parameters
+    ----------
+    client: open. tickers: of the markets. interval: seconds from the beginning of one round to that of the next.
+    connection, ordinal: those of the first frame. clock: nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        client: KalshiClient,
+        tickers: tuple[str, ...],
+        *,
+        interval: float = 5.0,
+        connection: int = 1,
+        ordinal: int = 0,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        if not tickers or interval <= 0:
+            raise ConfigError(f"polling Kalshi: {len(tickers)} markets every {interval} s; name markets, and a positive number of seconds")
+        self.open = list(tickers)
+        self.gaps, self.connections = 0, 1
+        self._client = client
+        self._interval = interval
+        self._connection = connection
+        self._ordinal = ordinal
+        self._clock = clock
+        self._newest: dict[str, datetime] = {}
+        self._seen: dict[str, set[str]] = {ticker: set() for ticker in tickers}
+
+    async def frames(self) -> AsyncGenerator[Frame, None]:
+        """Frames until every market has closed. Cancel the task, or close the generator, to stop earlier.
+
+        Raises `VenueError` when the venue refuses a call or stays away for longer than the client's bounds allow.
+        """
+        while self.open:
+            started = time.monotonic()
+            for chunk in _chunks(self.open):
+                yield self._frame(REST_BOOKS, await self._client.orderbooks(chunk))
+            for ticker in self.open:
+                for page in await self._new_trades(ticker):
+                    yield self._frame(REST_TRADES, page)
+            await self._drop_closed()
+            if self.open:
+                await asyncio.sleep(max(0.0, started + self._interval - time.monotonic()))
+
+    def _frame(self, kind: str, page: Page) -> Frame:
+        head = orjson.dumps({"type": kind, "request": page.request, "fetched_at": page.fetched_at.isoformat().replace("+00:00", "Z")})
+        frame = Frame(self._clock(), self._connection, self._ordinal, head[:-1] + b',"msg":' + page.body.strip() + b"}")
+        self._ordinal += 1
+        return frame
+
+    async def _new_trades(self, ticker: str) -> list[Page]:
+        """Pages with trades that were not seen before, the oldest first."""
+        seen, fresh, found = self._seen[ticker], set[str](), []
+        newest = self._newest.get(ticker)
+        async for page in self._client.trades(ticker=ticker, after=newest - _SECOND if newest else None):
+            trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
+            ids = {str(trade.get("trade_id")) for trade in trades}
+            if ids <= seen:
+                break
+            found.append(page)
+            fresh |= ids
+            self._newest[ticker] = max([self._newest.get(ticker, _NEVER), *map(_created, trades)])
+            if newest is None:
+                # What was traded before the recording began is no part of it: one page tells where it stands.
+                break
+        self._seen[ticker] = fresh or seen
+        return found[::-1]
+
+    async def _drop_closed(self) -> None:
+        """Leave out the markets that trade no more, by what the venue says of them."""
+        over: set[str] = set()
+        for chunk in _chunks(self.open):
+            async for page in self._client.markets(tickers=chunk, mve_filter=None):
+                over |= {market["ticker"] for market in page.items("markets") if _is_over(market)}
+        self.open = [ticker for ticker in self.open if ticker not in over]
+
+
+def _chunks(tickers: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(tickers), MOST_TICKERS):
+        yield tickers[start : start + MOST_TICKERS]
+
+
+def _is_over(market: Any) -> bool:
+    return isinstance(market, dict) and isinstance(market.get("ticker"), str) and market.get("status") in _OVER
+
+
+def _created(trade: dict[str, Any]) -> datetime:
+    """When a trade was made; long ago where it does not say."""
+    try:
+        at = datetime.fromisoformat(str(trade.get("created_time")))
+    except ValueError:
+        return _NEVER
+    return at if at.tzinfo else _NEVER

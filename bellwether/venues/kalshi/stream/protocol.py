@@ -1,0 +1,73 @@
+"""What is said on Kalshi's WebSocket: commands, and what its error codes mean for whoever sent them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import orjson
+
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE
+
+#: Channels that are asked for selected markets, and those that tell of all.
+MARKET_CHANNELS = (DELTA, TRADE, TICKER)
+CHANNELS = (*MARKET_CHANNELS, LIFECYCLE)
+#: What is listened to unless something else is asked for.
+USUAL = (DELTA, TRADE, LIFECYCLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to listen to: markets by ticker, and channels (of `CHANNELS`; the life of markets is told of all markets at once)."""
+
+    tickers: tuple[str, ...]
+    channels: tuple[str, ...] = USUAL
+
+    def subscriptions(self) -> list[dict[str, Any]]:
+        """Parameters of the subscribe commands: the selected markets, then what tells of all."""
+        markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
+        others = [channel for channel in self.channels if channel not in MARKET_CHANNELS]
+        asked = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": False}] if markets else []
+        return [*asked, {"channels": others}] if others else asked
+
+
+class Meaning(Enum):
+    """What an error answer means: the caller must mend the command or the key, the connection must begin anew, or one command failed."""
+
+    KEY = "authentication"
+    REFUSED = "refused"
+    RENEW = "renew"
+
+
+#: Codes that end a subscription for good, or that say that the venue is busy: a new connection is the remedy.
+_RENEWING = frozenset({1, 10, 18, 25, 27})
+_NO_KEY = 9
+
+
+def meaning(code: object) -> Meaning:
+    """What an error code means for a command that must succeed."""
+    if code == _NO_KEY:
+        return Meaning.KEY
+    return Meaning.RENEW if code in _RENEWING else Meaning.REFUSED
+
+
+def command(number: int, name: str, params: dict[str, Any] | None = None) -> str:
+    """A command as text."""
+    return orjson.dumps({"id": number, "cmd": name} | ({} if params is None else {"params": params})).decode()
+
+
+def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
+    """Asks for the whole books of these markets, without changing the subscription."""
+    return command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
+
+
+def unsubscribe(number: int, sids: Iterable[int]) -> str:
+    """Ends subscriptions."""
+    return command(number, "unsubscribe", {"sids": list(sids)})
+
+
+def list_subscriptions(number: int) -> str:
+    """Asks for something that the venue must answer: whether it still listens."""
+    return command(number, "list_subscriptions")
