@@ -12,7 +12,8 @@ from bellwether.tables import Table, table
 from resources.lake import table_schema
 
 OWNER = "team:bellwether"
-DOCS = "https://docs.kalshi.com/api-reference"
+KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
+POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
 
 
 def key(name: str) -> dg.AssetKey:

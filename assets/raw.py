@@ -1,23 +1,30 @@
-"""Raw tables: what Kalshi said, as it said it, one partition per UTC close day."""
+"""Raw tables: what the venues said, as they said it, one partition per UTC day."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
 
-from assets.declare import DOCS, key, of, out
+from assets.declare import KALSHI_DOCS, POLYMARKET_DOCS, key, of, out
 from bellwether.tables.raw import KALSHI_ARCHIVE
 from bellwether.venues.http.pages import PageStore
+from bellwether.venues.http.together import together
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
-from resources.venues import KalshiVenue
+from resources.venues import KalshiVenue, PolymarketVenue
 
-POOL = "kalshi_api"
+KALSHI_POOL, POLYMARKET_POOL = "kalshi_api", "polymarket_api"
+#: Days of one run that are pulled side by side: listings are sequential, the venue is not.
+DAYS_AT_ONCE = 4
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
-DAY_TABLES = ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/kalshi_rejects")
+#: Tables of a day by venue; each is a method of the venue's pull.
+KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
+POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
+DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
 def _plain(summary: dict[str, object]) -> dict[str, Any]:
@@ -32,29 +39,29 @@ class PullConfig(dg.Config):
     """Ask the venue again although everything of this partition is stored and final."""
 
 
-@dg.asset(**of("raw/kalshi_series", "kalshi"), pool=POOL, retry_policy=RETRY)
+@dg.asset(**of("raw/kalshi_series", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
     """One Kalshi series (the template of recurring events), as of the last pull."""
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
-    return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(DOCS), **_plain(pull.summary())})
+    return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
 
 
-@dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=POOL, retry_policy=RETRY)
+@dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
     """One Kalshi market that the venue has moved to its historical endpoints, as of the last scan of the archive."""
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
-    return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(DOCS), **_plain(pull.summary())})
+    return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
 
 
 @dg.multi_asset(
     name="kalshi_day",
-    outs={name.split("/")[1]: out(name, "kalshi") for name in DAY_TABLES},
+    outs={name.split("/")[1]: out(name, "kalshi") for name in KALSHI_TABLES},
     deps=[dg.AssetDep(key("raw/kalshi_archive"))],
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
-    pool=POOL,
+    pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
 def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
@@ -65,14 +72,44 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
     async def pull_all(client: KalshiClient) -> list[DayPull]:
-        return [
-            await pull_day(client, pages, day, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info)
-            for day in days
-        ]
+        pull = partial(pull_day, client, pages, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info)
+        return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
-    requests: dict[str, Any] = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(DOCS)}
-    yield dg.Output({day: pull.events() for day, pull in pulls.items()}, "kalshi_events", metadata=requests)
-    yield dg.Output({day: pull.markets() for day, pull in pulls.items()}, "kalshi_markets", metadata=requests)
-    yield dg.Output({day: pull.candles() for day, pull in pulls.items()}, "kalshi_candles", metadata=requests)
-    yield dg.Output({day: pull.rejects() for day, pull in pulls.items()}, "kalshi_rejects")
+    yield from _outputs(KALSHI_TABLES, pulls, KALSHI_DOCS)
+
+
+@dg.multi_asset(
+    name="polymarket_day",
+    outs={name.split("/")[1]: out(name, "polymarket") for name in POLYMARKET_TABLES},
+    partitions_def=DAY,
+    backfill_policy=DAYS_PER_RUN,
+    pool=POLYMARKET_POOL,
+    retry_policy=RETRY,
+)
+def polymarket_day(
+    context: dg.AssetExecutionContext, config: PullConfig, polymarket: PolymarketVenue, lake: LakeResource
+) -> Iterator[dg.Output]:
+    """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
+    from bellwether.venues.polymarket.client import ClobClient, GammaClient
+    from bellwether.venues.polymarket.pull import DayPull as PolymarketDay
+    from bellwether.venues.polymarket.pull import PricePlan
+    from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
+
+    days = [date.fromisoformat(partition) for partition in context.partition_keys]
+    plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
+    pages = PageStore(lake.lake.storage, "polymarket")
+
+    async def pull_all(gamma: GammaClient, clob: ClobClient) -> list[PolymarketDay]:
+        pull = partial(pull_polymarket, gamma, clob, pages, plan=plan, refresh=config.refresh, progress=context.log.info)
+        return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
+
+    pulls = {pull.day.isoformat(): pull for pull in polymarket.run(pull_all)}
+    yield from _outputs(POLYMARKET_TABLES, pulls, POLYMARKET_DOCS)
+
+
+def _outputs(tables: Mapping[str, str], pulls: Mapping[str, Any], docs: str) -> Iterable[dg.Output]:
+    """One output per table of a venue: the rows that each day's pull has for it. Rejects come last: they are met on the way."""
+    requests: dict[str, Any] = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(docs)}
+    for name, part in tables.items():
+        yield dg.Output({day: getattr(pull, part)() for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)

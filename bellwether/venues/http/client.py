@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -72,6 +73,17 @@ class Tally:
     attempts: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     limited_seconds: float = 0.0
+
+    def count(self, *, attempts: int = 0, failure: str | None = None, limited: float = 0.0) -> None:
+        """Add what was done."""
+        self.attempts += attempts
+        self.limited_seconds += limited
+        if failure is not None:
+            self.failures[failure] += 1
+
+
+#: The tally that counts what is done on behalf of this task, by whatever client; pulls side by side have one each.
+COUNTED: ContextVar[Tally | None] = ContextVar("counted", default=None)
 
 
 def _utc_now() -> datetime:
@@ -214,8 +226,7 @@ class HttpClient:
     async def _attempt(self, call: Call, ordinal: int) -> Page:
         started = time.monotonic()
         await self._bucket.acquire(self.limits.tokens_per_read)
-        self.tally.limited_seconds += time.monotonic() - started
-        self.tally.attempts += 1
+        self._count(attempts=1, limited=time.monotonic() - started)
         headers = {"Content-Type": "application/json"} if call.body else None
         url = self._base_url + target(call.path, call.params)
         try:
@@ -231,11 +242,15 @@ class HttpClient:
         check_body(page, lists=self.lists)
         return page
 
+    def _count(self, **done: Any) -> None:
+        for tally in (self.tally, COUNTED.get()):
+            if tally is not None:
+                tally.count(**done)
+
     def _before_sleep(self, call: Call, state: RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome else None
         if isinstance(failure, Transient):
-            self.tally.failures[failure.kind] += 1
-            self.tally.limited_seconds += state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0
+            self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
     def follow(self, listing: Listing, *, cursor: str | None = None) -> AsyncIterator[Page]:

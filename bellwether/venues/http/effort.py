@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import date
 from typing import Any
 
@@ -10,31 +9,24 @@ import polars as pl
 
 from bellwether.tables.raw import FAILURES
 from bellwether.tables.schema import Table
-from bellwether.venues.http.client import HttpClient
+from bellwether.venues.http.client import COUNTED, Tally
 from bellwether.venues.http.pages import Note, StoredPull
 
 
 class Effort:
-    """Counts what `clients` do from now on."""
+    """Counts what clients do from now on on behalf of this task and those that it starts."""
 
-    def __init__(self, *clients: HttpClient) -> None:
-        self._clients = clients
-        self._before = self._totals()
-
-    def _totals(self) -> tuple[int, Counter[str], float]:
-        tallies = [client.tally for client in self._clients]
-        failures: Counter[str] = sum((tally.failures for tally in tallies), Counter())
-        return sum(tally.attempts for tally in tallies), failures, sum(tally.limited_seconds for tally in tallies)
+    def __init__(self) -> None:
+        self._tally = Tally()
+        COUNTED.set(self._tally)
 
     @property
     def note(self) -> dict[str, Any]:
         """What has been done since, as JSON; times in seconds, to a tenth."""
-        attempts, failures, limited = self._totals()
-        before_attempts, before_failures, before_limited = self._before
         return {
-            "attempts": attempts - before_attempts,
-            "failures": dict(failures - before_failures),
-            "limited_seconds": round(limited - before_limited, 1),
+            "attempts": self._tally.attempts,
+            "failures": dict(self._tally.failures),
+            "limited_seconds": round(self._tally.limited_seconds, 1),
         }
 
 

@@ -173,7 +173,7 @@ async def pull_day(
     pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
 
     async def work(puller: Puller) -> DayPull:
-        effort = Effort(client)
+        effort = Effort()
         cutoff_page = await puller.call("cutoff", routes.historical_cutoff())
         scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
         markets = await _gather(puller, day, archive, scan)

@@ -257,7 +257,7 @@ async def pull_day(
     pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
 
     async def work(puller: Puller) -> DayPull:
-        effort = Effort(gamma, clob)
+        effort = Effort()
         markets, asked_at, holes = await _gather(puller, gamma, day)
         if puller.pull.note is None:
             await _ask_for_events(puller, gamma, markets.event_ids)
