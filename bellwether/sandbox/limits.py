@@ -52,6 +52,7 @@ class Limits:
         ("/midpoint", 1500),
         ("/midpoints", 500),
         ("/prices-history", 1000),
+        ("/trades", 200),
     )
     patience: float = 2.0
     requests_per_minute: float = 500.0

@@ -16,7 +16,8 @@ from bellwether.sandbox.services import Service
 _CURSOR = re.compile(rb'"(?:next_)?cursor"\s*:\s*"([^"]+)"')
 _EDGE = 4096
 _MOST_REMEMBERED = 4096
-_DEFAULT_LIMIT = 100
+#: Page size of offset listings that are asked for none.
+_DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True)
