@@ -33,7 +33,7 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON inste
     "--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help=f"Channels to listen to; {', '.join(USUAL)} when left out."
 )
 def record(
-    events: tuple[str, ...], minutes: float | None, name: str | None, rest: bool, interval: float, channels: tuple[str, ...]
+    events: tuple[str, ...], *, minutes: float | None, name: str | None, rest: bool, interval: float, channels: tuple[str, ...]
 ) -> None:
     """Record every message about the markets of EVENTs until they close, the minutes are over, or Ctrl-C.
 

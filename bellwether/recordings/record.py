@@ -136,14 +136,13 @@ def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
 def _source(
     venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], recorder: Recorder
 ) -> KalshiStream | KalshiPolling:
-    at = {"connection": recorder.next_connection, "ordinal": recorder.next_ordinal}
     if plan.rest:
-        return KalshiPolling(client, tuple(markets), interval=plan.interval, **at)
+        return KalshiPolling(client, tuple(markets), interval=plan.interval, start=recorder.next)
     from bellwether.venues.kalshi.stream.client import KalshiStream
 
     closes = {ticker: close for ticker, close in markets.items() if close is not None}
     wanted = Wanted(tuple(markets), plan.channels)
-    return KalshiStream(venue.kalshi_stream, venue.credentials(), wanted, patience=plan.patience, closes=closes, **at)
+    return KalshiStream(venue.kalshi_stream, venue.credentials(), wanted, patience=plan.patience, closes=closes, start=recorder.next)
 
 
 async def _run(source: KalshiStream | KalshiPolling, recorder: Recorder, plan: Plan, tell: Tell | None, every: float) -> None:

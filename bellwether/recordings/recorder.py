@@ -16,7 +16,7 @@ from typing import Self
 from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import line
 from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json, put, sync_folder
-from bellwether.venues.kalshi.stream.frame import Frame
+from bellwether.venues.kalshi.stream.frame import START, Frame, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Pace:
 class Recorder:
     """Appends frames to a recording. Use it as a context manager: leaving it without `finish` leaves a recording that can be continued.
 
-    Opening a recording that was broken off begins a new segment; frames go on at `next_ordinal`, on connections from `next_connection` on.
+    Opening a recording that was broken off begins a new segment; frames go on at `next`.
 
     Parameters
     ----------
@@ -66,8 +66,7 @@ class Recorder:
         _check_continues(recording, about)
         last = recording.last()
         segments = recording.segments
-        self.next_connection = last.connection + 1 if last else 1
-        self.next_ordinal = last.ordinal + 1 if last else 0
+        self.next = Position(last.connection + 1, last.ordinal + 1) if last else START
         self._segment = int(segments[-1].stem) if segments else 0
         self._buffer: list[bytes] = []
         self._buffered = 0

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, Retry, Transient
-from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, SNAPSHOT, Frame, body_of, envelope, message, ticker_of
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, SNAPSHOT, START, Frame, Position, body_of, envelope, message, ticker_of
 from bellwether.venues.kalshi.stream.handshake import call_of, check_url, open_socket
 from bellwether.venues.kalshi.stream.lives import Lives
 from bellwether.venues.kalshi.stream.protocol import (
@@ -83,7 +83,7 @@ class KalshiStream:
     url: of the WebSocket. credentials: of the key that signs the handshake.
     wanted: markets and channels. patience: bounds of waiting and repeating.
     closes: when each market closes, as far as known; with it a market that was deactivated after its close counts as closed.
-    connection, ordinal: those of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
+    start: of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
 
     Raises `ConfigError` for an address or a channel that cannot be.
     """
@@ -96,8 +96,7 @@ class KalshiStream:
         *,
         patience: Patience | None = None,
         closes: Mapping[str, datetime] | None = None,
-        connection: int = 1,
-        ordinal: int = 0,
+        start: Position = START,
         clock: Callable[[], int] = time.time_ns,
         rng: Random | None = None,
     ) -> None:
@@ -112,8 +111,7 @@ class KalshiStream:
         self._credentials = credentials
         self._wanted = wanted
         self._patience = patience or Patience()
-        self._connection = connection
-        self._ordinal = ordinal
+        self._connection, self._ordinal = start
         self._clock = clock
         self._rng = rng or Random()
 

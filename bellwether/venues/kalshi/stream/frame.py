@@ -29,6 +29,16 @@ class Frame(NamedTuple):
     data: bytes
 
 
+class Position(NamedTuple):
+    """Where a stream begins within its recording: the ordinals of its first connection and of its first frame."""
+
+    connection: int = 1
+    ordinal: int = 0
+
+
+START = Position()
+
+
 class Envelope(NamedTuple):
     """What a message says of itself: its type, its subscription and its number there; None where it does not say."""
 

@@ -14,7 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.venues.http.page import Page
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.routes import MOST_TICKERS
-from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
+from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START, Frame, Position
 
 _SECOND = timedelta(seconds=1)
 _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ class KalshiPolling:
     Parameters
     ----------
     client: open. tickers: of the markets. interval: seconds from the beginning of one round to that of the next.
-    connection, ordinal: those of the first frame. clock: nanoseconds since 1970.
+    start: of the first frame. clock: nanoseconds since 1970.
     """
 
     def __init__(
@@ -40,8 +40,7 @@ class KalshiPolling:
         tickers: tuple[str, ...],
         *,
         interval: float = 5.0,
-        connection: int = 1,
-        ordinal: int = 0,
+        start: Position = START,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         if not tickers or interval <= 0:
@@ -50,8 +49,7 @@ class KalshiPolling:
         self.gaps, self.connections = 0, 1
         self._client = client
         self._interval = interval
-        self._connection = connection
-        self._ordinal = ordinal
+        self._connection, self._ordinal = start
         self._clock = clock
         self._newest: dict[str, datetime] = {}
         self._seen: dict[str, set[str]] = {ticker: set() for ticker in tickers}
