@@ -89,7 +89,7 @@ class GeneratedPolymarket:
         """Numbers of the days whose events may be wanted; None when these are not few."""
         first, last = 0, day_of(now) + EARLIEST_CREATION
         low, high = wanted.ends
-        if wanted.closed is not False and (low is None or high is None):
+        if wanted.closed is not False and low is None:
             return None
         if low is not None:
             first = max(first, day_of(low) - LATEST_END)

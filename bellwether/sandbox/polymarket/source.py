@@ -21,7 +21,10 @@ Level = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MarketRow:
-    """A Gamma market at one instant: what filters look at (instants, None where the object does not say), and its body as JSON."""
+    """A Gamma market at one instant: what filters look at (instants, None where the object does not say), and its body as JSON.
+
+    `tags` are objects that the body leaves out.
+    """
 
     key: Key
     id: str
