@@ -143,7 +143,7 @@ async def _deny(websocket: WebSocket, refusal: Refusal) -> None:
 
 
 class Connection:
-    """One client. Everything up to an instant has been sent to it before a command is obeyed, which then holds from that instant on."""
+    """One client. All that is due has been sent before a command is obeyed, which then holds from that instant on."""
 
     def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: Plan | None, number: int) -> None:
         self._websocket = websocket
@@ -173,6 +173,7 @@ class Connection:
                 if command is None:
                     return
                 if command:
+                    await self._catch_up()
                     await self._obey(command)
         finally:
             reader.cancel()
@@ -223,7 +224,7 @@ class Connection:
             await self._send(held)
 
     async def _catch_up(self) -> None:
-        """Send what has become due; a waiting command is let in between two instants."""
+        """Send what has become due."""
         now = instant(self._clock.now())
         if now <= self._position:
             await self._release()
@@ -231,13 +232,8 @@ class Connection:
         if not self._subscriptions:
             self._position = now
             return
-        told, last = self._frames, None
+        told = self._frames
         for message in self._exchange.messages(self._interest, self._position + 1, now + 1):
-            if message.at != last:
-                if last is not None and not self._commands.empty():
-                    self._position = message.at - 1
-                    return
-                last = message.at
             for subscription in tuple(self._subscriptions.values()):
                 if subscription.hears(message):
                     await self._tell(subscription.frame(message))
