@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bellwether.errors import PagingError, VenueError
@@ -84,25 +85,31 @@ async def walk(
     """The pages of `listing` from `cursor` on, numbered from `first`; `fetch(path, params, ordinal)` brings each.
 
     Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
-    one listed), is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause` waits before. An empty page without a cursor is
+    one listed), or, in a listing by offset, lists nothing new, is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause` waits before. An empty page without a cursor is
     then believed. Raises `PagingError`, before the page is handed out, for one that loops, and for an empty one whose cursor goes on; where
     `holes` are allowed, because the caller tells of them, only for too many of those in a row.
     """
     guard = _Guard(listing, cursor, MOST_HOLES if holes else 0)
     ordinal = first
     while True:
-        page = await fetch(listing.path, listing.params_at(cursor), ordinal)
-        for look in range(1, SECOND_LOOKS + 1):
-            if not guard.doubts(page, cursor):
-                break
-            if listing.next_cursor(page, cursor) is not None:
-                await pause(look)
-            page = await fetch(listing.path, listing.params_at(cursor), ordinal)
+        page = await _look(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
         guard.check(page, cursor)
         yield page
         cursor, ordinal = listing.next_cursor(page, cursor), ordinal + 1
         if cursor is None:
             return
+
+
+async def _look(listing: Listing, fetch: Callable[[], Awaitable[Page]], guard: _Guard, cursor: str | None, pause: Pause) -> Page:
+    """The first look at a page that is beyond doubt, else one that ends the listing, else the last."""
+    looks: list[Page] = []
+    for number in range(1 + SECOND_LOOKS):
+        if looks and listing.next_cursor(looks[-1], cursor) is not None:
+            await pause(number)
+        looks.append(await fetch())
+        if not guard.doubts(looks[-1], cursor):
+            return looks[-1]
+    return next((page for page in looks if not page.items(listing.items) and not listing.is_hole(page, cursor)), looks[-1])
 
 
 class _Guard:
@@ -112,13 +119,17 @@ class _Guard:
         self._listing = listing
         self._cursors = {cursor}
         self._contents: set[bytes] = set()
+        #: Only of listings by offset, which are short; the cursors of the others tell.
+        self._listed: set[str] | None = set() if isinstance(listing, OffsetListing) else None
         self._holes = 0
         self._most_holes = most_holes
 
     def doubts(self, page: Page, cursor: str | None) -> bool:
         """Whether the page deserves a second look."""
         items = page.items(self._listing.items)
-        return not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None
+        if not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None:
+            return True
+        return self._listed is not None and self._listed.issuperset(self._names(items))
 
     def check(self, page: Page, cursor: str | None) -> None:
         """Remember the page. Raises `PagingError` when it loops, or is one hole too many."""
@@ -135,6 +146,8 @@ class _Guard:
         self._cursors.add(following)
         if items:
             self._contents.add(self._digest(items))
+        if self._listed is not None:
+            self._listed.update(self._names(items))
 
     def _error(self, page: Page, cause: str) -> PagingError:
         return PagingError(page.request, 1 + SECOND_LOOKS, cause, "Pages before it are stored; run again later", kind="paging")
@@ -149,5 +162,7 @@ class _Guard:
         return None
 
     def _digest(self, items: list[Any]) -> bytes:
-        names = (str(item.get(self._listing.identity)) if isinstance(item, dict) else repr(item) for item in items)
-        return hashlib.blake2b("\0".join(names).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return hashlib.blake2b("\0".join(self._names(items)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def _names(self, items: list[Any]) -> list[str]:
+        return [str(item.get(self._listing.identity)) if isinstance(item, dict) else repr(item) for item in items]
