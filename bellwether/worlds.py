@@ -18,6 +18,7 @@ class Addresses:
     """Where the venues of a world are: base URLs, and the key for what must be signed.
 
     credentials: makes the key pair for Kalshi's WebSocket when it is needed; raises `ConfigError` in the live world when none is set.
+    models: base URL of the world's own model endpoint; None in the live world, where each provider has one.
     """
 
     kalshi: str
@@ -25,6 +26,7 @@ class Addresses:
     gamma: str
     clob: str
     credentials: Callable[[], Credentials]
+    models: str | None = None
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def addresses(config: Settings, *, running: bool = False) -> Iterator[Addresses]
 
     app = application(config, running=running)
     with serve(app) as site:
-        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, lambda: app.state.keys.issue())
+        yield Addresses(site.kalshi, site.kalshi_stream, site.gamma, site.clob, app.state.keys.issue, site.models)
 
 
 def _own_credentials() -> Credentials:
