@@ -19,6 +19,11 @@ def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
     return {"first_day": date.fromisoformat(keys[0]), "last_day": date.fromisoformat(keys[-1])}
 
 
+def _pulled(context: dg.AssetExecutionContext, lake: LakeResource, name: str) -> Slice:
+    """The run's days of a table, those that were pulled."""
+    return lake.lake.slice(table(name), [(day,) for day in context.partition_keys], missing="skip")
+
+
 @dg.asset(
     **of("clean/markets", "duckdb", "sql"),
     ins={
@@ -34,9 +39,17 @@ def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
 def markets(
     context: dg.AssetExecutionContext, lake: LakeResource, kalshi_markets: Slice, kalshi_events: Slice, kalshi_series: Slice
 ) -> pl.DataFrame:
-    """One market that closed on this UTC day, on any venue, with its outcome or why it has none."""
+    """One market of any venue that was to close on this UTC day, with its outcome or why it has none."""
     archive = lake.lake.slice(table("raw/kalshi_archive"), missing="skip")
-    inputs = {"kalshi_markets": kalshi_markets, "kalshi_archive": archive, "kalshi_events": kalshi_events, "kalshi_series": kalshi_series}
+    inputs = {
+        "kalshi_markets": kalshi_markets,
+        "kalshi_archive": archive,
+        "kalshi_events": kalshi_events,
+        "kalshi_series": kalshi_series,
+        "polymarket_markets": _pulled(context, lake, "raw/polymarket_markets"),
+        "polymarket_events": _pulled(context, lake, "raw/polymarket_events"),
+        "resolutions": _pulled(context, lake, "clean/resolutions"),
+    }
     return run_sql(table("clean/markets"), inputs, _days(context))
 
 
@@ -47,6 +60,9 @@ def markets(
     backfill_policy=DAYS_PER_RUN,
     automation_condition=FOLLOW,
 )
-def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, markets: Slice) -> pl.DataFrame:
-    """One point-in-time price of a market that closed on this UTC day."""
-    return run_sql(table("clean/prices"), {"kalshi_candles": kalshi_candles, "markets": markets}, _days(context))
+def prices(context: dg.AssetExecutionContext, lake: LakeResource, kalshi_candles: Slice, markets: Slice) -> pl.DataFrame:
+    """One point-in-time price of a market of this UTC day, at or before its close."""
+    priced = _pulled(context, lake, "raw/polymarket_prices")
+    return run_sql(
+        table("clean/prices"), {"kalshi_candles": kalshi_candles, "polymarket_prices": priced, "markets": markets}, _days(context)
+    )

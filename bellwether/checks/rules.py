@@ -15,6 +15,7 @@ import polars as pl
 
 from bellwether.tables import Table
 from bellwether.tables.benchmark import HORIZONS
+from bellwether.tables.raw import REJECTS
 
 #: Rejects that a day may have whatever its size, and the share of its objects that may be rejects.
 TOLERATED_REJECTS = 10
@@ -94,6 +95,13 @@ def _concerning(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
     return pl.when(rows).then(condition)
 
 
+def _as_many(lists: str) -> pl.Expr:
+    """Whether a list has as many elements as there are outcomes, or none."""
+    return (pl.col(lists).list.len() == 0) | (pl.col(lists).list.len() == pl.col("outcomes").list.len())
+
+
+#: Reasons for having no outcome that are worth a look.
+_NOT_UNDERSTOOD = ("unknown result", "contradictory evidence")
 _UNSETTLED = ("initialized", "active", "inactive", "closed", "determined", "disputed", "amended")
 
 _WITHIN_DAY = _holds(
@@ -106,6 +114,8 @@ _OPENS_FIRST = _holds("opens_before_it_closes", "the market opened before it clo
 _SETTLES_LAST = _holds(
     "settles_after_it_closes", "the market was paid out at or after its close", pl.col("settled_at") >= pl.col("close_time")
 )
+
+
 _RAW_MARKET = (
     _WITHIN_DAY,
     _prices("last_price", "previous_price", "yes_bid", "yes_ask", "no_bid", "no_ask", "settlement_value"),
@@ -154,7 +164,14 @@ _RAW_CANDLE = (
 
 _CLEAN_MARKET = (
     _unique("day", "venue", "market_id"),
-    _WITHIN_DAY,
+    _holds(
+        "closes_within_its_day",
+        "a Kalshi market closed on the UTC day of its partition, a Polymarket market at or before the end of it",
+        pl.when(pl.col("venue") == "polymarket")
+        .then(pl.col("close_time").dt.date() <= pl.col("day"))
+        .otherwise(pl.col("close_time").dt.date() == pl.col("day")),
+        blocking=True,
+    ),
     _words("known_outcome", "an outcome is yes or no", "outcome", "yes", "no", blocking=True),
     _holds(
         "outcome_only_when_settled",
@@ -179,7 +196,7 @@ _CLEAN_MARKET = (
     _holds(
         "settled_has_known_result",
         "a settled market has a result that is understood",
-        _concerning(pl.col("status") == "settled", (pl.col("outcome_reason") != "unknown result").fill_null(True)),
+        _concerning(pl.col("status") == "settled", ~pl.col("outcome_reason").is_in(_NOT_UNDERSTOOD).fill_null(False)),
     ),
     _holds(
         "outcome_has_question",
@@ -200,6 +217,119 @@ _CLEAN_PRICE = (
         "a price became known after the instant at which it stood",
         pl.col("known_at") >= pl.col("at"),
     ),
+)
+
+_POLYMARKET_MARKET = (
+    _unique("day", "market_id"),
+    _holds(
+        "ends_within_its_day",
+        "the market was to end on the UTC day of its partition",
+        pl.col("end_time").dt.date() == pl.col("day"),
+        blocking=True,
+    ),
+    _prices("best_bid", "best_ask", "last_trade_price"),
+    _holds(
+        "outcome_prices_between_0_and_1",
+        "every outcome's price lies between 0 and 1 dollar",
+        pl.col("outcome_prices").list.eval(pl.element().is_between(0, 1)).list.all(),
+        blocking=True,
+    ),
+    _holds(
+        "a_price_and_a_token_per_outcome",
+        "there are as many prices and tokens as outcomes, or none",
+        _as_many("outcome_prices") & _as_many("token_ids"),
+        blocking=True,
+    ),
+    _words("known_market_type", "the type of the market is a known word", "market_type", "binary", "named", "multi", blocking=True),
+    _words(
+        "known_uma_status",
+        "UMA's status is a known word",
+        "uma_resolution_status",
+        "requested",
+        "proposed",
+        "disputed",
+        "resolved",
+        "settled",
+    ),
+    _holds(
+        "yes_and_no_differ",
+        "a yes-or-no market with tokens has one of each, and others have neither",
+        pl.when((pl.col("market_type") == "binary") & (pl.col("token_ids").list.len() > 0))
+        .then((pl.col("yes_token") != pl.col("no_token")).fill_null(False))
+        .otherwise(pl.col("yes_token").is_null() & pl.col("no_token").is_null()),
+        blocking=True,
+    ),
+    _holds("bid_at_or_below_ask", "the best bid does not exceed the best ask", pl.col("best_bid") <= pl.col("best_ask")),
+    _holds("closed_has_a_time", "a closed market says when it closed", _concerning(pl.col("closed"), pl.col("closed_at").is_not_null())),
+    _present("has_event", "the market names its event", "event_id"),
+)
+
+_POLYMARKET_EVENT = (
+    _unique("day", "event_id"),
+    _present("has_title", "the event has a title", "title"),
+    _holds("has_tags", "the event has tags", pl.col("tags").list.len() > 0),
+)
+
+_POLYMARKET_WINNER = (
+    _unique("day", "condition_id", "position"),
+    _prices("price"),
+    _holds(
+        "at_most_one_winner",
+        "at most one outcome of a market has won",
+        pl.col("winner").fill_null(False).cast(pl.Int32).sum().over("day", "condition_id") <= 1,
+    ),
+    _holds(
+        "no_winner_at_half",
+        "no outcome has won a market that was resolved half and half",
+        _concerning(pl.col("is_50_50_outcome"), ~pl.col("winner").fill_null(False)),
+    ),
+)
+
+_POLYMARKET_PRICE = (
+    _unique("day", "market_id", "at"),
+    _prices("price"),
+    _holds("known_after_it_stood", "a price became known after the instant at which it stood", pl.col("known_at") >= pl.col("at")),
+)
+
+_RESOLUTION = (
+    _unique("day", "venue", "market_id"),
+    _words("known_status", "the status is a known word", "status", "active", "closed", "determined", "disputed", "settled", blocking=True),
+    _holds(
+        "winner_only_when_settled",
+        "an outcome has won only once the market is settled",
+        _concerning(pl.col("winner").is_not_null(), pl.col("status") == "settled"),
+        blocking=True,
+    ),
+    _holds(
+        "winner_or_reason",
+        "a market has either a winner or the reason why it has none",
+        pl.col("winner").is_null() != pl.col("outcome_reason").is_null(),
+        blocking=True,
+    ),
+    _holds(
+        "outcome_is_the_winner",
+        "the outcome of a yes-or-no market is the name of its winner",
+        pl.col("outcome") == pl.col("winner").str.strip_chars().str.to_lowercase(),
+        blocking=True,
+    ),
+    _holds(
+        "outcome_agrees_with_value",
+        "a contract of yes is worth 1 dollar when yes has won and nothing when no has",
+        pl.col("settlement_value") == pl.when(pl.col("outcome") == "yes").then(1).when(pl.col("outcome") == "no").then(0),
+        blocking=True,
+    ),
+    _holds(
+        "sources_agree",
+        "what Gamma and the CLOB say does not contradict each other",
+        (pl.col("outcome_reason") != "contradictory evidence").fill_null(True),
+    ),
+    _prices("settlement_value"),
+)
+
+_PULL = (
+    _unique("day"),
+    _holds("ends_after_it_starts", "a pull ends at or after its start", pl.col("finished_at") >= pl.col("started_at")),
+    _between("has_pages", "a pull stored at least one page", "requests", 1, None),
 )
 
 _QUESTION = (
@@ -281,19 +411,29 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "raw/kalshi_markets": (_unique("day", "ticker"), *_RAW_MARKET),
     "raw/kalshi_archive": (_unique("ticker"), *_RAW_MARKET),
     "raw/kalshi_candles": _RAW_CANDLE,
+    "raw/kalshi_pulls": _PULL,
+    "raw/polymarket_rejects": (_few_rejects(0),),
+    "raw/polymarket_events": _POLYMARKET_EVENT,
+    "raw/polymarket_markets": _POLYMARKET_MARKET,
+    "raw/polymarket_winners": _POLYMARKET_WINNER,
+    "raw/polymarket_prices": _POLYMARKET_PRICE,
+    "raw/polymarket_pulls": _PULL,
+    "clean/resolutions": _RESOLUTION,
     "clean/markets": _CLEAN_MARKET,
     "clean/prices": _CLEAN_PRICE,
     "benchmark/questions": _QUESTION,
     "benchmark/forecasts": _FORECAST,
 }
 
+_REJECTS = frozenset(declared.name for declared in REJECTS.values())
+
 
 def rules_for(table: str, *, objects: int = 0) -> tuple[Rule, ...]:
     """The rules of `table`; () where none are declared. Names do not depend on `objects`.
 
-    objects: how many objects a day's pull behind raw/kalshi_rejects stored, of which a share may be rejects.
+    objects: how many objects a day's pull behind raw/<venue>_rejects stored, of which a share may be rejects.
     """
-    return (_few_rejects(objects),) if table == "raw/kalshi_rejects" else RULES.get(table, ())
+    return (_few_rejects(objects),) if table in _REJECTS else RULES.get(table, ())
 
 
 def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:

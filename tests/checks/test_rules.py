@@ -17,7 +17,28 @@ from bellwether.forecasting import forecaster
 from bellwether.questions import Release, build
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
-from tests.clean.rows import CLOSE, DAY, FETCHED, KNOWN, OPEN, market, markets, price, prices, raw_candle, raw_event, raw_market, raw_series
+from tests.clean.rows import (
+    CLOSE,
+    DAY,
+    FETCHED,
+    KNOWN,
+    OPEN,
+    PM_END,
+    market,
+    markets,
+    polymarket_event,
+    polymarket_market,
+    polymarket_price,
+    polymarket_winner,
+    price,
+    prices,
+    pull,
+    raw_candle,
+    raw_event,
+    raw_market,
+    raw_series,
+    resolution,
+)
 
 OVER = Decimal("1.2")
 BOOK = {
@@ -39,6 +60,27 @@ def good(name: str) -> pl.DataFrame:
         return forecaster("random").forecast(questions, markets(*rows).lazy())
     made: dict[str, list[dict[str, Any]]] = {
         "raw/kalshi_rejects": [reject(0), reject(1)],
+        "raw/polymarket_rejects": [reject(0, venue="polymarket"), reject(1, venue="polymarket")],
+        "raw/kalshi_pulls": [pull(), pull(day=DAY + timedelta(days=1))],
+        "raw/polymarket_pulls": [pull(), pull(day=DAY + timedelta(days=1))],
+        "raw/polymarket_events": [polymarket_event("71"), polymarket_event("72")],
+        "raw/polymarket_markets": [
+            polymarket_market("501", best_bid=Decimal("0.1"), best_ask=Decimal("0.2")),
+            polymarket_market(
+                "502", market_type="named", outcomes=["Up", "Down"], yes_token=None, no_token=None, closed=False, closed_at=None
+            ),
+            polymarket_market("503", market_type="multi", outcomes=[], outcome_prices=[], token_ids=[], yes_token=None, no_token=None),
+            polymarket_market("504", token_ids=[], outcome_prices=[], yes_token=None, no_token=None),
+        ],
+        "raw/polymarket_winners": [polymarket_winner(0), polymarket_winner(1)],
+        "raw/polymarket_prices": [polymarket_price(2), polymarket_price(1)],
+        "clean/resolutions": [
+            resolution("501"),
+            resolution("502", outcome=None, winner="Down", settlement_value=Decimal(0), market_type="named"),
+            resolution(
+                "503", status="disputed", outcome=None, winner=None, settlement_value=None, outcome_reason="disputed", settled_at=None
+            ),
+        ],
         "raw/kalshi_series": [raw_series("S1"), raw_series("S2")],
         "raw/kalshi_events": [raw_event("E1"), raw_event("E2", mutually_exclusive=True, collateral_return_type="MECNET")],
         "raw/kalshi_markets": [
@@ -50,6 +92,7 @@ def good(name: str) -> pl.DataFrame:
         "clean/markets": [
             *rows,
             market("C", outcome=None, outcome_reason="scalar", settlement_value=Decimal("0.24"), market_type="scalar"),
+            market("D", venue="polymarket", day=DAY + timedelta(days=20)),
         ],
         "clean/prices": [price(2), price(1, bid=None)],
     }
@@ -106,6 +149,12 @@ RAW_MARKET: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
     "bid_at_or_below_ask": change(yes_bid=Decimal("0.6"), yes_ask=Decimal("0.5")),
     "opens_before_it_closes": change(open_time=CLOSE),
     "settles_after_it_closes": change(settled_at=CLOSE - timedelta(seconds=1)),
+}
+
+PULL: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "unique_key": repeat_first_row,
+    "ends_after_it_starts": change(started_at=KNOWN + timedelta(seconds=1)),
+    "has_pages": change(requests=0),
 }
 
 BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
@@ -180,6 +229,48 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "coverage": change(p_yes=None, error="no answer"),
     },
     "raw/kalshi_rejects": {"few_rejects": lambda frame: rejects(11)},
+    "raw/polymarket_rejects": {"few_rejects": lambda frame: rejects(11)},
+    "raw/kalshi_pulls": PULL,
+    "raw/polymarket_pulls": PULL,
+    "raw/polymarket_events": {
+        "unique_key": repeat_first_row,
+        "has_title": change(title=None),
+        "has_tags": change(tags=pl.lit([], pl.List(pl.String))),
+    },
+    "raw/polymarket_markets": {
+        "unique_key": repeat_first_row,
+        "ends_within_its_day": change(end_time=PM_END + timedelta(hours=2)),
+        "prices_between_0_and_1": change(last_trade_price=OVER),
+        "outcome_prices_between_0_and_1": change(outcome_prices=pl.lit([OVER, -OVER])),
+        "a_price_and_a_token_per_outcome": change(token_ids=pl.lit(["111"])),
+        "known_market_type": change(market_type="ternary"),
+        "known_uma_status": change(uma_resolution_status="pondered"),
+        "yes_and_no_differ": change(no_token="111"),
+        "bid_at_or_below_ask": change(best_bid=Decimal("0.6"), best_ask=Decimal("0.5")),
+        "closed_has_a_time": change(closed_at=None),
+        "has_event": change(event_id=None),
+    },
+    "raw/polymarket_winners": {
+        "unique_key": repeat_first_row,
+        "prices_between_0_and_1": change(price=OVER),
+        "at_most_one_winner": lambda frame: frame.with_columns(winner=pl.lit(True)),
+        "no_winner_at_half": change(is_50_50_outcome=True),
+    },
+    "raw/polymarket_prices": {
+        "unique_key": repeat_first_row,
+        "prices_between_0_and_1": change(price=OVER),
+        "known_after_it_stood": change(at=KNOWN + timedelta(seconds=1)),
+    },
+    "clean/resolutions": {
+        "unique_key": repeat_first_row,
+        "known_status": change(status="finalized"),
+        "winner_only_when_settled": change(status="disputed"),
+        "winner_or_reason": change(outcome_reason="void"),
+        "outcome_is_the_winner": change(outcome="no", settlement_value=Decimal(0)),
+        "outcome_agrees_with_value": change(settlement_value=Decimal(0)),
+        "sources_agree": change(winner=None, outcome=None, outcome_reason="contradictory evidence"),
+        "prices_between_0_and_1": change(settlement_value=OVER),
+    },
 }
 
 CASES = [(name, rule) for name, bad in BAD.items() for rule in bad]
@@ -198,7 +289,7 @@ def test_ordinary_rows_meet_every_rule(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "rule"), CASES)
 def test_a_rule_fails_on_rows_made_bad(name: str, rule: str) -> None:
-    rows = table(name).empty() if name == "raw/kalshi_rejects" else good(name)
+    rows = table(name).empty() if rule == "few_rejects" else good(name)
     (outcome,) = validate(table(name), BAD[name][rule](rows), [made for made in rules_for(name) if made.name == rule])
     assert (outcome.passed, outcome.crashed) == (False, None)
     assert outcome.sample

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.tables import clean, raw
+from bellwether.venues.polymarket.resolution import resolutions
 
 DAY = date(2026, 3, 10)
 CLOSE = datetime(2026, 3, 10, 20, tzinfo=UTC)
@@ -151,10 +152,147 @@ def raw_inputs(
     events: list[dict[str, Any]] | None = None,
     series: list[dict[str, Any]] | None = None,
 ) -> dict[str, pl.DataFrame]:
-    """The inputs of sql/clean/markets.sql; events and series default to the ordinary ones."""
+    """The inputs of sql/clean/markets.sql, without any of Polymarket; events and series default to the ordinary ones."""
     return {
         "kalshi_markets": raw.KALSHI_MARKETS.frame(live),
         "kalshi_archive": raw.KALSHI_ARCHIVE.frame(archive or []),
         "kalshi_events": raw.KALSHI_EVENTS.frame([raw_event()] if events is None else events),
         "kalshi_series": raw.KALSHI_SERIES.frame([raw_series()] if series is None else series),
+        **polymarket_inputs(),
+    }
+
+
+def polymarket_inputs(
+    listed: list[dict[str, Any]] | None = None,
+    events: list[dict[str, Any]] | None = None,
+    winners: list[dict[str, Any]] | None = None,
+) -> dict[str, pl.DataFrame]:
+    """Polymarket's inputs of sql/clean/markets.sql, with the verdicts that follow from them."""
+    found, flagged = raw.POLYMARKET_MARKETS.frame(listed or []), raw.POLYMARKET_WINNERS.frame(winners or [])
+    return {
+        "polymarket_markets": found,
+        "polymarket_events": raw.POLYMARKET_EVENTS.frame(events or []),
+        "resolutions": resolutions(found.lazy(), flagged.lazy()),
+    }
+
+
+PM_END = datetime(2026, 3, 10, 22, tzinfo=UTC)
+PM_CLOSED = datetime(2026, 3, 10, 21, tzinfo=UTC)
+PM_CONDITION = f"0x{1:064x}"
+
+
+def polymarket_market(market_id: str = "501", **changes: Any) -> dict[str, Any]:
+    """A row of raw/polymarket_markets: a binary market that resolved yes an hour before its scheduled end."""
+    return {
+        "day": DAY,
+        "market_id": market_id,
+        "condition_id": PM_CONDITION,
+        "event_id": "71",
+        "event_title": "Rain in NYC",
+        "question": "Will it rain in NYC?",
+        "description": "If it rains, Yes.",
+        "outcomes": ["Yes", "No"],
+        "outcome_prices": [Decimal(1), Decimal(0)],
+        "token_ids": ["111", "222"],
+        "yes_token": "111",
+        "no_token": "222",
+        "market_type": "binary",
+        "tags": [],
+        "uma_statuses": [],
+        "uma_resolution_status": "resolved",
+        "start_time": OPEN,
+        "end_time": PM_END,
+        "closed_at": PM_CLOSED,
+        "closed": True,
+        "neg_risk": False,
+        "volume": Decimal("1250.505"),
+        "last_trade_price": Decimal("0.97"),
+        "body": "{}",
+        **FETCHED,
+        **changes,
+    }
+
+
+def polymarket_event(event_id: str = "71", **changes: Any) -> dict[str, Any]:
+    """A row of raw/polymarket_events."""
+    return {
+        "day": DAY,
+        "event_id": event_id,
+        "title": "Rain in NYC",
+        "tags": ["weather"],
+        "tag_labels": ["Weather"],
+        "neg_risk": True,
+        "body": "{}",
+        **FETCHED,
+        **changes,
+    }
+
+
+def polymarket_winner(position: int = 0, *, winner: bool | None = None, **changes: Any) -> dict[str, Any]:
+    """A row of raw/polymarket_winners: the first of two outcomes has won."""
+    return {
+        "day": DAY,
+        "condition_id": PM_CONDITION,
+        "position": position,
+        "token_id": ("111", "222")[position],
+        "outcome": ("Yes", "No")[position],
+        "price": Decimal(1 - position),
+        "winner": position == 0 if winner is None else winner,
+        "is_50_50_outcome": False,
+        "closed": True,
+        **FETCHED,
+        **changes,
+    }
+
+
+def polymarket_price(hours_before_close: float = 24, market_id: str = "501", **changes: Any) -> dict[str, Any]:
+    """A row of raw/polymarket_prices."""
+    return {
+        "day": DAY,
+        "market_id": market_id,
+        "token_id": "111",
+        "at": PM_CLOSED - timedelta(hours=hours_before_close),
+        "price": Decimal("0.42"),
+        "period_minutes": 60,
+        **FETCHED,
+        **changes,
+    }
+
+
+def resolution(market_id: str = "501", **changes: Any) -> dict[str, Any]:
+    """A row of clean/resolutions."""
+    return {
+        "day": DAY,
+        "venue": "polymarket",
+        "market_id": market_id,
+        "condition_id": PM_CONDITION,
+        "market_type": "binary",
+        "status": "settled",
+        "outcome": "yes",
+        "winner": "Yes",
+        "settlement_value": Decimal(1),
+        "rule": "winner flag and prices",
+        "closed_at": PM_CLOSED,
+        "settled_at": PM_CLOSED,
+        "final": True,
+        "evidence": "{}",
+        "known_at": KNOWN,
+        **changes,
+    }
+
+
+def pull(**changes: Any) -> dict[str, Any]:
+    """A row of raw/<venue>_pulls."""
+    return {
+        "day": DAY,
+        "pull": "raw/kalshi_pages/day/2026-03-10/0001",
+        "final": True,
+        "requests": 9,
+        "attempts": 11,
+        "failures_rate_limit": 2,
+        "limited_seconds": 1.5,
+        "started_at": KNOWN,
+        "finished_at": KNOWN,
+        "known_at": KNOWN,
+        **changes,
     }

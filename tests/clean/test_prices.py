@@ -12,9 +12,15 @@ from bellwether.lake.sql import run_sql
 from bellwether.tables import clean, raw
 from tests.clean.rows import CLOSE, DAY, KNOWN, market, markets, raw_candle
 
+NO_POLYMARKET = {"polymarket_prices": raw.POLYMARKET_PRICES.empty()}
+
 
 def clean_prices(*candles: dict[str, Any], of: pl.DataFrame | None = None) -> pl.DataFrame:
-    inputs = {"kalshi_candles": raw.KALSHI_CANDLES.frame(list(candles)), "markets": markets(market()) if of is None else of}
+    inputs = {
+        **NO_POLYMARKET,
+        "kalshi_candles": raw.KALSHI_CANDLES.frame(list(candles)),
+        "markets": markets(market()) if of is None else of,
+    }
     return run_sql(clean.PRICES, inputs, {"first_day": DAY, "last_day": DAY})
 
 

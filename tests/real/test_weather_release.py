@@ -119,10 +119,13 @@ def cleaned(recordings: Path, markets: pl.DataFrame, candles: pl.DataFrame) -> t
         "kalshi_archive": table("raw/kalshi_archive").empty(),
         "kalshi_events": raw_events,
         "kalshi_series": table("raw/kalshi_series").empty(),
+        **{name: table(f"raw/{name}").empty() for name in ("polymarket_markets", "polymarket_events")},
+        "resolutions": table("clean/resolutions").empty(),
     }
     days: dict[str, date] = {"first_day": raw_markets["day"].min(), "last_day": raw_markets["day"].max()}  # type: ignore[dict-item]
     clean_markets = run_sql(table("clean/markets"), inputs, days)
-    return clean_markets, run_sql(table("clean/prices"), {"kalshi_candles": raw_candles, "markets": clean_markets}, days)
+    priced = {"kalshi_candles": raw_candles, "polymarket_prices": table("raw/polymarket_prices").empty(), "markets": clean_markets}
+    return clean_markets, run_sql(table("clean/prices"), priced, days)
 
 
 @pytest.fixture(scope="module")

@@ -58,18 +58,17 @@ BASIS_POINTS = DecimalRule("", number_text, r"^[0-9]{1,9}$", pl.Int64(), "not a 
 
 
 def unpacked(value: Any) -> Any:
-    """A list of the wire: a JSON list inside a text, or the list itself, with numbers as text; anything else as it came.
+    """A list of the wire: a JSON list inside a text, with numbers as text, or the list itself; anything else as it came.
 
-    An empty text is no list. Integers of any length survive, since they are never read as numbers.
+    An empty text is no list. Inside a text integers of any length survive, since they are never read as numbers; in a real list a number may
+    have lost digits before it came here, so it stays a number, which is no text.
     """
     if type(value) is str:
         try:
             value = json.loads(value, parse_int=str, parse_float=str) if value.strip() else None
         except (ValueError, RecursionError):
             return value
-    if type(value) is not list:
-        return value
-    return [number_text(item) if type(item) in (int, float) else item for item in value]
+    return value
 
 
 def plain_list(value: Any, places: int) -> Any:
