@@ -117,7 +117,7 @@ async def record(
         about = _about(plan, tuple(markets))
         with Recorder(root / (name or name_of(plan.events)), about, pace=plan.pace) as recorder:
             source = _source(venue, plan, client, markets, recorder)
-            await _run(source, recorder, plan, tell, every)
+            await listen(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)
 
 
@@ -145,13 +145,16 @@ def _source(
     return KalshiStream(venue.kalshi_stream, venue.credentials(), wanted, patience=plan.patience, closes=closes, start=recorder.next)
 
 
-async def _run(source: KalshiStream | KalshiPolling, recorder: Recorder, plan: Plan, tell: Tell | None, every: float) -> None:
+async def listen(
+    source: KalshiStream | KalshiPolling, recorder: Recorder, *, minutes: float | None = None, tell: Tell | None = None, every: float = 10.0
+) -> None:
+    """Write the frames of a source until it ends or time is up, and finish the recording. Otherwise as `record`."""
     loop = asyncio.get_running_loop()
     helpers = [asyncio.create_task(_keep(recorder))]
     if tell is not None:
         helpers.append(asyncio.create_task(_report(source, recorder, tell, every, loop.time())))
     try:
-        async with asyncio.timeout(None if plan.minutes is None else plan.minutes * 60) as limit:
+        async with asyncio.timeout(None if minutes is None else minutes * 60) as limit:
             await _drain(source.frames(), recorder)
         recorder.finish("every market has closed")
     except TimeoutError:

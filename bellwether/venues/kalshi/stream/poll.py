@@ -25,8 +25,8 @@ _OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized", "
 class KalshiPolling:
     """Frames of chosen markets from REST: pages of order books of up to 100 markets, and pages of trades with news in them.
 
-    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the answer as it came. Trades are asked for from
-    the last one on; those of the same second come again in the page that holds a new one, so a reader goes by trade_id.
+    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the answer as it came. Trades are asked
+    for from the first book on, then from the last one on; those of the same second come again in the page that holds a new one: go by trade_id.
 
     Parameters
     ----------
@@ -62,7 +62,10 @@ class KalshiPolling:
         while self.open:
             started = time.monotonic()
             for chunk in _chunks(self.open):
-                yield self._frame(REST_BOOKS, await self._client.orderbooks(chunk))
+                page = await self._client.orderbooks(chunk)
+                for ticker in chunk:
+                    self._newest.setdefault(ticker, page.fetched_at)
+                yield self._frame(REST_BOOKS, page)
             for ticker in self.open:
                 for page in await self._new_trades(ticker):
                     yield self._frame(REST_TRADES, page)
@@ -79,18 +82,14 @@ class KalshiPolling:
     async def _new_trades(self, ticker: str) -> list[Page]:
         """Pages with trades that were not seen before, the oldest first."""
         seen, fresh, found = self._seen[ticker], set[str](), []
-        newest = self._newest.get(ticker)
-        async for page in self._client.trades(ticker=ticker, after=newest - _SECOND if newest else None):
+        async for page in self._client.trades(ticker=ticker, after=self._newest[ticker] - _SECOND):
             trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
             ids = {str(trade.get("trade_id")) for trade in trades}
             if ids <= seen:
                 break
             found.append(page)
             fresh |= ids
-            self._newest[ticker] = max([self._newest.get(ticker, _NEVER), *map(_created, trades)])
-            if newest is None:
-                # What was traded before the recording began is no part of it: one page tells where it stands.
-                break
+            self._newest[ticker] = max([self._newest[ticker], *map(_created, trades)])
         self._seen[ticker] = fresh or seen
         return found[::-1]
 
