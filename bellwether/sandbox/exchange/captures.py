@@ -34,8 +34,9 @@ CHANNEL_OF = {
 }
 
 _LINES = (".ndjson", ".jsonl")
-_KIND = re.compile(rb'"(?:type|event_type)"\s*:\s*"(' + "|".join(CHANNEL_OF).encode() + rb')"')
-_TICKER = re.compile(rb'"(?:market|event)_ticker"\s*:\s*"([^"]+)"')
+#: A message may stand in its line as text, with its quotes escaped.
+_KIND = re.compile(rb'\\?"(?:type|event_type)\\?"\s*:\s*\\?"(' + "|".join(CHANNEL_OF).encode() + rb')\\?"')
+_TICKER = re.compile(rb'\\?"(?:market|event)_ticker\\?"\s*:\s*\\?"([^"\\]+)')
 _PEEK = 50
 
 Object = dict[str, Any]

@@ -32,7 +32,8 @@ _BURST = 200
 #: Where the middleware of faults leaves the plan of one connection.
 _PLAN = "sandbox.faults"
 
-_ERRORS = {
+#: Codes of errors and what they say.
+ERRORS = {
     1: "Unable to process message",
     2: "Params required",
     3: "Channels required",
@@ -62,7 +63,7 @@ class CommandError(Exception):
     """A command that is answered with an error of this code; `tickers` are those that it is about."""
 
     def __init__(self, code: int, tickers: Iterable[str] = ()) -> None:
-        super().__init__(_ERRORS[code])
+        super().__init__(ERRORS[code])
         self.code = code
         self.tickers = list(tickers)
 

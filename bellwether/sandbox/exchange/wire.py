@@ -139,6 +139,7 @@ def event_created(event: Event, channel: str) -> Message:
 
 def _created(market: Market) -> Body:
     terms = market.terms
+    ranges = {} if market.is_combo else {"price_ranges": terms["price_ranges"]}
     names = ("title", "yes_sub_title", "no_sub_title", "rules_primary", "rules_secondary", "can_close_early", "event_ticker")
     strikes = {name: terms[name] for name in ("strike_type", "floor_strike", "cap_strike", "custom_strike") if name in terms}
     return {
@@ -147,7 +148,7 @@ def _created(market: Market) -> Body:
         "open_ts": market.life.opens // SECOND,
         "close_ts": market.life.scheduled // SECOND,
         "price_level_structure": terms["price_level_structure"],
-        "price_ranges": terms["price_ranges"],
+        **ranges,
         "additional_metadata": {
             "name": terms["yes_sub_title"],
             **{name: terms[name] for name in names},
