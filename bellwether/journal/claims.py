@@ -236,11 +236,9 @@ class Attempt:
         return None if self._claim._has(call) else _lost(self.key, call, stored=True)
 
 
-def finish(transaction: Transaction, key: str, number: int, now: datetime, **also: Any) -> None:
+def finish(transaction: Transaction, key: str, number: int, now: datetime) -> None:
     """Make an attempt's response the call's answer."""
-    rows.change_call(
-        transaction, key, state=State.ANSWERED.value, answer=number, finished_at=now, outcome=Outcome.OK.value, reason=None, **also
-    )
+    rows.change_call(transaction, key, state=State.ANSWERED.value, answer=number, finished_at=now, outcome=Outcome.OK.value, reason=None)
 
 
 def adopt(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
@@ -248,7 +246,7 @@ def adopt(transaction: Transaction, key: str, attempts: list[Any], now: datetime
     late = next((one for one in attempts if one.outcome == Outcome.OK), None)
     if late is None or any(one.outcome is None for one in attempts):
         return False
-    finish(transaction, key, late.number, now, lease_token=late.lease_token)
+    finish(transaction, key, late.number, now)
     return True
 
 

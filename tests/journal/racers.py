@@ -77,6 +77,21 @@ def spend(url: str, number: int, limit: int) -> int:
     return begins
 
 
+def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
+    """In each round there is money for one attempt and everybody wants it; returns in which rounds this runner had it."""
+    won = []
+    with Journal(url) as journal:
+        for turn in range(rounds):
+            claim = journal.claim(ask(number * rounds + turn), lease=LEASE, holder=f"runner {number}", run=f"round {turn}")
+            _start.wait(60)
+            try:
+                claim.begin(estimate=ESTIMATE, budgets=(Budget(ESTIMATE, Scope(run=f"round {turn}")),))
+                won.append(True)
+            except BudgetExceeded:
+                won.append(False)
+    return won
+
+
 def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
     """Runner 0 has stalled in the middle of every call and wakes; the others take the calls over. Returns who acts on which answer."""
     with Journal(url) as journal:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from bellwether.journal import Journal, Scope
 from tests.journal.calls import ask
-from tests.journal.racers import ESTIMATE, RUNNERS, Field, open_first, spend, stall_or_take_over, win
+from tests.journal.racers import ESTIMATE, RUNNERS, Field, open_first, spend, spend_the_last, stall_or_take_over, win
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,11 @@ def test_a_budget_holds_whoever_spends(url: str, field: Field) -> None:
         found = journal.spent(Scope(run="race"))
     assert limit - ESTIMATE < found.committed <= limit
     assert sum(begins) > 60
+
+
+def test_the_last_money_of_a_budget_is_spent_once(url: str, field: Field) -> None:
+    won = field.race(spend_the_last, url, 30)
+    assert [sum(one) for one in zip(*won, strict=True)] == [1] * 30
 
 
 def test_a_holder_that_wakes_while_others_take_over_never_makes_a_second_answer(url: str, field: Field) -> None:
