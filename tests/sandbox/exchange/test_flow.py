@@ -136,7 +136,7 @@ def queue_before(flow: OrderFlow, slot: int, side: int, price: int) -> list[int]
 
 def test_a_taker_meets_the_orders_in_the_order_of_their_arrival(flows: list[OrderFlow]) -> None:
     seen = Counter[str]()
-    for flow in flows:
+    for flow in flows[::3]:
         for slot in flow.trade_slots(0, 1 << 62)[:60]:
             first = flow.prints(slot)[0]
             passive, events = 1 - first.taker, flow.beginning(slot)
