@@ -1,0 +1,127 @@
+"""A WebSocket server on loopback that plays a script per connection, and frames to play."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from itertools import count
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+from websockets.asyncio.server import Request, Response, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from bellwether.venues.http.retry import Retry
+from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
+from bellwether.venues.kalshi.stream.frame import DELTA, TRADE
+from bellwether.venues.kalshi.stream.protocol import Wanted
+from bellwether.venues.kalshi.stream.signing import Credentials
+
+A, B = "KXONE-26NOV21-A", "KXONE-26NOV21-B"
+FAST = Retry(base=0.001, cap=0.01, attempts=5)
+#: Long enough for a slow machine wherever nothing is to be waited for.
+CALM = Patience(quiet=60.0, answer=60.0, first=FAST, again=FAST, tick=0.01)
+CREDENTIALS = Credentials("the-key-id", rsa.generate_private_key(public_exponent=65537, key_size=2048))
+
+Json = dict[str, Any]
+
+
+def snapshot(market: str, seq: int, *, sid: int = 1, **body: Any) -> Json:
+    """A book of 10 contracts at 40 cents on each side, unless told otherwise."""
+    sides = body or {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": [["0.4000", "10.00"]]}
+    return {"type": "orderbook_snapshot", "sid": sid, "seq": seq, "msg": {"market_ticker": market, "market_id": "m", **sides}}
+
+
+def delta(market: str, seq: int, *, sid: int = 1, price: str = "0.4000", by: str = "1.00", side: str = "yes", **body: Any) -> Json:
+    """A change of a level."""
+    told = {"market_ticker": market, "market_id": "m", "price_dollars": price, "delta_fp": by, "side": side, **body}
+    return {"type": "orderbook_delta", "sid": sid, "seq": seq, "msg": told}
+
+
+def trade(market: str, seq: int, *, sid: int = 2) -> Json:
+    """A trade."""
+    told = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": "0.4000", "no_price_dollars": "0.6000", "count_fp": "1.00"}
+    return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
+
+
+def lifecycle(market: str, seq: int, event: str, *, sid: int = 3, **body: Any) -> Json:
+    """A step of a market's life."""
+    return {"type": "market_lifecycle_v2", "sid": sid, "seq": seq, "msg": {"market_ticker": market, "event_type": event, **body}}
+
+
+class Peer:
+    """The server's end of one connection."""
+
+    def __init__(self, socket: ServerConnection, commands: list[Json]) -> None:
+        self.socket = socket
+        self._commands = commands
+        self._sids = count(1)
+
+    async def read(self) -> Json:
+        """The next command."""
+        command: Json = json.loads(await self.socket.recv())
+        self._commands.append(command)
+        return command
+
+    async def send(self, *frames: Json) -> None:
+        """Send frames as compact JSON, as the venue does."""
+        for frame in frames:
+            await self.socket.send(json.dumps(frame, separators=(",", ":")))
+
+    async def confirm(self, commands: int = 1) -> None:
+        """Confirm so many subscribe commands; subscriptions are numbered in order."""
+        for _ in range(commands):
+            command = await self.read()
+            assert command["cmd"] == "subscribe", command
+            for channel in command["params"]["channels"]:
+                await self.send({"id": command["id"], "type": "subscribed", "msg": {"channel": channel, "sid": next(self._sids)}})
+
+    async def until_gone(self) -> None:
+        """Read commands until the client leaves."""
+        while True:
+            await self.read()
+
+
+Script = Callable[[Peer], Awaitable[None]]
+
+
+class Venue:
+    """What was heard: handshakes by their headers, commands in order, and connections opened."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.handshakes: list[Any] = []
+        self.commands: list[Json] = []
+        self.connections = 0
+
+    def sent(self, name: str) -> list[Json]:
+        """Parameters of the commands of this name."""
+        return [command.get("params", {}) for command in self.commands if command["cmd"] == name]
+
+    def stream(self, *, tickers: tuple[str, ...] = (A,), channels: tuple[str, ...] = (DELTA, TRADE), **given: Any) -> KalshiStream:
+        """A client of it."""
+        return KalshiStream(self.url, CREDENTIALS, Wanted(tickers, channels), **{"patience": CALM, **given})
+
+
+@asynccontextmanager
+async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = ()) -> AsyncIterator[Venue]:
+    """A venue that plays these scripts, the last again and again, after refusing handshakes with these statuses and bodies."""
+    found = Venue()
+    refused = iter(refusals)
+
+    async def play(socket: ServerConnection) -> None:
+        script = scripts[min(found.connections, len(scripts) - 1)]
+        found.connections += 1
+        with suppress(ConnectionClosed):
+            await script(Peer(socket, found.commands))
+
+    def admit(connection: ServerConnection, request: Request) -> Response | None:
+        found.handshakes.append(request)
+        answer = next(refused, None)
+        return None if answer is None else connection.respond(HTTPStatus(answer[0]), answer[1])
+
+    async with serve(play, "127.0.0.1", 0, process_request=admit, ping_interval=None) as server:
+        found.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/trade-api/ws/v2"
+        yield found

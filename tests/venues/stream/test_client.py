@@ -1,0 +1,430 @@
+"""The WebSocket client against a server that loses frames, falls silent, breaks off and refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
+from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, Frame, Position
+from bellwether.venues.kalshi.stream.protocol import Wanted
+from tests.venues.stream.peer import CALM, CREDENTIALS, FAST, A, B, Peer, Venue, delta, lifecycle, snapshot, trade, venue
+
+ALL = (DELTA, TRADE, LIFECYCLE)
+BRISK = Patience(quiet=0.1, answer=0.2, first=FAST, again=FAST, tick=0.02)
+
+
+async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
+    """So many frames; the stream is closed then."""
+    found: list[Frame] = []
+    async with asyncio.timeout(30), aclosing(stream.frames()) as frames:
+        async for frame in frames:
+            found.append(frame)
+            if len(found) == wanted:
+                break
+    return found
+
+
+async def drain(stream: KalshiStream) -> list[Frame]:
+    """All frames of a stream that ends by itself."""
+    async with asyncio.timeout(30):
+        return [frame async for frame in stream.frames()]
+
+
+def kinds(frames: list[Frame]) -> list[str]:
+    return [json.loads(frame.data)["type"] for frame in frames]
+
+
+def play(*frames: Any) -> Any:
+    """A script that confirms one subscribe command, sends these frames and stays."""
+
+    async def script(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(*frames)
+        await peer.until_gone()
+
+    return script
+
+
+# --- frames ----------------------------------------------------------------------------------------------------------
+
+
+async def test_frames_come_verbatim_in_order_with_time_connection_and_ordinal() -> None:
+    odd = '{ "type":"novelty" , "more":[1,2] }'
+
+    async def script(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), delta(A, 2))
+        await peer.socket.send(odd)
+        await peer.socket.send(b'{"type":"binary"}')
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        times = iter(range(100, 200))
+        frames = await take(place.stream(start=Position(4, 70), clock=lambda: next(times)), 6)
+    assert [frame.ordinal for frame in frames] == list(range(70, 76))
+    assert {frame.connection for frame in frames} == {4}
+    assert [frame.received_at for frame in frames] == list(range(100, 106))
+    assert [frame.data for frame in frames[4:]] == [odd.encode(), b'{"type":"binary"}']
+    assert kinds(frames) == ["subscribed", "subscribed", "orderbook_snapshot", "orderbook_delta", "novelty", "binary"]
+
+
+async def test_what_tells_of_all_markets_is_asked_for_without_markets() -> None:
+    async with venue(lambda peer: peer.until_gone()) as place:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await drain(place.stream(tickers=(A, B), channels=(DELTA, TICKER, LIFECYCLE)))
+    assert place.sent("subscribe") == [
+        {"channels": [DELTA, TICKER], "market_tickers": [A, B], "use_yes_price": False},
+        {"channels": [LIFECYCLE]},
+    ]
+
+
+async def test_the_handshake_is_signed_and_asks_for_no_compression() -> None:
+    async with venue(play(snapshot(A, 1))) as place:
+        await take(place.stream(), 3)
+    sent = place.handshakes[0].headers
+    assert sent["KALSHI-ACCESS-KEY"] == "the-key-id"
+    assert sent["KALSHI-ACCESS-SIGNATURE"]
+    assert "Sec-WebSocket-Extensions" not in sent
+
+
+@pytest.mark.parametrize("given", [{"channels": ("nothing",)}, {"channels": ()}, {"tickers": ()}])
+async def test_what_cannot_be_listened_to_is_refused_before_connecting(given: Any) -> None:
+    place = Venue()
+    place.url = "ws://127.0.0.1:1/x"
+    with pytest.raises(ConfigError, match="listening to Kalshi"):
+        place.stream(**given)
+
+
+def test_an_address_that_is_no_websocket_is_named() -> None:
+    with pytest.raises(ConfigError, match="kalshi_stream_url"):
+        KalshiStream("https://venue.example/x", CREDENTIALS, Wanted((A,)))
+
+
+# --- gaps ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_skipped_number_asks_for_the_books_and_their_coming_ends_it() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), snapshot(B, 2), delta(A, 3), delta(A, 5))
+        asked = await peer.read()
+        assert (asked["cmd"], asked["params"]["action"], asked["params"]["sids"]) == ("update_subscription", "get_snapshot", [1])
+        assert asked["params"]["market_tickers"] == [A, B]
+        await peer.send(snapshot(A, 6) | {"id": asked["id"]}, snapshot(B, 7) | {"id": asked["id"]}, delta(B, 8), delta(B, 10))
+        await peer.read()
+        await peer.send(trade(A, 1))
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        stream = place.stream(tickers=(A, B))
+        frames = await take(stream, 11)
+    assert kinds(frames)[-1] == "trade"
+    assert (stream.tally.gaps, stream.tally.snapshots_asked, stream.tally.connections) == (2, 2, 1)
+
+
+async def test_a_gap_while_books_are_on_their_way_asks_once_more_after_they_came() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), delta(A, 3), delta(A, 5))
+        await peer.read()
+        await peer.send(snapshot(A, 6))
+        await peer.read()
+        await peer.send(snapshot(A, 7), trade(A, 1))
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        await take(place.stream(), 8)
+    assert len(place.sent("update_subscription")) == 2
+
+
+async def test_skipped_numbers_of_trades_ask_for_no_books() -> None:
+    async with venue(play(snapshot(A, 1), trade(A, 1), trade(A, 5), delta(A, 2))) as place:
+        stream = place.stream()
+        await take(stream, 6)
+    assert stream.tally.gaps == 1
+    assert not place.sent("update_subscription")
+
+
+async def test_frames_that_change_places_or_come_twice_are_one_gap_and_no_more() -> None:
+    async with venue(play(snapshot(A, 1), delta(A, 3), delta(A, 2), delta(A, 4), delta(A, 4), delta(A, 5))) as place:
+        stream = place.stream()
+        await take(stream, 8)
+    assert stream.tally.gaps == 1
+
+
+@pytest.mark.parametrize("code", [13, 7, 27])
+async def test_where_books_cannot_be_asked_for_the_client_subscribes_anew(code: int) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), delta(A, 3))
+        asked = await peer.read()
+        await peer.send({"id": asked["id"], "type": "error", "msg": {"code": code, "msg": "no"}})
+        gone = await peer.read()
+        assert (gone["cmd"], gone["params"]) == ("unsubscribe", {"sids": [1]})
+        await peer.send({"id": gone["id"], "sid": 1, "seq": 4, "type": "unsubscribed"})
+        await peer.confirm()
+        await peer.send(snapshot(A, 1, sid=3), delta(A, 3, sid=3))
+        await peer.read()
+        await peer.send(trade(A, 1))
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        frames = await take(place.stream(), 10)
+    assert kinds(frames)[-1] == "trade"
+    assert place.commands[-1]["params"]["sids"] == [3]
+    assert place.connections == 1
+
+
+async def test_books_that_never_come_end_in_a_new_connection() -> None:
+    async def deaf(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), delta(A, 3))
+        while True:
+            command = await peer.read()
+            if command["cmd"] == "list_subscriptions":
+                await peer.send({"id": command["id"], "type": "ok", "msg": []})
+
+    async with venue(deaf, play(snapshot(A, 1), trade(A, 1))) as place:
+        stream = place.stream(patience=BRISK)
+        frames = []
+        async with asyncio.timeout(30), aclosing(stream.frames()) as source:
+            async for frame in source:
+                frames.append(frame)
+                if frame.connection == 2 and json.loads(frame.data)["type"] == "trade":
+                    break
+    assert [command["cmd"] for command in place.commands if command["cmd"] != "list_subscriptions"] == [
+        "subscribe",
+        "update_subscription",
+        "unsubscribe",
+        "subscribe",
+        "subscribe",
+    ]
+    assert stream.tally.failures == {"timeout": 1}
+
+
+# --- breaks ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_broken_connection_is_opened_anew_and_subscribed_again() -> None:
+    async def broken(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1), delta(A, 2))
+        peer.socket.transport.abort()
+
+    async def closed(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.send(snapshot(A, 1))
+        await peer.socket.close(1012, "maintenance")
+
+    async with venue(broken, closed, play(snapshot(A, 1), delta(A, 2), delta(A, 3))) as place:
+        frames = []
+        stream = place.stream()
+        async with asyncio.timeout(30), aclosing(stream.frames()) as source:
+            async for frame in source:
+                frames.append(frame)
+                if frame.connection == 3 and len([f for f in frames if f.connection == 3]) == 5:
+                    break
+    assert [frame.ordinal for frame in frames] == list(range(len(frames)))
+    assert kinds([frame for frame in frames if frame.connection == 3])[2:] == ["orderbook_snapshot", "orderbook_delta", "orderbook_delta"]
+    assert place.sent("subscribe") == [{"channels": [DELTA, TRADE], "market_tickers": [A], "use_yes_price": False}] * 3
+    assert stream.tally.failures == {"connection": 2}
+
+
+async def test_a_connection_that_only_answers_pings_is_replaced() -> None:
+    async with venue(play(snapshot(A, 1)), play(snapshot(A, 1), trade(A, 1))) as place:
+        frames = await take(place.stream(patience=BRISK), 7)
+    assert [frame.connection for frame in frames] == [1, 1, 1, 2, 2, 2, 2]
+    assert "list_subscriptions" in [command["cmd"] for command in place.commands]
+
+
+async def test_a_quiet_market_is_no_broken_connection() -> None:
+    probes = 0
+
+    async def quiet(peer: Peer) -> None:
+        nonlocal probes
+        await peer.confirm()
+        while probes < 3:
+            command = await peer.read()
+            assert command["cmd"] == "list_subscriptions"
+            probes += 1
+            await peer.send({"id": command["id"], "type": "ok", "msg": []})
+        await peer.send(trade(A, 1))
+        await peer.until_gone()
+
+    async with venue(quiet) as place:
+        patience = Patience(quiet=0.05, answer=20.0, first=FAST, again=FAST, tick=0.02)
+        frames = await take(place.stream(patience=patience), 6)
+    assert kinds(frames)[2:] == ["ok", "ok", "ok", "trade"]
+    assert place.connections == 1
+
+
+async def test_a_subscription_that_is_not_confirmed_is_tried_on_a_new_connection_within_bounds() -> None:
+    async with venue(lambda peer: peer.until_gone()) as place:
+        with pytest.raises(VenueError, match="no answer to subscribing") as caught:
+            await drain(place.stream(patience=Patience(quiet=60, answer=0.05, first=FAST, again=FAST, tick=0.02)))
+    assert (caught.value.kind, caught.value.attempts, place.connections) == ("timeout", 5, 5)
+
+
+async def test_a_venue_that_closes_at_once_is_not_hammered_for_ever() -> None:
+    async def rude(peer: Peer) -> None:
+        await peer.confirm()
+        await peer.socket.close(1008, "go away")
+
+    async with venue(rude) as place:
+        with pytest.raises(VenueError, match="code 1008: go away") as caught:
+            await drain(place.stream())
+    assert (caught.value.kind, caught.value.attempts) == ("connection", 5)
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+EXPIRED = '{"error":{"code":"authentication_error","message":"TIMESTAMP_EXPIRED"}}'
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, "authentication"), (403, "authentication"), (404, "not found"), (400, "refused")])
+async def test_a_refused_handshake_is_final_and_tells_call_attempts_and_cause_but_no_secret(status: int, kind: str) -> None:
+    async with venue(play(), refusals=((503, "busy"), (status, EXPIRED))) as place:
+        with pytest.raises(VenueError) as caught:
+            await drain(place.stream())
+    error = caught.value
+    assert (error.kind, error.attempts, error.call) == (kind, 2, "GET /trade-api/ws/v2 (WebSocket)")
+    assert "TIMESTAMP_EXPIRED" in str(error)
+    assert "the-key-id" not in str(error)
+    signature = place.handshakes[0].headers["KALSHI-ACCESS-SIGNATURE"]
+    assert signature not in str(error)
+
+
+async def test_a_busy_venue_is_asked_again_and_let_in() -> None:
+    async with venue(play(snapshot(A, 1)), refusals=((429, '{"error":"too many requests"}'), (503, "<html>"), (500, ""))) as place:
+        stream = place.stream()
+        frames = await take(stream, 3)
+    assert len(frames) == 3
+    assert stream.tally.failures == {"rate limit": 1, "server": 2}
+
+
+async def test_a_venue_that_stays_busy_fails_within_bounds() -> None:
+    async with venue(play(), refusals=((429, '{"error":"too many requests"}'),) * 9) as place:
+        with pytest.raises(VenueError, match="HTTP 429: too many requests") as caught:
+            await drain(place.stream())
+    assert (caught.value.kind, caught.value.attempts, len(place.handshakes)) == ("rate limit", 5, 5)
+
+
+async def test_nobody_at_the_other_end_fails_within_bounds() -> None:
+    async with venue(play()) as place:
+        stream = place.stream()
+    with pytest.raises(VenueError) as caught:
+        await drain(stream)
+    assert (caught.value.kind, caught.value.attempts) == ("connection", 5)
+
+
+@pytest.mark.parametrize(("code", "kind"), [(8, "refused"), (11, "refused"), (14, "refused"), (9, "authentication")])
+async def test_a_refused_subscription_is_final(code: int, kind: str) -> None:
+    async def script(peer: Peer) -> None:
+        command = await peer.read()
+        await peer.send({"id": command["id"], "type": "error", "msg": {"code": code, "msg": "Words of the venue"}})
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        with pytest.raises(VenueError, match=f"error {code}: Words of the venue") as caught:
+            await drain(place.stream())
+    assert caught.value.kind == kind
+    assert caught.value.call == "subscribe to orderbook_delta, trade for 1 markets"
+
+
+@pytest.mark.parametrize("code", [10, 25])
+async def test_an_error_that_ends_a_subscription_begins_a_new_connection(code: int) -> None:
+    overflow = {"type": "error", "msg": {"code": code, "msg": "Subscription buffer overflow"}}
+    async with venue(play(snapshot(A, 1), overflow), play(snapshot(A, 1))) as place:
+        frames = await take(place.stream(), 7)
+    assert [frame.connection for frame in frames] == [1, 1, 1, 1, 2, 2, 2]
+
+
+async def test_an_error_about_nothing_that_was_asked_is_only_a_frame() -> None:
+    async with venue(play({"id": 77, "type": "error", "msg": {"code": 5, "msg": "?"}}, trade(A, 1))) as place:
+        frames = await take(place.stream(), 4)
+    assert kinds(frames) == ["subscribed", "subscribed", "error", "trade"]
+
+
+# --- ends ------------------------------------------------------------------------------------------------------------
+
+
+async def test_it_ends_when_every_market_is_determined_or_settled() -> None:
+    frames = (
+        lifecycle("KXOTHER-1", 1, "settled"),
+        lifecycle(A, 2, "activated"),
+        lifecycle(A, 3, "determined", result="yes"),
+        lifecycle(B, 4, "settled"),
+    )
+
+    async def script(peer: Peer) -> None:
+        await peer.confirm(2)
+        await peer.send(*frames)
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        stream = place.stream(tickers=(A, B), channels=ALL)
+        found = await drain(stream)
+    assert kinds(found)[-1] == LIFECYCLE
+    assert len(found) == 7
+    assert not stream.open
+
+
+CLOSE = datetime(2026, 11, 21, 12, tzinfo=UTC)
+BEFORE, AFTER = int(CLOSE.timestamp() * 1000) - 1000, int(CLOSE.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("steps", "ends"),
+    [
+        ([("deactivated", BEFORE, {})], False),
+        ([("deactivated", AFTER, {})], True),
+        ([("close_date_updated", BEFORE, {"close_ts": BEFORE // 1000}), ("deactivated", BEFORE, {})], True),
+        ([("close_date_updated", BEFORE, {"close_ts": AFTER // 1000 + 60}), ("deactivated", AFTER, {})], False),
+    ],
+)
+async def test_a_pause_is_no_end_but_a_deactivation_from_the_close_on_is(steps: list[tuple[str, int, Any]], ends: bool) -> None:
+    frames = [lifecycle(A, number, kind, **body) | {"sending_ts_ms": at} for number, (kind, at, body) in enumerate(steps, 1)]
+
+    async def script(peer: Peer) -> None:
+        await peer.confirm(2)
+        await peer.send(*frames, trade(A, 1))
+        await peer.until_gone()
+
+    async with venue(script) as place:
+        stream = place.stream(channels=ALL, closes={A: CLOSE})
+        await take(stream, 3 + len(frames) + 1)
+    assert (stream.open == set()) is ends
+
+
+async def test_to_be_cancelled_closes_the_connection() -> None:
+    gone = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.confirm()
+        try:
+            await peer.until_gone()
+        finally:
+            gone.set()
+
+    async with venue(script) as place:
+        heard = asyncio.Event()
+
+        async def listen() -> None:
+            async for _ in place.stream(patience=CALM).frames():
+                heard.set()
+
+        task = asyncio.create_task(listen())
+        async with asyncio.timeout(30):
+            await heard.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await gone.wait()
