@@ -10,6 +10,7 @@ from typing import Any
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page
 from bellwether.venues.polymarket.routes import asked_tokens
+from bellwether.venues.wire.shapes import number_text
 
 _PRICE = re.compile(r"[01](\.[0-9]{1,18})?")
 #: What a single midpoint has been called.
@@ -19,14 +20,18 @@ _NAMES = ("mid", "mid_price")
 def midpoints_of(pages: Iterable[Page]) -> dict[str, Decimal]:
     """The middle between best bid and ask by token, in dollars, from the pages of `ClobClient.midpoints`.
 
-    A token without one (it has no book, or one without quotes) is left out. Raises `VenueError` for a value that is no price from 0 to 1.
+    A token without one (it has no book, or one without quotes) is left out; of a book with one side, the middle to 0 or 1 is no price that anybody
+    would pay: look at the book. Raises `VenueError` for a value that is no price from 0 to 1.
     """
     return {token: price for page in pages if page.status < 300 for token, price in _of_page(page)}
 
 
 def price_of(page: Page) -> Decimal | None:
-    """The price that GET /price answered, in dollars; None when nobody quotes one. Raises `VenueError` for what is no price from 0 to 1."""
-    return _price(page, "price", page.answer.get("price"))
+    """The price that GET /price answered, in dollars; None when nobody quotes one (the venue says 0).
+
+    Raises `VenueError` for what is no price from 0 to 1.
+    """
+    return _price(page, "price", page.answer.get("price")) or None
 
 
 def _of_page(page: Page) -> Iterable[tuple[str, Decimal]]:
@@ -42,8 +47,9 @@ def _of_page(page: Page) -> Iterable[tuple[str, Decimal]]:
 def _price(page: Page, field: str, value: Any) -> Decimal | None:
     if value in (None, ""):
         return None
-    price = Decimal(value) if isinstance(value, str) and _PRICE.fullmatch(value) else None
+    text = number_text(value) if type(value) in (int, float) else value
+    price = Decimal(text) if isinstance(text, str) and _PRICE.fullmatch(text) else None
     if price is None or price > 1:
-        cause = f"{field} is {value!r:.80}, no decimal text from 0 to 1"
+        cause = f"{field} is {value!r:.80}, no decimal from 0 to 1"
         raise VenueError(page.request, 1, cause, "Look at the stored page", kind="malformed")
     return price

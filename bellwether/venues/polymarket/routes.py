@@ -135,7 +135,7 @@ def midpoints(token_ids: Iterable[str]) -> list[Call]:
 
 
 def price(token_id: str, side: Side) -> Call:
-    """GET /price: the best price at which one could buy (BUY) or sell (SELL) a token. Raises `ConfigError` for another side."""
+    """GET /price: the best bid (BUY) or the best ask (SELL) of a token: what resting orders of that side state. Raises `ConfigError` for another."""
     if side not in ("BUY", "SELL"):
         raise ConfigError(f"asking for a price: the side is {side!r}; it is BUY or SELL")
     return Call("/price", (*_token(token_id), ("side", side)))

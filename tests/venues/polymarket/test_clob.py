@@ -214,16 +214,16 @@ def test_a_token_without_a_midpoint_is_left_out(body: dict[str, Any]):
     assert midpoints_of([page(routes.midpoint("9"), body)]) == {}
 
 
-@pytest.mark.parametrize("value", [0.5, "1.5", "-0.1", "half", "NaN", "0.5 ", 1, True])
+@pytest.mark.parametrize("value", [1.5, "1.5", "-0.1", "half", "NaN", "0.5 ", 2, True, ["0.5"]])
 def test_a_midpoint_that_is_no_price_is_an_error(value: Any):
-    with pytest.raises(VenueError, match="no decimal text from 0 to 1"):
+    with pytest.raises(VenueError, match="no decimal from 0 to 1"):
         midpoints_of([page(routes.midpoints(["9"])[0], {"9": value})])
 
 
 def test_a_price_is_exact_or_absent():
     call = routes.price("9", "SELL")
-    assert price_of(page(call, {"price": "0.001"})) == Decimal("0.001")
-    assert price_of(page(call, {"price": ""})) is None
+    assert price_of(page(call, {"price": "0.001"})) == price_of(page(call, {"price": 0.001})) == Decimal("0.001")
+    assert [price_of(page(call, {"price": none})) for none in ("", "0", 0, None)] == [None] * 4
 
 
 def test_the_usual_rate_is_below_the_documented_one():
