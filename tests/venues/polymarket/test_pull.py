@@ -1,0 +1,404 @@
+"""Pulls of days of Polymarket, over a small venue and over the sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from bellwether.errors import VenueError
+from bellwether.lake.storage import Storage, open_storage
+from bellwether.tables.raw import (
+    POLYMARKET_EVENTS,
+    POLYMARKET_MARKETS,
+    POLYMARKET_PRICES,
+    POLYMARKET_PULLS,
+    POLYMARKET_REJECTS,
+    POLYMARKET_WINNERS,
+)
+from bellwether.tables.schema import Table
+from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
+from bellwether.venues.polymarket.resolution import resolutions
+from tests.venues.polymarket.clients import clob, gamma
+from tests.venues.polymarket.objects import event
+from tests.venues.polymarket.world import World, ending, ordinary, token
+from tests.venues.venue import answer
+from tests.venues.world import Killed
+
+DAY = date(2026, 3, 14)
+PLAN = PricePlan(days=2)
+OURS = ["11", "12", "21", "22", "31"]
+
+
+class Session:
+    """One process after another that pull from one venue into one store."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.folder = folder
+
+    @property
+    def store(self) -> PageStore:
+        return PageStore(open_storage(str(self.folder)), venue="polymarket")
+
+    async def day(self, day: date = DAY, *, plan: PricePlan = PLAN, store: PageStore | None = None, **options: Any) -> DayPull:
+        async with gamma(self.world) as first, clob(self.world) as second:
+            return await pull_day(first, second, store or self.store, day, plan=plan, **options)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Callable[[World], Session]:
+    return lambda world: Session(world, tmp_path)
+
+
+def rows(table: Table, frames: Any) -> pl.DataFrame:
+    """All frames together, checked against the declaration."""
+    frames = list(frames)
+    return table.validate(pl.concat(frames) if frames else table.empty())
+
+
+def everything(pull: DayPull) -> dict[str, pl.DataFrame]:
+    return {
+        "markets": rows(POLYMARKET_MARKETS, pull.markets()),
+        "events": rows(POLYMARKET_EVENTS, pull.events()),
+        "winners": rows(POLYMARKET_WINNERS, pull.winners()),
+        "prices": rows(POLYMARKET_PRICES, pull.prices()),
+        "rejects": rows(POLYMARKET_REJECTS, [pull.rejects()]),
+    }
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file; of the note that ends a pull without what the pull took, which two processes share differently."""
+    found = {}
+    for path in (path for path in sorted(folder.rglob("*")) if path.is_file()):
+        content = path.read_bytes()
+        if path.name == DONE:
+            content = json.dumps({name: value for name, value in json.loads(content).items() if name != "effort"}).encode()
+        found[str(path.relative_to(folder))] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def stored_requests(folder: Path) -> set[str]:
+    return {pl.read_parquet(file)["request"].item() for file in sorted(folder.rglob("*.parquet"))}
+
+
+async def test_a_day_holds_exactly_the_markets_that_were_to_end_on_it(session: Callable[[World], Session]):
+    pull = await session(ordinary()).day()
+    found = everything(pull)
+    assert sorted(found["markets"]["market_id"]) == OURS
+    assert sorted(found["events"]["event_id"]) == ["1", "2", "3"]
+    assert set(found["winners"]["condition_id"]) == set(found["markets"]["condition_id"])
+    assert sorted(found["prices"]["market_id"].unique()) == OURS
+    assert found["rejects"].is_empty()
+    assert {frame["day"].unique().item() for frame in found.values() if frame.height} == {DAY}
+    assert pull.summary() == {"pull": pull.pull.folder, "requests": pull.requests, "markets": 5, "final": True}
+
+
+async def test_a_day_without_markets_has_tables_without_rows(session: Callable[[World], Session]):
+    pull = await session(World()).day()
+    assert [frame.height for frame in everything(pull).values()] == [0] * 5
+    assert pull.summary()["final"] is True
+
+
+async def test_open_and_closed_markets_are_asked_for_by_their_scheduled_end_the_open_ones_first(session: Callable[[World], Session]):
+    run = session(ordinary())
+    await run.day()
+    asked = [url for url in run.world.asked if url.startswith("/markets/keyset") and "after_cursor" not in url and "end_date_min" in url]
+    window = "end_date_min=2026-03-13T23%3A59%3A59Z&end_date_max=2026-03-15T00%3A00%3A00Z&include_tag=true&limit=100"
+    assert list(dict.fromkeys(asked)) == [f"/markets/keyset?closed={closed}&{window}" for closed in ("false", "true")]
+
+
+async def test_prices_are_those_of_yes_or_of_the_first_name_before_the_earlier_end(session: Callable[[World], Session]):
+    found = everything(await session(ordinary()).day())
+    joined = found["prices"].join(found["markets"].select("market_id", "closed_at"), on="market_id")
+    assert joined.filter(~pl.col("at").is_between(pl.col("closed_at") - timedelta(days=2), pl.col("closed_at"))).is_empty()
+    assert dict(found["prices"].select("market_id", "token_id").unique().iter_rows()) == {name: token(int(name), 0) for name in OURS}
+    assert found["prices"]["price"].unique().to_list() == [Decimal("0.25")]
+
+
+async def test_where_yes_stands_second_its_token_is_priced(session: Callable[[World], Session]):
+    world = World(markets=[ending(11, "2026-03-14T12:00:00Z", outcomes='["No", "Yes"]')], events={"1": event(1)})
+    found = everything(await session(world).day())
+    assert found["prices"]["token_id"].unique().to_list() == [token(11, 1)]
+
+
+async def test_a_market_that_closes_between_the_two_listings_counts_once_and_as_closed(session: Callable[[World], Session]):
+    world = ordinary()
+    before = world.markets[1] | {"closed": False, "umaResolutionStatus": "proposed", "outcomePrices": '["0.9", "0.1"]'}
+    world.markets.append(before)
+    found = everything(await session(world).day())
+    assert found["markets"].filter(market_id="12").select("closed", "uma_resolution_status").rows() == [(True, "resolved")]
+
+
+async def test_a_finished_final_day_is_taken_up_without_any_request(session: Callable[[World], Session]):
+    run = session(ordinary())
+    first = everything(await run.day())
+    run.world.asked.clear()
+    again = await run.day()
+    assert (run.world.asked, again.requests) == ([], 0)
+    assert all(frame.equals(first[name]) for name, frame in everything(again).items())
+
+
+async def test_refresh_asks_again_and_keeps_the_old_pull(session: Callable[[World], Session]):
+    run = session(ordinary())
+    await run.day()
+    before = digests(run.folder)
+    second = await run.day(refresh=True)
+    assert second.pull.folder.endswith("0002")
+    assert before.items() <= digests(run.folder).items()
+
+
+@pytest.mark.parametrize(
+    "unsettled",
+    [
+        {"closed": False, "closedTime": ..., "umaResolutionStatus": ..., "umaResolutionStatuses": "[]", "outcomePrices": '["0.4", "0.6"]'},
+        {"umaResolutionStatus": "disputed"},
+        {"outcomePrices": '["0", "1"]'},
+    ],
+    ids=["open", "disputed", "contradicted by the CLOB"],
+)
+async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(session: Callable[[World], Session], unsettled: dict[str, Any]):
+    world = ordinary()
+    settled, world.markets[0] = world.markets[0], ending(11, "2026-03-14T00:00:00Z", **unsettled)
+    run = session(world)
+    assert (await run.day()).summary()["final"] is False
+    world.markets[0] = settled
+    second = await run.day()
+    assert (second.pull.folder[-4:], second.summary()["final"]) == ("0002", True)
+    assert (await run.day()).requests == 0
+
+
+async def test_a_day_that_was_not_over_is_pulled_anew_next_time(session: Callable[[World], Session]):
+    run = session(ordinary())
+    run.world.date = "Sat, 14 Mar 2026 20:00:00 GMT"
+    assert (await run.day()).summary()["final"] is False
+    run.world.date = "Sun, 15 Mar 2026 00:00:00 GMT"
+    assert (await run.day()).summary()["final"] is True
+
+
+async def test_another_plan_of_prices_makes_another_pull(session: Callable[[World], Session]):
+    run = session(ordinary())
+    await run.day()
+    assert (await run.day(plan=PricePlan(days=3))).requests > 0
+
+
+def test_of_too_many_markets_the_same_ones_are_priced_whatever_their_order():
+    close = datetime(2026, 3, 14, tzinfo=UTC)
+    markets = pl.DataFrame(
+        {"market_id": [str(number) for number in range(50)], "price_token": ["1"] * 49 + [None], "close_time": [close] * 50}
+    )
+    plan = PricePlan(markets=7)
+    chosen = plan.chosen(markets)["market_id"].to_list()
+    assert (len(chosen), plan.chosen(markets.reverse())["market_id"].to_list()) == (7, chosen)
+    assert set(chosen) < set(PricePlan(markets=8).chosen(markets)["market_id"])
+    assert PricePlan(markets=0).calls(markets) == []
+    assert "49" not in PricePlan().chosen(markets)["market_id"]
+
+
+def test_a_long_time_is_asked_for_in_spans_of_at_most_fifteen_days():
+    close = datetime(2026, 3, 14, 12, tzinfo=UTC)
+    calls = PricePlan(days=40).calls(pl.DataFrame({"market_id": ["1"], "price_token": ["5"], "close_time": [close]}))
+    spans = [(int(dict(call.params)["startTs"]), int(dict(call.params)["endTs"])) for call in calls]
+    assert [(end - start) // 86400 for start, end in spans] == [15, 15, 10]
+    assert spans[-1][1] == int(close.timestamp())
+    assert all(before[1] == after[0] for before, after in pairwise(spans))
+
+
+async def test_a_price_at_the_seam_of_two_spans_counts_once(session: Callable[[World], Session]):
+    world = World(markets=[ending(11, "2026-03-14T12:00:00Z")], events={"1": event(1)})
+    found = everything(await session(world).day(plan=PricePlan(days=31)))
+    assert found["prices"].height == len(found["prices"].unique("at")) > 60
+
+
+async def test_what_is_asked_for_in_vain_is_a_reject(session: Callable[[World], Session]):
+    world = ordinary()
+    del world.events["2"]
+    world.unknown_to_clob = frozenset({"31"})
+    found = everything(await session(world).day())
+    told = dict(found["rejects"].select("record_id", "reason").iter_rows())
+    assert told == {
+        "2": "the venue was asked for this event and returned none",
+        f"0x{31:064x}": "the CLOB does not know this market: market not found",
+    }
+    assert sorted(found["markets"]["market_id"]) == OURS
+
+
+async def test_a_market_that_does_not_fit_is_a_reject_and_counts_once(session: Callable[[World], Session]):
+    world = ordinary()
+    world.markets.append(ending(13, "2026-03-14T12:00:00Z", volume="many"))
+    found = everything(await session(world).day())
+    assert found["rejects"].select("record_id", "field", "table").rows() == [("13", "volume", "raw/polymarket_markets")]
+    assert sorted(found["markets"]["market_id"]) == OURS
+
+
+async def test_a_page_that_lists_nothing_while_its_cursor_goes_on_is_told_and_the_day_is_not_final(session: Callable[[World], Session]):
+    world = ordinary()
+    honest = world._gamma
+
+    def dropping(path: str, query: httpx.QueryParams) -> httpx.Response:
+        response = honest(path, query)
+        if path == "/markets/keyset" and query.get("after_cursor") == "2":
+            return answer({"markets": [], "next_cursor": json.loads(response.content)["next_cursor"]})
+        return response
+
+    world._gamma = dropping  # type: ignore[method-assign]
+    pull = await session(world).day()
+    (reject,) = everything(pull)["rejects"]["reason"]
+    assert "the page lists nothing although its cursor goes on" in reject
+    assert pull.summary()["final"] is False
+
+
+async def test_a_venue_that_knows_no_keyset_is_listed_by_offset(session: Callable[[World], Session]):
+    world = ordinary()
+    honest = world._gamma
+
+    def by_offset(path: str, query: httpx.QueryParams) -> httpx.Response:
+        if path.endswith("/keyset"):
+            return answer({"error": "not found"}, status=404)
+        named = {**dict(query), "after_cursor": query.get("offset", "0")}
+        plain = httpx.QueryParams(
+            [(name, value) for name, value in query.multi_items() if name != "offset"] + [("after_cursor", named["after_cursor"])]
+        )
+        return answer(json.loads(honest(f"{path}/keyset", plain).content)[path.strip("/")])
+
+    world._gamma = by_offset  # type: ignore[method-assign]
+    assert sorted(everything(await session(world).day())["markets"]["market_id"]) == OURS
+
+
+async def test_a_refused_listing_is_an_error(session: Callable[[World], Session]):
+    world = ordinary()
+    honest = world._gamma
+    world._gamma = lambda path, query: answer({"error": "bad"}, status=400) if query.get("after_cursor") else honest(path, query)  # type: ignore[method-assign]
+    with pytest.raises(VenueError, match="HTTP 400: bad"):
+        await session(world).day()
+
+
+async def test_a_pull_tells_what_it_took_and_tells_the_same_when_it_is_taken_up(session: Callable[[World], Session]):
+    run = session(ordinary())
+    pull = await run.day()
+    row = POLYMARKET_PULLS.validate(pull.pulls()).row(0, named=True)
+    assert (row["day"], row["final"], row["requests"], row["attempts"]) == (DAY, True, pull.requests, len(run.world.asked))
+    assert (await run.day()).pulls().equals(pull.pulls())
+
+
+REQUESTS_OF_A_DAY = 17
+#: One that finds out whether the address knows keyset, and two second looks at the listing that is empty.
+UNSTORED_REQUESTS = 3
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a pull that nothing disturbed gives and stores."""
+
+    frames: dict[str, pl.DataFrame]
+    files: dict[str, str]
+
+    def equals(self, run: Session, pull: DayPull) -> bool:
+        frames = everything(pull)
+        return digests(run.folder) == self.files and all(frames[name].equals(frame) for name, frame in self.frames.items())
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    async def work() -> Undisturbed:
+        run = Session(ordinary(), tmp_path_factory.mktemp("undisturbed"))
+        pull = await run.day()
+        assert (pull.requests, len(run.world.asked)) == (REQUESTS_OF_A_DAY, REQUESTS_OF_A_DAY + UNSTORED_REQUESTS)
+        return Undisturbed(everything(pull), digests(run.folder))
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("kill_at", range(1, REQUESTS_OF_A_DAY + UNSTORED_REQUESTS + 1, 2))
+async def test_a_pull_killed_at_every_other_request_and_run_again_equals_an_undisturbed_one(
+    kill_at: int, undisturbed: Undisturbed, session: Callable[[World], Session]
+):
+    run = session(ordinary())
+    run.world.kill_at = kill_at
+    with pytest.raises(Killed):
+        await run.day()
+    run.world.kill_at = None
+    kept = stored_requests(run.folder)
+    run.world.asked.clear()
+    again = await run.day()
+    assert kept.isdisjoint(f"GET {url}" for url in run.world.asked)
+    assert again.requests == REQUESTS_OF_A_DAY - len(kept)
+    assert undisturbed.equals(run, again)
+
+
+@pytest.mark.parametrize(
+    ("moment", "kill_at"),
+    [*(("before", write) for write in range(1, REQUESTS_OF_A_DAY + 2)), ("after", REQUESTS_OF_A_DAY), ("after", REQUESTS_OF_A_DAY + 1)],
+)
+async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_one(
+    moment: str, kill_at: int, undisturbed: Undisturbed, session: Callable[[World], Session]
+):
+    run = session(ordinary())
+    dying = DyingStorage(open_storage(str(run.folder)), kill_at, moment)
+    with pytest.raises(Killed):
+        await run.day(store=PageStore(dying, venue="polymarket"))  # type: ignore[arg-type]
+    assert undisturbed.equals(run, await run.day())
+
+
+class DyingStorage:
+    """A storage whose process is killed before or after the n-th write."""
+
+    def __init__(self, storage: Storage, kill_at: int, moment: str) -> None:
+        self._storage = storage
+        self._left = kill_at
+        self._moment = moment
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+    def put(self, name: str, data: bytes) -> None:
+        self._left -= 1
+        if self._left <= 0 and self._moment == "before":
+            raise Killed
+        self._storage.put(name, data)
+        if self._left <= 0:
+            raise Killed
+
+
+async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_says(tmp_path: Path):
+    from bellwether.sandbox.clock import Clock
+    from bellwether.sandbox.instants import instant
+    from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
+    from bellwether.sandbox.polymarket.source import Wanted
+    from bellwether.sandbox.world import GeneratedWorld
+
+    now, day = datetime(2026, 7, 1, tzinfo=UTC), date(2026, 3, 14)
+    source, clock = GeneratedPolymarket(GeneratedWorld(7)), Clock(now)
+    app = Starlette(routes=[Mount("/gamma", routes=Gamma(source, clock).routes()), Mount("/clob", routes=Clob(source, clock).routes())])
+    transport = httpx.ASGITransport(app)
+    async with (
+        GammaClient("http://sandbox/gamma", transport=transport) as first,
+        ClobClient("http://sandbox/clob", transport=transport) as second,
+    ):
+        pull = await pull_day(first, second, PageStore(open_storage(str(tmp_path)), venue="polymarket"), day, plan=PricePlan(markets=5))
+    found = everything(pull)
+    start = datetime.combine(day, datetime.min.time(), UTC)
+    listed = source.markets(Wanted(ends=(instant(start), instant(start + timedelta(days=1)) - 1)), instant(now))
+    truth = {row.id: source.clob_market(row.condition_id, instant(now)) for row in listed}
+    assert sorted(found["markets"]["market_id"]) == sorted(truth)
+    assert found["rejects"].is_empty()
+    assert found["prices"]["market_id"].n_unique() == min(5, len(truth))
+    verdicts = resolutions(found["markets"].lazy(), found["winners"].lazy())
+    assert dict(verdicts.select("market_id", "winner").iter_rows()) == {
+        name: next((one["outcome"] for one in market["tokens"] if one["winner"]), None) for name, market in truth.items() if market
+    }
