@@ -5,9 +5,11 @@ Prices are millionths of a dollar, sizes hundredths of a contract. Trades are ne
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from bellwether.recordings.gaps import Effect, GapReport, Watch
@@ -19,23 +21,29 @@ DOLLAR = 1_000_000
 CENT = DOLLAR // 100
 CONTRACT = 100
 _PRICE_DIGITS, _SIZE_DIGITS = 6, 2
+_DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 class MalformedFrame(ValueError):
     """A frame of a book that says no price, size or side: names the field and the value."""
 
 
-def scaled(text: Any, digits: int) -> int:
-    """A decimal text in units of 10**-digits, exactly. Raises `MalformedFrame` when it is none or is finer than that."""
-    whole, _, fraction = text.partition(".") if type(text) is str else (str(text), "", "")
+def scaled(value: Any, digits: int) -> int:
+    """A decimal text or a whole number in units of 10**-digits, exactly. Raises `MalformedFrame` when it is none or is finer than that."""
+    if type(value) not in (str, int):
+        raise MalformedFrame(f"{value!r} is no decimal number")
+    return _scaled(str(value), digits)
+
+
+@lru_cache(maxsize=1 << 16)
+def _scaled(text: str, digits: int) -> int:
+    found = _DECIMAL.fullmatch(text)
+    if found is None:
+        raise MalformedFrame(f"{text!r} is no decimal number")
+    whole, fraction = found[1], (found[2] or "").rstrip("0")
     if len(fraction) > digits:
-        fraction, rest = fraction[:digits], fraction[digits:]
-        if rest.strip("0"):
-            raise MalformedFrame(f"{text!r} is finer than {digits} decimals")
-    try:
-        return int(whole + fraction.ljust(digits, "0"))
-    except ValueError:
-        raise MalformedFrame(f"{text!r} is no decimal number") from None
+        raise MalformedFrame(f"{text!r} is finer than {digits} decimals")
+    return int(whole + fraction.ljust(digits, "0"))
 
 
 def price_of(text: Any) -> int:
@@ -226,8 +234,9 @@ class BookReplay:
             self.check.counts["agreed"] += 1
 
     def _delta(self, frame: Frame, market: str, body: dict[str, Any]) -> None:
+        size = self.check.books[market].apply(body)
         self.check.counts["deltas"] += 1
-        if (size := self.check.books[market].apply(body)) < 0:
+        if size < 0:
             self.check.note("negative", frame, f"{market}: a level of {size} hundredths of a contract")
 
     def _compare_sides(self, frame: Frame, market: str, at: int | None) -> None:

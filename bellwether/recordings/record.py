@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import About, Recording
+from bellwether.recordings.recording import About, Recording, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
@@ -115,7 +115,7 @@ async def record(
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
         markets = await markets_of(client, plan.events)
         about = _about(plan, tuple(markets))
-        with Recorder(root / (name or name_of(plan.events)), about, pace=plan.pace) as recorder:
+        with Recorder(root / check_name(name or name_of(plan.events)), about, pace=plan.pace) as recorder:
             source = _source(venue, plan, client, markets, recorder)
             await listen(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)

@@ -1,0 +1,36 @@
+"""Frames and recordings for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bellwether.recordings.recorder import Pace, Recorder
+from bellwether.recordings.recording import About, Recording
+from bellwether.venues.kalshi.stream.frame import Frame
+from tests.venues.stream.peer import A, B
+
+ABOUT = About("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
+PARTIAL = About("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
+#: Every frame reaches its file at once.
+AT_ONCE = Pace(flush_seconds=0.0)
+SECOND = 1_000_000_000
+
+
+def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0) -> list[Frame]:
+    """Frames a second apart, as compact JSON."""
+    texts = [body if isinstance(body, bytes) else orjson.dumps(body) for body in bodies]
+    return [Frame((first + place + 1) * SECOND, connection, first + place, text) for place, text in enumerate(texts)]
+
+
+def recorded(folder: Path, found: Iterable[Frame], *, about: About = ABOUT, pace: Pace | None = None, finish: bool = True) -> Recording:
+    """A recording of these frames."""
+    with Recorder(folder, about, pace=pace) as recorder:
+        for frame in found:
+            recorder.write(frame)
+        if finish:
+            recorder.finish("test")
+    return Recording(folder)

@@ -1,0 +1,175 @@
+"""Books rebuilt from frames of every format, in integers, and what is wrong with them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.recordings.books import Book, BookCheck, BookReplay, MalformedFrame, Side, check_books, price_of, scaled, size_of
+from tests.recordings.frames import frames, recorded
+from tests.venues.stream.peer import A, B, delta, snapshot, trade
+
+CENT = 10_000
+
+
+def replay(*bodies: dict[str, Any]) -> BookCheck:
+    played = BookReplay()
+    for frame in frames(*bodies):
+        played.apply(frame)
+    return played.finish()
+
+
+@given(st.decimals(-(10**6), 10**6, places=6, allow_nan=False))
+def test_a_decimal_text_is_scaled_exactly(value: Decimal) -> None:
+    assert scaled(str(value), 6) == int(value * 10**6) if "E" not in str(value) else True
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("0.0100", CENT), ("1", 100 * CENT), ("0.123456", 123_456), ("0.12345600", 123_456), ("-0.50", -500_000)],
+)
+def test_prices_are_millionths_of_a_dollar(text: str, found: int) -> None:
+    assert price_of(text) == found
+
+
+@pytest.mark.parametrize(("text", "found"), [("-75.00", -7500), ("0.05", 5), (12, 1200), (-3, -300), ("-0.50", -50)])
+def test_sizes_are_hundredths_of_a_contract(text: Any, found: int) -> None:
+    assert size_of(text) == found
+
+
+@pytest.mark.parametrize("text", ["0.1234567", "abc", "", None, "1.2.3", ".5", "1_0", " 1", "-", True, 1.5, ["1"]])
+def test_what_is_no_such_number_is_refused(text: Any) -> None:
+    with pytest.raises(MalformedFrame):
+        price_of(text)
+
+
+FORMATS = {
+    "current": {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": [["0.5500", "2.50"]]},
+    "transitional": {
+        "yes": [[40, 9]],
+        "yes_dollars": [["0.4000", 9]],
+        "yes_dollars_fp": [["0.4000", "10.00"]],
+        "no": [[55, 2]],
+        "no_dollars_fp": [["0.5500", "2.50"]],
+    },
+    "dollars": {"yes_dollars": [["0.40", 10]], "no_dollars": [["0.55", "2.50"]]},
+    "null sides": {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": None, "no": [[55, "2.50"]]},
+}
+
+
+@pytest.mark.parametrize("body", FORMATS.values(), ids=FORMATS)
+def test_a_snapshot_of_any_format_makes_the_same_book(body: dict[str, Any]) -> None:
+    book = Book.of(body)
+    assert (book.yes.levels, book.no.levels) == ({40 * CENT: 1000}, {55 * CENT: 250})
+
+
+def test_a_snapshot_in_cents_alone_is_read() -> None:
+    book = Book.of({"yes": [[1, 888475], [41, 2559]], "no": None})
+    assert (book.yes.levels, book.yes.best, book.no.levels) == ({CENT: 88847500, 41 * CENT: 255900}, 41 * CENT, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"price": 40, "delta": -4, "side": "yes"}, {"price_dollars": "0.4000", "delta_fp": "-4.00", "price": 99, "delta": 1, "side": "yes"}],
+)
+def test_a_delta_of_any_format_changes_the_same_level(body: dict[str, Any]) -> None:
+    book = Book.of(FORMATS["current"])
+    assert book.apply(body) == 600
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(-3, 3)), max_size=60))
+def test_the_best_price_is_that_of_the_levels_after_every_change(changes: list[tuple[int, int]]) -> None:
+    side = Side({})
+    for price, by in changes:
+        side.change(price, by)
+        assert side.best == max(side.levels, default=0)
+        assert 0 not in side.levels.values()
+
+
+def test_sound_books_are_told_to_be_so() -> None:
+    found = replay(snapshot(A, 1), delta(A, 2, by="-10.00"), delta(A, 3, price="0.5900"), trade(A, 1), snapshot(B, 4))
+    assert found.is_sound
+    assert dict(found.counts) == {"snapshots": 2, "deltas": 2}
+    assert found.books[A].yes.levels == {59 * CENT: 100}
+
+
+def test_a_level_below_zero_is_found() -> None:
+    found = replay(snapshot(A, 1), delta(A, 2, by="-11.00"))
+    assert found["negative"] == 1
+    assert not found.is_sound
+    assert found.first["negative"] == f"frame 1: {A}: a level of -100 hundredths of a contract"
+
+
+LATER = {"ts": "2026-03-11T01:03:42.657285Z"}
+INSTANT = {"ts": "2026-03-11T01:03:42.657284Z"}
+
+
+def test_a_book_that_stays_crossed_is_found() -> None:
+    found = replay(snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT), delta(A, 3, **LATER))
+    assert (found["crossed"], found["passing"]) == (2, 2)
+    assert not found.is_sound
+
+
+def test_a_book_that_is_crossed_at_the_end_is_found() -> None:
+    assert replay(snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT))["crossed"] == 1
+
+
+def test_a_book_that_is_crossed_within_one_action_of_the_exchange_is_sound() -> None:
+    found = replay(
+        snapshot(A, 1), delta(A, 2, price="0.6100", **INSTANT), delta(A, 3, side="no", by="-10.00", **INSTANT), delta(A, 4, **LATER)
+    )
+    assert (found["crossed"], found["passing"]) == (0, 1)
+    assert found.is_sound
+
+
+def test_a_locked_book_is_counted_and_sound() -> None:
+    found = replay(snapshot(A, 1), delta(A, 2, price="0.6000"))
+    assert (found["locked"], found.is_sound) == (1, True)
+
+
+def test_a_snapshot_of_a_valid_book_is_compared_with_it() -> None:
+    same = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    assert replay(snapshot(A, 1), delta(A, 2), same)["agreed"] == 1
+    found = replay(snapshot(A, 1), delta(A, 2), snapshot(A, 3))
+    assert (found["mismatched"], found.is_sound) == (1, False)
+    assert found.first["mismatched"].endswith("1 levels differ from the book that deltas had made")
+
+
+def test_the_book_of_a_market_that_closes_is_wiped() -> None:
+    found = replay(snapshot(A, 1), {"type": "orderbook_snapshot", "sid": 1, "seq": 2, "msg": {"market_ticker": A, "market_id": "m"}})
+    assert (found["wiped"], found.is_sound) == (1, True)
+    assert found.books[A].is_empty
+
+
+def test_after_a_gap_nothing_is_applied_until_a_snapshot_which_is_not_compared() -> None:
+    found = replay(snapshot(A, 1), delta(A, 3, by="-99.00"), delta(A, 4, by="-99.00"), snapshot(A, 5), delta(A, 6))
+    assert (found["unapplied"], found["mismatched"], found["negative"], found["deltas"]) == (2, 0, 0, 1)
+    assert found.books[A].yes.levels == {40 * CENT: 1100}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        delta(A, 2, price="x"),
+        delta(A, 2, side="maybe"),
+        delta(A, 2, by="0.001"),
+        snapshot(A, 2, yes_dollars_fp=[["0.4"]]),
+        snapshot(A, 2, yes_dollars_fp=[7]),
+        {"type": "orderbook_delta", "sid": 1, "seq": 2, "msg": {"market_ticker": A, "side": "yes"}},
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_found_and_its_book_given_up(broken: dict[str, Any]) -> None:
+    found = replay(snapshot(A, 1), snapshot(B, 1, sid=2), broken, delta(A, 3), delta(B, 2, sid=2))
+    assert (found["malformed"], found["unapplied"], found["deltas"], found.is_sound) == (1, 1, 1, False)
+    assert A not in found.books
+
+
+def test_a_recording_is_checked_with_its_gaps(tmp_path: Path) -> None:
+    recording = recorded(tmp_path / "one", frames(snapshot(A, 1), delta(A, 2), delta(A, 5)))
+    check, gaps = check_books(recording)
+    assert (check["deltas"], check["unapplied"], gaps.lost) == (1, 1, 2)
