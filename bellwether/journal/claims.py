@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from threading import Lock
 from typing import Any, TypeVar
 
 from bellwether.errors import BellwetherError, ConfigError
@@ -58,6 +59,7 @@ class Claim:
         self._token = token
         self._lease = lease
         self._attempt: Attempt | None = None
+        self._beginning = Lock()
 
     def __repr__(self) -> str:
         return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
@@ -75,8 +77,9 @@ class Claim:
         natural(estimate, f"model call {self.key[:12]}: estimate")
         if budgets and estimate is None:
             raise ConfigError(f"model call {self.key[:12]}: a budget needs an estimate, and none is given for {self._request.model}")
-        self._attempt = self._do("beginning a model call", lambda transaction: self._begin(transaction, estimate, budgets))
-        return self._attempt
+        with self._beginning:
+            self._attempt = self._do("beginning a model call", lambda transaction: self._begin(transaction, estimate, budgets))
+            return self._attempt
 
     def renew(self) -> datetime:
         """Let the lease count anew from now; returns when it expires, UTC. Raises `LeaseLost`."""

@@ -11,6 +11,8 @@ from bellwether.console import console, emit, grid
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from bellwether.journal import CallStatus, Journal
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -45,18 +47,19 @@ def _overview(opened: Journal, as_json: bool) -> None:
         return
     console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
     console().print(grid(counts, title="Calls"))
-    console().print(grid(_in_dollars(usage), title="Attempts and cost"))
+    console().print(grid(_costs(usage), title="Attempts and what they cost"))
     for status in expired:
         console().print(_line(status), markup=False, soft_wrap=True)
 
 
-def _in_dollars(usage):  # type: ignore[no-untyped-def]
+def _costs(usage: pl.DataFrame) -> pl.DataFrame:
+    """What fits a terminal; the rest is in the JSON."""
     import polars as pl
 
     from bellwether.journal.facts import dollars
 
-    shown = [pl.col(name).map_elements(dollars, return_dtype=pl.String).alias(f"{name} $") for name in ("spent", "reserved")]
-    return usage.select("purpose", "model", "calls", "attempts", "prompt_tokens", "completion_tokens", *shown, "unknown", "uncounted")
+    shown = [pl.col(name).map_elements(dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
+    return usage.select("purpose", "model", "attempts", *shown, "unknown")
 
 
 def _line(status: CallStatus) -> str:

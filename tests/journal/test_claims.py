@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -118,6 +119,14 @@ def test_a_second_attempt_is_not_begun_while_one_is_under_way(journal: Journal) 
     with pytest.raises(ConfigError, match="attempt 1 is under way"):
         claim.begin()
     assert outcomes(journal) == [(1, None, None)]
+
+
+def test_threads_that_share_a_claim_begin_once(journal: Journal) -> None:
+    claim = taken(journal)
+    with ThreadPoolExecutor(4) as threads:
+        begins = [threads.submit(claim.begin) for _ in range(4)]
+    assert sorted(type(one.exception()).__name__ for one in begins) == ["ConfigError"] * 3 + ["NoneType"]
+    assert len(outcomes(journal)) == 1
 
 
 def test_after_release_or_give_up_nothing_is_begun_under_the_old_claim(journal: Journal) -> None:

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -91,11 +92,11 @@ READONLY = """
 import os, sys
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
-from tests.journal.calls import taken
+from tests.journal.calls import ask, taken
 taken(Journal("sqlite:///" + sys.argv[2]))
 os.setgid(65534); os.setuid(65534)
 try:
-    taken(Journal("sqlite:///" + sys.argv[1]))
+    taken(Journal("sqlite:///" + sys.argv[1]), ask(1))
 except ConfigError as error:
     print("ConfigError", error)
 """
@@ -103,18 +104,18 @@ except ConfigError as error:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody without rights")
 @pytest.mark.parametrize("what", ["folder", "new folder", "file"])
-def test_what_may_not_be_written_is_one_clear_error(tmp_path: Path, what: str) -> None:
-    path = tmp_path / ("new/journal.db" if what == "new folder" else "journal.db")
-    if what == "file":
-        taken(Journal(f"sqlite:///{path}"))
-        path.chmod(0o444)
-    for folder in [*tmp_path.parents[:-3], tmp_path]:
-        folder.chmod(folder.stat().st_mode | 0o055)
-    found = subprocess.run(
-        [sys.executable, "-c", READONLY, str(path), str(tmp_path / "own.db")], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+def test_what_may_not_be_written_is_one_clear_error(what: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        path = folder / ("new/journal.db" if what == "new folder" else "journal.db")
+        if what == "file":
+            taken(Journal(f"sqlite:///{path}"))
+        command = [sys.executable, "-c", READONLY, str(path), str(folder / "own.db")]
+        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout.startswith("ConfigError"), found.stdout + found.stderr
     assert "journal.db" in found.stdout
+    assert "BELLWETHER_JOURNAL" in found.stdout
 
 
 @pytest.mark.parametrize("content", [b"x", b"this is no database" * 300, b"\x00" * 8192, b"SQLite format 3\x00" + b"\xff" * 5000])

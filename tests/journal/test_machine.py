@@ -254,7 +254,7 @@ def test_any_sequence_of_acts_is_as_the_model_says(url: str) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=40 if url.startswith("sqlite") else 15,
+            max_examples=30 if url.startswith("sqlite") else 10,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

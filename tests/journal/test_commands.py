@@ -1,0 +1,82 @@
+"""`bellwether journal`: what an operator sees, and how a failed call is asked again."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import Commands
+from bellwether.journal import Claim, Journal, Outcome
+from bellwether.journal.commands import COMMANDS
+from bellwether.settings import settings
+from tests.journal.calls import LEASE, ask, begun, said, taken
+
+#: The group with its own handling of errors, as users call it.
+bellwether = Commands("bellwether", commands={command.name: command for command in COMMANDS})
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(bellwether, words)
+
+
+@pytest.fixture
+def journal() -> Journal:
+    """The journal of this test's world: one call answered, one failed, one whose holder died."""
+    opened = Journal(settings().journal_url)
+    begun(opened, ask(0)).answer(said(cost=1_234_567))
+    claim = taken(opened, ask(1))
+    claim.begin(estimate=50).fail(Outcome.TIMEOUT, "no body within 40 s")
+    claim.give_up(Outcome.TIMEOUT, "3 of 3 attempts timed out")
+    opened.claim(ask(2), lease=timedelta(microseconds=1), holder="host:7").begin()
+    return opened
+
+
+def test_without_a_journal_nothing_is_made() -> None:
+    result = run("journal")
+    assert (result.exit_code, "No model has been asked yet" in result.output) == (0, True)
+    assert json.loads(run("journal", "--json").output)["calls"] == []
+    assert run("journal", "failures").output == "No call has failed.\n"
+    assert not Path(settings().world_home).exists()
+
+
+def test_the_overview_shows_states_costs_and_expired_leases(journal: Journal) -> None:
+    shown = run("journal").output
+    assert "$1.234567" in shown
+    assert "held by host:7" in shown
+    assert max(map(len, shown.splitlines()[1:-1])) <= 80
+    found = json.loads(run("journal", "--json").output)
+    assert found["journal"] == str(settings().world_home / "journal.db")
+    assert {(row["state"], row["outcome"]): row["calls"] for row in found["calls"]} == {
+        ("answered", "ok"): 1,
+        ("failed", "timeout"): 1,
+        ("claimed", None): 1,
+    }
+    assert [(row["attempts"], row["spent"], row["reserved"], row["unknown"]) for row in found["usage"]] == [(3, 1_234_567, 50, 1)]
+    assert [row["key"] for row in found["expired"]] == [ask(2).key]
+
+
+def test_failures_are_listed_with_their_reasons(journal: Journal) -> None:
+    assert "3 of 3 attempts timed out" in run("journal", "failures").output
+    (found,) = json.loads(run("journal", "failures", "--json").output)
+    assert (found["key"], found["outcome"], found["attempts"]) == (ask(1).key, "timeout", 1)
+
+
+def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal) -> None:
+    result = run("journal", "reopen", ask(1).key[:10], "--by", "ana", "--note", "the provider is back")
+    assert (result.exit_code, result.output.split()) == (0, ["reopened", ask(1).key])
+    assert isinstance(journal.claim(ask(1), lease=LEASE), Claim)
+    assert journal.export()["reopenings"].select("reopened_by", "note").rows() == [("ana", "the provider is back")]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [(ask(0).key, "only failed calls are reopened"), ("f" * 64, "no call begins so"), ("x", "is no key")]
+)
+def test_what_cannot_be_reopened_ends_in_one_line(journal: Journal, key: str, said: str) -> None:
+    result = run("journal", "reopen", key)
+    assert result.exit_code == 1
+    assert said in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,118 @@
+"""The journal as frames: whole, typed, of one moment, and without what must not leave it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import polars as pl
+import pytest
+import sqlalchemy as sa
+
+from bellwether.journal import Journal, LeaseLost, Outcome, Scope, schema
+from tests.journal.calls import LEASE, START, Clock, ask, begun, said, taken
+
+UTC = pl.Datetime("us", "UTC")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "journal.md"
+
+
+@pytest.fixture
+def tables(journal: Journal, clock: Clock) -> dict[str, pl.DataFrame]:
+    slow = begun(journal, run="week-9")
+    clock.advance(LEASE)
+    claim = taken(journal, holder="two")
+    claim.begin().fail(Outcome.TIMEOUT, "40 s")
+    claim.begin(estimate=9).answer(said("ja, 70 %"))
+    with pytest.raises(LeaseLost):
+        slow.answer(said("0.1", cost=5))
+    taken(journal, ask(1)).give_up(Outcome.REFUSAL, "no")
+    journal.reopen(ask(1).key, by="ana", note="once more")
+    return journal.export()
+
+
+def test_empty_tables_have_their_columns(
+    journal: Journal, tables: dict[str, pl.DataFrame], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with Journal(f"sqlite:///{tmp_path_factory.mktemp('empty')}/journal.db") as empty:
+        assert {name: frame.schema for name, frame in empty.export().items()} == {name: frame.schema for name, frame in tables.items()}
+
+
+def test_every_row_is_there(tables: dict[str, pl.DataFrame]) -> None:
+    assert {name: frame.height for name, frame in tables.items()} == {"calls": 2, "attempts": 3, "responses": 2, "reopenings": 1}
+
+
+def test_times_are_utc_money_is_integer_and_bodies_are_bytes(tables: dict[str, pl.DataFrame]) -> None:
+    attempts = tables["attempts"]
+    assert attempts.schema["started_at"] == attempts.schema["abandoned_at"] == tables["calls"].schema["created_at"] == UTC
+    assert attempts.schema["cost_microdollars"] == attempts.schema["estimate_microdollars"] == pl.Int64
+    assert tables["responses"].schema["body"] == pl.Binary
+    assert attempts.sort("number").select("number", "outcome", "cost_microdollars", "abandoned_at", "run").rows() == [
+        (1, "ok", 5, START + LEASE, "week-9"),
+        (2, "timeout", None, None, None),
+        (3, "ok", 120, None, None),
+    ]
+
+
+def test_the_key_can_be_checked_from_what_is_exported(tables: dict[str, pl.DataFrame]) -> None:
+    for row in tables["calls"].iter_rows(named=True):
+        assert hashlib.sha256(row["request"].encode()).hexdigest() == row["key"]
+
+
+def test_no_lease_token_leaves_the_journal(tables: dict[str, pl.DataFrame]) -> None:
+    assert not [column for frame in tables.values() for column in frame.columns if "token" in column and "tokens" not in column]
+
+
+def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is answered between the reading of two tables is in none of them, or whole."""
+    import bellwether.journal.export as export
+
+    genuine = export._frame
+    attempt = begun(journal)
+
+    def meanwhile(transaction, table):  # type: ignore[no-untyped-def]
+        frame = genuine(transaction, table)
+        if table.name == "calls":
+            attempt.answer(said())
+        return frame
+
+    monkeypatch.setattr(export, "_frame", meanwhile)
+    seen = journal.export()
+    monkeypatch.undo()
+    assert (seen["calls"]["state"].to_list(), seen["attempts"]["outcome"].to_list(), seen["responses"].height) == (["claimed"], [None], 0)
+    assert journal.export()["responses"].height == 1
+
+
+def code_of_page(language: str) -> str:
+    """The first block of a language in docs/journal.md."""
+    return PAGE.read_text().split(f"```{language}\n")[1].split("```")[0]
+
+
+def test_the_queries_of_the_page_run_on_the_database(url: str, clock: Clock) -> None:
+    with Journal(url, clock=clock) as journal:
+        claim = taken(journal)
+        claim.begin().fail(Outcome.MALFORMED, "no JSON", said("?", cost=7))
+        claim.begin().answer(said())
+    with sa.create_engine(url).connect() as connection:
+        found = [connection.exec_driver_sql(query).fetchall() for query in code_of_page("sql").split(";") if query.strip()]
+    assert [(row[0], row[1], row[2], round(float(row[3]), 6)) for row in found[0]] == [
+        ("acme/oracle-2", "malformed", 1, 0.000007),
+        ("acme/oracle-2", "ok", 1, 0.00012),
+    ]
+    assert [row[1] for row in found[1]] == [1]
+    assert [tuple(row) for row in found[2]] == [(ask().key, "acme/oracle-2", "0.7")]
+
+
+def test_the_example_of_the_page_asks_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = code_of_page("python").replace("/srv/bellwether", str(tmp_path))
+    for _ in range(2):
+        exec(code, {})
+    assert capsys.readouterr().out == "0.4\n"
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
+        assert journal.spent(Scope(run="week-9")).spent == 310
+
+
+def test_the_diagram_of_the_page_shows_every_column() -> None:
+    diagram = PAGE.read_text().split("erDiagram")[1].split("```")[0]
+    for table in (schema.calls, schema.attempts, schema.responses, schema.reopenings):
+        block = diagram.split(f"    {table.name} {{")[1].split("}")[0]
+        assert [line.split()[1] for line in block.strip().splitlines()] == [column.name for column in table.columns]
