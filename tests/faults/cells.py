@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -29,10 +30,14 @@ _TLS = ssl.create_default_context()
 
 
 class Remembering:
-    """ASGI: what was asked once is answered from memory. It takes off the headers that are for the faults."""
+    """ASGI: what was asked once is answered from memory. It takes off the headers that are for the faults.
 
-    def __init__(self, app: ASGIApp) -> None:
+    sizes: by path, the most records that a page holds, whatever was asked for.
+    """
+
+    def __init__(self, app: ASGIApp, sizes: Mapping[str, int]) -> None:
         self._app = app
+        self._sizes = sizes
         self._answers: dict[tuple[str, str, bytes, bytes], list[Message]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,21 +58,30 @@ class Remembering:
             messages.append(message)
 
         headers = [(name, value) for name, value in scope["headers"] if name not in (HEADER.lower().encode(), CELL)]
-        await self._app({**scope, "headers": headers}, receive, send)
+        query = scope["query_string"]
+        if size := self._sizes.get(scope["path"]):
+            query = re.sub(rb"limit=\d+", b"limit=%d" % size, query)
+        await self._app({**scope, "headers": headers, "query_string": query}, receive, send)
         return messages
 
 
 class Cells:
     """ASGI: a venue with faults of its own, and no past, for each value of the header X-Cell."""
 
-    def __init__(self, app: ASGIApp, clock: Clock) -> None:
-        self._app = Remembering(app)
+    def __init__(self, app: ASGIApp, clock: Clock, sizes: Mapping[str, int]) -> None:
+        self._app = Remembering(app, sizes)
         self._clock = clock
-        self._cells: dict[bytes, Faulty] = {}
+        self._cells: dict[str, Faulty] = {}
+
+    def open(self, cell: str, faults: Faults) -> None:
+        """Let these faults strike in a cell."""
+        self._cells[cell] = Faulty(self._app, faults, self._clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        cell = dict(scope["headers"]).get(CELL, b"")
-        await self._cells.setdefault(cell, Faulty(self._app, Faults(), self._clock))(scope, receive, send)
+        cell = dict(scope["headers"]).get(CELL, b"").decode()
+        if cell not in self._cells:
+            self.open(cell, Faults())
+        await self._cells[cell](scope, receive, send)
 
 
 class Forcing(httpx.AsyncHTTPTransport):
@@ -84,9 +98,10 @@ class Forcing(httpx.AsyncHTTPTransport):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The venues behind one socket."""
+    """The venues behind one socket, in cells."""
 
     site: Site
+    cells: Cells
 
     def client(self, kind: type[HttpClient], cell: str, fault: str | None, *, attempts: int, timeout: float) -> Any:
         """A client of a cell that does not wait between its attempts."""
@@ -107,10 +122,11 @@ async def at_once(seconds: float) -> None:
 
 
 @contextmanager
-def served(app: ASGIApp, clock: Clock) -> Iterator[Served]:
-    """Serve `app` in cells."""
-    with serve(Cells(app, clock)) as site:
-        yield Served(site)
+def served(app: ASGIApp, clock: Clock, sizes: Mapping[str, int] | None = None) -> Iterator[Served]:
+    """Serve `app` in cells, in pages of these sizes by path."""
+    cells = Cells(app, clock, sizes or {})
+    with serve(cells) as site:
+        yield Served(site, cells)
 
 
 def table(text: str) -> dict[str, dict[str, str]]:
@@ -118,10 +134,3 @@ def table(text: str) -> dict[str, dict[str, str]]:
     rows = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in text.strip().splitlines()]
     names = rows[0][1:]
     return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows[1:]}
-
-
-def as_text(names: Sequence[str], rows: dict[str, dict[str, str]]) -> str:
-    """The same table as text."""
-    lines = [["call", *names], *([call, *(cells[name] for name in names)] for call, cells in rows.items())]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)

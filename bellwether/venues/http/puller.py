@@ -79,7 +79,13 @@ class Puller:
                 yield page
 
     async def _store(self, step: str, page: Page) -> None:
-        await asyncio.to_thread(self.pull.write, step, page)
+        """Store a page, to its end even where the pull is cancelled meanwhile: nobody writes to a pull that is over."""
+        writing = asyncio.ensure_future(asyncio.to_thread(self.pull.write, step, page))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
         self.requests += 1
         if self._progress and self.requests % _PAGES_PER_LINE == 0:
             self._progress(f"{self.pull.folder}: {self.requests} pages so far, now {step} {page.ordinal}")

@@ -19,7 +19,7 @@ from bellwether.venues.wire.decode import Unusable
 VALUE_LIMIT = 200
 #: Why a page without records is a reject.
 HOLE = (
-    "the page lists nothing although its cursor goes on, also when asked for again: records may be missing; to ask anew, pull with refresh"
+    "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

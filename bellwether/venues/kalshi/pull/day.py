@@ -165,8 +165,8 @@ async def pull_day(
 ) -> DayPull:
     """Pull everything about the markets that closed on `day`, or take up the stored pull of it.
 
-    A stored pull is taken up when it is finished, its markets were all final and its candles were pulled by the same plan, unless `refresh`;
-    else the day is pulled anew, beside it. An unfinished one is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
+    A stored pull is taken up when it is finished, its markets were all final, its pages had no holes and its candles were pulled by the same
+    plan, unless `refresh`; else the day is pulled anew, beside it. An unfinished one is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
     before the venue's cutoff needs it. Raises `LakeError` when it is missing or older than the cutoff, `VenueError` when the venue does not
     answer, `PagingError` when a listing loops.
     """
@@ -179,7 +179,7 @@ async def pull_day(
         markets = await _gather(puller, day, archive, scan)
         await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}))
         over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
-        puller.finish({"final": markets.final and over, "plan": plan.note, "effort": effort.note})
+        puller.finish({"final": markets.final and over and not markets.has_holes, "plan": plan.note, "effort": effort.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
     return await run(client, pages, pull, work, progress)

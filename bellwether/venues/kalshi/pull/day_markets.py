@@ -18,7 +18,7 @@ from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.pull.resolve import KEYS, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
-from bellwether.venues.wire.rejects import Quarantine
+from bellwether.venues.wire.rejects import HOLE, Quarantine
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
 STEPS = ("markets", "events")
@@ -94,6 +94,11 @@ class DayMarkets:
     def final(self) -> bool:
         """Whether every market of the day has been paid out."""
         return bool((self.keys["status"] == "finalized").all())
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether a page of the day's own listed nothing although its cursor went on."""
+        return not self.rejects.filter(pl.col("reason") == HOLE, pl.col("table") != KALSHI_ARCHIVE.name).is_empty()
 
     def frames(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_markets, unique over all of them: those of the stored pages, then those of the archive."""

@@ -183,8 +183,7 @@ def _is_hole(page: Page) -> bool:
 
 
 def _hole(page: Page, day: date) -> pl.DataFrame:
-    reason = "the page lists nothing although its cursor goes on: markets may be missing"
-    return Quarantine(POLYMARKET_MARKETS, "id", day, page.origin).rows([page.json], {0: Problem("markets", None, reason)}, {})
+    return Quarantine(POLYMARKET_MARKETS, "id", day, page.origin).hole(page.json)
 
 
 def _asked_events(page: Page) -> list[str]:
