@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,6 +19,8 @@ from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, START
 
 _SECOND = timedelta(seconds=1)
 _NEVER = datetime(1971, 1, 1, tzinfo=UTC)
+#: Rounds in a row in which the venue leaves a market out of its listing before it counts as gone.
+_UNLISTED = 3
 #: Statuses, in the words of answers, of markets that trade no more.
 _OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized", "settled"})
 
@@ -52,6 +55,7 @@ class KalshiPolling:
         self._connection, self._ordinal = start
         self._clock = clock
         self._newest: dict[str, datetime] = {}
+        self._unlisted: Counter[str] = Counter()
         self._seen: dict[str, set[str]] = {ticker: set() for ticker in tickers}
 
     async def frames(self) -> AsyncGenerator[Frame, None]:
@@ -94,12 +98,14 @@ class KalshiPolling:
         return found[::-1]
 
     async def _drop_closed(self) -> None:
-        """Leave out the markets that trade no more, by what the venue says of them."""
-        over: set[str] = set()
+        """Leave out the markets that trade no more, by what the venue says of them, or because it has stopped to list them."""
+        listed: dict[str, bool] = {}
         for chunk in _chunks(self.open):
             async for page in self._client.markets(tickers=chunk, mve_filter=None):
-                over |= {market["ticker"] for market in page.items("markets") if _is_over(market)}
-        self.open = [ticker for ticker in self.open if ticker not in over]
+                listed |= {market["ticker"]: market.get("status") in _OVER for market in page.items("markets") if _is_named(market)}
+        for ticker in self.open:
+            self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
+        self.open = [ticker for ticker in self.open if not listed.get(ticker, self._unlisted[ticker] >= _UNLISTED)]
 
 
 def _chunks(tickers: list[str]) -> Iterator[list[str]]:
@@ -107,8 +113,8 @@ def _chunks(tickers: list[str]) -> Iterator[list[str]]:
         yield tickers[start : start + MOST_TICKERS]
 
 
-def _is_over(market: Any) -> bool:
-    return isinstance(market, dict) and isinstance(market.get("ticker"), str) and market.get("status") in _OVER
+def _is_named(market: Any) -> bool:
+    return isinstance(market, dict) and isinstance(market.get("ticker"), str)
 
 
 def _created(trade: dict[str, Any]) -> datetime:

@@ -1,0 +1,255 @@
+"""Captures of three forms become what a recorder of ours would have written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings.books import check_books
+from bellwether.recordings.captures import find_captures
+from bellwether.recordings.gaps import gap_report
+from bellwether.recordings.importing import import_captures
+from bellwether.recordings.recording import Recording, Status
+from tests.venues.stream.peer import A, B, delta, snapshot, trade
+
+Json = dict[str, Any]
+
+
+def compact(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def lines(path: Path, *frames: Json | bytes) -> Path:
+    """A file of lines with a blank one after each, compressed if its name says so."""
+    text = b"".join((frame if isinstance(frame, bytes) else compact(frame)) + b"\n\n" for frame in frames)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+def at(second: int) -> Json:
+    return {"ts": f"2026-03-18T19:36:{second:02d}.5Z"}
+
+
+def bodies(recording: Recording) -> list[bytes]:
+    return [frame.data for frame in recording.frames()]
+
+
+# --- a file per market -----------------------------------------------------------------------------------------------
+
+
+def test_files_of_markets_are_merged_by_number_and_kept_as_they_came(tmp_path: Path) -> None:
+    one = [snapshot(A, 9), delta(A, 12, **at(1)), trade(A, 3) | {"odd": 1.50}, delta(A, 15, **at(4))]
+    two = [snapshot(B, 10), delta(B, 11, **at(0)), delta(B, 14, **at(3)), trade(B, 5), delta(B, 16, **at(5))]
+    lines(tmp_path / "in" / "a.ndjson.gz", *one)
+    lines(tmp_path / "in" / "b.ndjson", *two)
+    (tmp_path / "in" / "INDEX.csv").write_text("a,b\n")
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    found = [json.loads(data) for data in bodies(recording)]
+    assert [frame["seq"] for frame in found if frame["sid"] == 1] == [9, 10, 11, 12, 14, 15, 16]
+    assert [frame["seq"] for frame in found if frame["sid"] == 2] == [3, 5]
+    assert [frame for frame in found if frame["msg"]["market_ticker"] == A] == one
+    assert [frame for frame in found if frame["msg"]["market_ticker"] == B] == two
+    assert sorted(bodies(recording)) == sorted(map(compact, [*one, *two]))
+    assert {frame.received_at for frame in recording.frames()} == {None}
+    about = recording.about
+    assert (recording.name, recording.status, about.partial) == ("KXONE-26NOV21", Status.FINISHED, True)
+    assert (about.events, about.tickers, about.channels) == (("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"))
+    assert about.started_at == "2026-03-18T19:36:00.500000+00:00"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_split_of_a_stream_over_its_markets_merges_into_its_order(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    markets = [f"KXONE-26NOV21-M{number}" for number in range(rng.randint(1, 5))]
+    stream, numbers = [], {1: 0, 2: 0}
+    for second in range(60):
+        sid = rng.choice([1, 1, 2])
+        numbers[sid] += 1
+        market = rng.choice(markets)
+        stream.append(delta(market, numbers[1], **at(second)) if sid == 1 else trade(market, numbers[2]))
+    for market in markets:
+        if held := [frame for frame in stream if frame["msg"]["market_ticker"] == market]:
+            lines(tmp_path / "in" / f"{market}.ndjson", *held)
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    found = [json.loads(data) for data in bodies(recording)]
+    for sid in (1, 2):
+        assert [frame for frame in found if frame["sid"] == sid] == [frame for frame in stream if frame["sid"] == sid]
+    assert gap_report(recording).absent == 0
+
+
+def test_numbers_that_begin_anew_are_a_new_connection(tmp_path: Path) -> None:
+    lines(
+        tmp_path / "in" / "a.ndjson", snapshot(A, 1), delta(A, 2, **at(1)), trade(A, 7), snapshot(A, 1), trade(A, 1), delta(A, 3, **at(9))
+    )
+    lines(tmp_path / "in" / "b.ndjson", snapshot(B, 3), delta(B, 4, **at(2)), snapshot(B, 2))
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    found = [(frame.connection, json.loads(frame.data)["sid"], json.loads(frame.data)["seq"]) for frame in recording.frames()]
+    assert [(sid, seq) for connection, sid, seq in found if connection == 1 and sid == 1] == [(1, 1), (1, 2), (1, 3), (1, 4)]
+    assert [(sid, seq) for connection, sid, seq in found if connection == 2 and sid == 1] == [(1, 1), (1, 2), (1, 3)]
+    assert [connection for connection, _, _ in found] == sorted(connection for connection, _, _ in found)
+
+
+def test_files_of_several_events_make_a_recording_each_and_one_name_does_not_do(tmp_path: Path) -> None:
+    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1))
+    lines(tmp_path / "in" / "b.ndjson", snapshot("KXTWO-26NOV22-A", 2))
+    with pytest.raises(ConfigError, match="holds 2 captures"):
+        import_captures(tmp_path / "out", tmp_path / "in", name="both")
+    assert [recording.name for recording in import_captures(tmp_path / "out", tmp_path / "in")] == ["KXONE-26NOV21", "KXTWO-26NOV22"]
+    [named] = import_captures(tmp_path / "out", tmp_path / "in" / "a.ndjson", name="one")
+    assert named.name == "one"
+
+
+def test_files_that_contradict_each_other_are_merged_by_time_and_the_report_shows_it(tmp_path: Path) -> None:
+    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1), delta(A, 4, **at(1)), trade(A, 1, sid=2))
+    lines(tmp_path / "in" / "b.ndjson", trade(B, 2), delta(B, 3, **at(2)))
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    assert len(bodies(recording)) == 5
+    assert gap_report(recording).inversions == 1
+
+
+def test_frames_without_numbers_and_of_unknown_types_are_kept(tmp_path: Path) -> None:
+    odd = b'{"type":"novelty","msg":{"x":0.10}}'
+    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1), odd, delta(A, 2))
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    assert bodies(recording)[1] == odd
+
+
+def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    path = lines(tmp_path / "in" / "a.ndjson.gz", *[delta(A, seq, **at(seq % 60)) for seq in range(1, 3000)])
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(LakeError, match=r"a\.ndjson\.gz: the file is cut off"):
+        import_captures(tmp_path / "out", tmp_path / "in")
+    assert not (tmp_path / "out" / "KXONE-26NOV21").exists()
+    assert list((tmp_path / "out" / ".importing").iterdir()) == []
+
+
+# --- wrapped events --------------------------------------------------------------------------------------------------
+
+
+def wrapped(kind: str, ns: int, payload: Json, *, number: int | None = None, channel: str = "orderbook_delta", tag: str = "set-1") -> Json:
+    return {
+        "channel": channel,
+        "dataset_tag": tag,
+        "event_type": kind,
+        "local_recv_ns": ns,
+        "payload_json": payload,
+        "sequence_number": number,
+    }
+
+
+def subscribed(channel: str, sid: int) -> Json:
+    return {"id": 1, "msg": {"channel": channel, "sid": sid}, "type": "subscribed"}
+
+
+def wrapped_capture(folder: Path) -> Path:
+    book, change = snapshot(A, 0)["msg"], delta(A, 0, **at(1))["msg"]
+    lines(folder / "raw" / "type=ws_connected" / "p.ndjson", wrapped("ws_connected", 10, {"m": 1}), wrapped("ws_connected", 60, {"m": 2}))
+    lines(
+        folder / "raw" / "type=ws_subscribed" / "p.ndjson",
+        wrapped("ws_subscribed", 20, subscribed("ticker", 1)),
+        wrapped("ws_subscribed", 21, subscribed("orderbook_delta", 2)),
+        wrapped("ws_subscribed", 70, subscribed("orderbook_delta", 1)),
+    )
+    lines(folder / "raw" / "type=watch_market" / "p.ndjson", wrapped("watch_market", 5, {"market_ticker": A}, channel="control"))
+    lines(
+        folder / "raw" / "type=orderbook_snapshot" / "p.ndjson",
+        wrapped("orderbook_snapshot", 30, book, number=1),
+        wrapped("orderbook_snapshot", 80, book, number=1),
+    )
+    lines(
+        folder / "raw" / "type=orderbook_delta" / "p.ndjson.gz",
+        wrapped("orderbook_delta", 40, change, number=2),
+        wrapped("orderbook_delta", 50, change, number=4),
+        wrapped("orderbook_delta", 90, change, number=2),
+    )
+    lines(
+        folder / "raw" / "type=ticker" / "p.ndjson", wrapped("ticker", 35, {"market_ticker": A, "price_dollars": "0.4"}, channel="ticker")
+    )
+    lines(folder / "checkpoints" / "p.ndjson", {"checkpoint_ts": "x", "event_type": "orderbook_checkpoint"})
+    return folder
+
+
+def test_wrapped_events_become_frames_in_order_of_receipt_with_time_and_number(tmp_path: Path) -> None:
+    [recording] = import_captures(tmp_path / "out", wrapped_capture(tmp_path / "in"))
+    found = [
+        (frame.received_at, frame.connection, *map(json.loads(frame.data).get, ("type", "sid", "seq"))) for frame in recording.frames()
+    ]
+    assert found == [
+        (5, 1, "watch_market", None, None),
+        (10, 1, "ws_connected", None, None),
+        (20, 1, "subscribed", None, None),
+        (21, 1, "subscribed", None, None),
+        (30, 1, "orderbook_snapshot", 2, 1),
+        (35, 1, "ticker", 1, None),
+        (40, 1, "orderbook_delta", 2, 2),
+        (50, 1, "orderbook_delta", 2, 4),
+        (60, 2, "ws_connected", None, None),
+        (70, 2, "subscribed", None, None),
+        (80, 2, "orderbook_snapshot", 1, 1),
+        (90, 2, "orderbook_delta", 1, 2),
+    ]
+    check, gaps = check_books(recording)
+    assert (recording.name, recording.about.partial, gaps.lost, check["deltas"]) == ("set-1", False, 1, 2)
+
+
+def test_a_wrapped_event_without_time_names_file_and_record(tmp_path: Path) -> None:
+    lines(tmp_path / "in" / "p.ndjson", wrapped("trade", 5, {}), {"event_type": "trade", "payload_json": {}})
+    with pytest.raises(LakeError, match=r"p\.ndjson: record 2 has no local_recv_ns"):
+        import_captures(tmp_path / "out", tmp_path / "in")
+
+
+# --- a list of frames ------------------------------------------------------------------------------------------------
+
+
+def test_a_list_of_frames_becomes_a_recording_with_receive_times(tmp_path: Path) -> None:
+    held = [{"type": "subscribed", "id": 2, "msg": {"channel": "orderbook_delta", "sid": 1}}, snapshot(A, 1), delta(A, 2, note=1.5)]
+    path = tmp_path / "stream.json"
+    path.write_text(json.dumps({"note": "x", "frames": [{"received_ms": 7 + n, "frame": frame} for n, frame in enumerate(held)]}, indent=1))
+    [recording] = import_captures(tmp_path / "out", path)
+    assert bodies(recording) == list(map(compact, held))
+    assert [frame.received_at for frame in recording.frames()] == [7_000_000, 8_000_000, 9_000_000]
+    assert (recording.name, recording.about.partial, gap_report(recording).lost) == ("stream", False, 0)
+
+
+# --- all -------------------------------------------------------------------------------------------------------------
+
+
+def test_importing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(tmp_path: Path) -> None:
+    source = wrapped_capture(tmp_path / "in")
+    [first] = import_captures(tmp_path / "out", source)
+    files = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in first.folder.iterdir()}
+    [again] = import_captures(tmp_path / "out", source)
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in again.folder.iterdir()} == files
+    [elsewhere] = import_captures(tmp_path / "other", source)
+    assert {path.name: path.read_bytes() for path in elsewhere.folder.iterdir()} == {name: data for name, (data, _) in files.items()}
+
+
+def test_a_name_that_another_recording_has_is_refused(tmp_path: Path) -> None:
+    import_captures(tmp_path / "out", lines(tmp_path / "a.ndjson", snapshot(A, 1)), name="x")
+    with pytest.raises(ConfigError, match="there is another recording x"):
+        import_captures(tmp_path / "out", lines(tmp_path / "b.ndjson", snapshot(A, 2)), name="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"markets":[]}'),
+        ("a.json", '{"frames":[]}'),
+        ("a.ndjson", ""),
+        ("a.ndjson", "junk\n"),
+        ("a.csv", '{"type":"x","msg":{}}'),
+    ],
+)
+def test_what_is_no_capture_is_told_with_the_forms_that_are_known(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match="holds none that is known"):
+        find_captures(tmp_path)
+    with pytest.raises(ConfigError, match="there is no"):
+        find_captures(tmp_path / "absent")
