@@ -1,0 +1,168 @@
+"""Captures of Kalshi's stream from 2026, imported: nothing is lost, and the books that they rebuild are right."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bellwether.recordings.books import CENT, BookCheck, BookReplay, check_books, price_of, scaled
+from bellwether.recordings.frames import batches, gap_rows
+from bellwether.recordings.gaps import GapReport
+from bellwether.recordings.importing import import_captures
+from bellwether.recordings.recording import Recording, Status
+from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
+from bellwether.venues.kalshi.stream.frame import SNAPSHOT, message
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+NBA, BTC, LIST = "ws_nba_2026_03", "ws_btc15m_2026_05", "ws_2026_08"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A recording made of a capture, and what replaying it showed."""
+
+    recording: Recording
+    check: BookCheck
+    gaps: GapReport
+
+
+@pytest.fixture(scope="module")
+def imported(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Imported]:
+    """Every capture by the name of its recording."""
+    root = tmp_path_factory.mktemp("recordings")
+    made = [recording for folder in (NBA, BTC, LIST) for recording in import_captures(root, recordings / "kalshi" / folder)]
+    return {recording.name: Imported(recording, *check_books(recording)) for recording in made}
+
+
+def of(imported: dict[str, Imported], *sources: str) -> list[Imported]:
+    found = [one for one in imported.values() if one.recording.about.source.removeprefix("import: ") in sources]
+    assert found
+    return found
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        yield from (line.strip() for line in file if line.strip())
+
+
+def test_every_capture_is_recognised_and_finished(imported: dict[str, Imported]) -> None:
+    sources = {one.recording.about.source for one in imported.values()}
+    assert sources == {"import: market files", "import: wrapped events", "import: frame list"}
+    assert all(one.recording.status is Status.FINISHED and one.recording.torn == [] for one in imported.values())
+
+
+def test_files_of_markets_are_kept_line_by_line_in_the_order_of_each_file(recordings: Path, imported: dict[str, Imported]) -> None:
+    for one in of(imported, "market files"):
+        held: dict[str, list[bytes]] = {ticker: [] for ticker in one.recording.about.tickers}
+        for frame in one.recording.frames():
+            held[message(frame.data)["msg"]["market_ticker"]].append(frame.data)
+        for ticker, lines in held.items():
+            [path] = (recordings / "kalshi" / NBA).glob(f"{ticker}.ndjson*")
+            assert lines == list(raw_lines(path)), ticker
+
+
+def test_merged_files_of_markets_keep_every_subscription_in_order_and_holes_are_expected(imported: dict[str, Imported]) -> None:
+    for one in of(imported, "market files"):
+        assert one.recording.about.partial
+        assert (one.gaps.inversions, one.gaps.duplicates, one.gaps.lost, one.gaps.outages) == (0, 0, 0, ())
+        assert one.gaps.absent > 0
+        assert [gap.missing for gap in one.gaps.gaps] == [numbers.missing for numbers in one.gaps.numbers if numbers.missing]
+
+
+def test_whole_captures_have_lost_nothing(imported: dict[str, Imported]) -> None:
+    for one in of(imported, "wrapped events", "frame list"):
+        assert not one.recording.about.partial
+        assert (one.gaps.lost, one.gaps.absent, one.gaps.duplicates, one.gaps.inversions, one.gaps.gaps) == (0, 0, 0, 0, ())
+        assert {outage.cause for outage in one.gaps.outages} <= {"break"}
+
+
+def test_no_book_is_ever_wrong(imported: dict[str, Imported]) -> None:
+    for name, one in imported.items():
+        assert one.check.is_sound, (name, one.check.counts, one.check.first)
+        assert one.check["unapplied"] == 0
+        assert one.check["deltas"] > 100
+
+
+def test_current_basketball_books_never_cross_for_a_message(imported: dict[str, Imported]) -> None:
+    current = [one for one in of(imported, "market files") if "26MAR18" in one.recording.name]
+    assert current
+    for one in current:
+        assert (one.check["negative"], one.check["crossed"], one.check["passing"]) == (0, 0, 0)
+        assert one.check["wiped"] == len(one.recording.about.tickers)
+
+
+def test_snapshots_sent_again_agree_with_the_books_that_deltas_made(imported: dict[str, Imported]) -> None:
+    assert sum(one.check["agreed"] for one in imported.values()) >= 2
+    assert sum(one.check["mismatched"] for one in imported.values()) == 0
+
+
+def test_wrapped_events_keep_receive_times_and_numbers(recordings: Path, imported: dict[str, Imported]) -> None:
+    for one in of(imported, "wrapped events"):
+        [root] = (recordings / "kalshi" / BTC).glob(f"{one.recording.name}")
+        wanted = sorted(
+            (event["local_recv_ns"], event["event_type"], event["sequence_number"])
+            for path in root.glob("raw_events/**/*.ndjson*")
+            for event in map(json.loads, raw_lines(path))
+        )
+        found = [(frame.received_at, message(frame.data)) for frame in one.recording.frames()]
+        assert [at for at, _ in found] == [at for at, _, _ in wanted]
+        kinds = {"ws_subscribed": "subscribed"}
+        key = lambda row: (row[0], row[1], row[2] or 0)  # noqa: E731
+        assert sorted(((at, body["type"], body.get("seq")) for at, body in found), key=key) == sorted(
+            ((at, kinds.get(kind, kind), number) for at, kind, number in wanted), key=key
+        )
+
+
+def best_whole_cents(levels: dict[int, int]) -> list[int] | None:
+    """Sizes of the five best levels, where none of them, nor one that rounds up to the last, lies between two cents."""
+    best = sorted(levels, reverse=True)[:5]
+    between = [price for price in levels if price % CENT and price >= best[-1] - CENT // 2]
+    return None if between or len(best) < 5 else [levels[price] for price in best]
+
+
+def test_books_agree_with_the_checkpoints_of_the_other_recorder(recordings: Path, imported: dict[str, Imported]) -> None:
+    """It kept its book in cents, with prices in between rounded: only where there are none can the two be compared."""
+    for one in of(imported, "wrapped events"):
+        marks = {
+            (mark["market_ticker"], mark["sequence_number"]): mark
+            for path in (recordings / "kalshi" / BTC / one.recording.name).glob("book_checkpoints/**/*.ndjson*")
+            for mark in map(json.loads, raw_lines(path))
+        }
+        compared, replay = 0, BookReplay()
+        for frame in one.recording.frames():
+            market = replay.apply(frame)
+            mark = marks.get((market, message(frame.data)["seq"])) if market else None
+            if market is None or mark is None:
+                continue
+            book = replay.check.books[market]
+            for side, levels in (("yes", book.yes.levels), ("no", book.no.levels)):
+                if (best := best_whole_cents(levels)) is not None:
+                    assert best == [scaled(f"{size:.2f}", 2) for size in mark[f"{side}_bid_sizes"]], (market, frame.ordinal, side)
+                    compared += 1
+        assert compared > 1000
+
+
+def test_every_frame_becomes_a_row_with_its_time(imported: dict[str, Imported]) -> None:
+    for one in imported.values():
+        total = 0
+        for batch in batches(one.recording):
+            RECORDINGS.validate(batch, unique=False)
+            total += batch.height
+            changes = batch.filter(batch["type"].is_in(["orderbook_delta", "trade"]))
+            assert changes.select("exchange_at", "market_ticker", "sid", "seq").null_count().row(0) == (0, 0, 0, 0)
+        assert total == one.gaps.frames
+        RECORDING_GAPS.validate(gap_rows(one.gaps))
+
+
+def test_first_snapshots_hold_prices_of_a_cent_at_least(imported: dict[str, Imported]) -> None:
+    for one in of(imported, "frame list", "market files"):
+        first = next(body for frame in one.recording.frames() if (body := message(frame.data)).get("type") == SNAPSHOT)
+        prices = [price_of(price) for price, _ in first["msg"].get("yes_dollars_fp") or first["msg"]["no_dollars_fp"]]
+        assert prices == sorted(prices)
+        assert 10_000 <= min(prices) <= max(prices) <= 990_000

@@ -1,0 +1,131 @@
+"""The commands, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import Commands
+from bellwether.recordings.commands import COMMANDS
+from bellwether.recordings.recording import Recording, Status
+from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.instants import DAY, instant
+from bellwether.sandbox.source import Wanted
+from bellwether.settings import settings
+from tests.recordings.frames import frames, recorded
+from tests.venues.stream.peer import A, delta, snapshot
+
+MAIN = Commands(commands={command.name: command for command in COMMANDS if command.name})
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(MAIN, words)
+
+
+def an_event() -> str:
+    """The first event of the sandbox with a market that trades for some days."""
+    world, now = GeneratedWorld(settings().sandbox_seed), instant(settings().now())
+    later = now + 3 * DAY
+    rows = [row for row in world.markets(Wanted(), now) if row.status == "active"]
+    return min(world.market(row.ticker).event_ticker for row in rows if world.market(row.ticker).life.closes > later)
+
+
+def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
+    event = an_event()
+    done = run("record", event, "--minutes", "0.02", "--name", "mine")
+    assert done.exit_code == 0, done.output
+    assert "mine: time was up" in done.output
+    assert "0 lost" in done.output
+    [row] = json.loads(run("recordings", "--json").output)
+    assert (row["recording"], row["status"], row["source"], row["lost"]) == ("mine", "finished", "websocket", 0)
+    assert row["frames"] == Recording(settings().recordings_path / "mine").done["frames"] > 0
+    again = run("record", event, "--minutes", "0.02", "--name", "mine")
+    assert again.exit_code == 1
+    assert "recording mine: it is finished; choose another name" in again.output
+
+
+def test_polling_is_recorded_without_a_key() -> None:
+    done = run("record", an_event(), "--minutes", "0.02", "--rest", "--interval", "0.2")
+    assert done.exit_code == 0, done.output
+    [row] = json.loads(run("recordings", "--json").output)
+    assert (row["source"], row["status"]) == ("rest", "finished")
+
+
+def test_an_unknown_event_is_named_in_one_line() -> None:
+    failed = run("record", "KXNONE-1", "--minutes", "0.02")
+    assert failed.exit_code == 1
+    assert "recording KXNONE-1: the venue lists no market" in failed.output
+    assert "Traceback" not in failed.output
+
+
+def test_the_live_world_without_a_key_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.recordings import record as recording
+
+    async def markets(*_: object) -> dict[str, None]:
+        return {A: None}
+
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.delenv("KALSHI_API_KEY_ID", raising=False)
+    monkeypatch.setattr(recording, "markets_of", markets)
+    settings.cache_clear()
+    failed = run("record", "KXONE-26NOV21")
+    assert failed.exit_code == 1
+    assert "KALSHI_API_KEY_ID is not set" in failed.output
+
+
+def test_recordings_are_listed_with_what_is_missing() -> None:
+    root = settings().recordings_path
+    assert "There is no recording below" in run("recordings").output
+    recorded(root / "holes", frames(snapshot(A, 1), delta(A, 9)))
+    recorded(root / "open", frames(snapshot(A, 1)), finish=False)
+    rows = {row["recording"]: row for row in json.loads(run("recordings", "--json").output)}
+    assert (rows["holes"]["lost"], rows["holes"]["book_outages"], rows["open"]["status"]) == (7, 1, "interrupted")
+    shown = run("recordings").output
+    assert "holes" in shown
+    assert "finished" in shown
+
+
+def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
+    capture = tmp_path / "capture.json"
+    capture.write_text(json.dumps({"frames": [{"received_ms": 5, "frame": snapshot(A, 1)}]}))
+    done = run("recordings", "import", str(capture), "--name", "taken")
+    assert done.output == "taken: 1 frames, 0 lost, 1 markets\n"
+    assert Recording(settings().recordings_path / "taken").status is Status.FINISHED
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "other holds none that is known" in run("recordings", "import", str(other)).output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_to_be_interrupted_ends_a_recording_cleanly(sent: signal.Signals) -> None:
+    root = settings().recordings_path
+    script = "from bellwether.recordings.commands import record; record()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, an_event(), "--name", "mine"],
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not sum(path.stat().st_size for path in (root / "mine").glob("*.ndjson")) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(sent)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (0, "")
+    assert "mine: ended by hand" in out
+    recording = Recording(root / "mine")
+    assert (recording.status, recording.done["reason"]) == (Status.FINISHED, "ended by hand")
