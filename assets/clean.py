@@ -19,9 +19,21 @@ def _days(context: dg.AssetExecutionContext) -> dict[str, date]:
     return {"first_day": date.fromisoformat(keys[0]), "last_day": date.fromisoformat(keys[-1])}
 
 
-def _pulled(context: dg.AssetExecutionContext, lake: LakeResource, name: str) -> Slice:
-    """The run's days of a table, those that were pulled."""
-    return lake.lake.slice(table(name), [(day,) for day in context.partition_keys], missing="skip")
+@dg.asset(
+    **of("clean/resolutions", "polars"),
+    ins={
+        "polymarket_markets": dg.AssetIn(key("raw/polymarket_markets")),
+        "polymarket_winners": dg.AssetIn(key("raw/polymarket_winners")),
+    },
+    partitions_def=DAY,
+    backfill_policy=DAYS_PER_RUN,
+    automation_condition=FOLLOW,
+)
+def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> pl.DataFrame:
+    """What the evidence about a market of Polymarket amounts to: its state, its outcome or why it has none."""
+    from bellwether.venues.polymarket.resolution import resolutions as resolve
+
+    return resolve(polymarket_markets.scan(), polymarket_winners.scan())
 
 
 @dg.asset(
@@ -30,14 +42,24 @@ def _pulled(context: dg.AssetExecutionContext, lake: LakeResource, name: str) ->
         "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
         "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),
         "kalshi_series": dg.AssetIn(key("raw/kalshi_series")),
+        "polymarket_markets": dg.AssetIn(key("raw/polymarket_markets")),
+        "polymarket_events": dg.AssetIn(key("raw/polymarket_events")),
+        "resolutions": dg.AssetIn(key("clean/resolutions")),
     },
     deps=[key("raw/kalshi_archive")],
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
     automation_condition=follow_except("raw/kalshi_series", "raw/kalshi_archive"),
 )
-def markets(
-    context: dg.AssetExecutionContext, lake: LakeResource, kalshi_markets: Slice, kalshi_events: Slice, kalshi_series: Slice
+def markets(  # noqa: PLR0917 - Dagster passes inputs by name
+    context: dg.AssetExecutionContext,
+    lake: LakeResource,
+    kalshi_markets: Slice,
+    kalshi_events: Slice,
+    kalshi_series: Slice,
+    polymarket_markets: Slice,
+    polymarket_events: Slice,
+    resolutions: Slice,
 ) -> pl.DataFrame:
     """One market of any venue that was to close on this UTC day, with its outcome or why it has none."""
     archive = lake.lake.slice(table("raw/kalshi_archive"), missing="skip")
@@ -46,23 +68,25 @@ def markets(
         "kalshi_archive": archive,
         "kalshi_events": kalshi_events,
         "kalshi_series": kalshi_series,
-        "polymarket_markets": _pulled(context, lake, "raw/polymarket_markets"),
-        "polymarket_events": _pulled(context, lake, "raw/polymarket_events"),
-        "resolutions": _pulled(context, lake, "clean/resolutions"),
+        "polymarket_markets": polymarket_markets,
+        "polymarket_events": polymarket_events,
+        "resolutions": resolutions,
     }
     return run_sql(table("clean/markets"), inputs, _days(context))
 
 
 @dg.asset(
     **of("clean/prices", "duckdb", "sql"),
-    ins={"kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")), "markets": dg.AssetIn(key("clean/markets"))},
+    ins={
+        "kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")),
+        "polymarket_prices": dg.AssetIn(key("raw/polymarket_prices")),
+        "markets": dg.AssetIn(key("clean/markets")),
+    },
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
     automation_condition=FOLLOW,
 )
-def prices(context: dg.AssetExecutionContext, lake: LakeResource, kalshi_candles: Slice, markets: Slice) -> pl.DataFrame:
+def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> pl.DataFrame:
     """One point-in-time price of a market of this UTC day, at or before its close."""
-    priced = _pulled(context, lake, "raw/polymarket_prices")
-    return run_sql(
-        table("clean/prices"), {"kalshi_candles": kalshi_candles, "polymarket_prices": priced, "markets": markets}, _days(context)
-    )
+    inputs = {"kalshi_candles": kalshi_candles, "polymarket_prices": polymarket_prices, "markets": markets}
+    return run_sql(table("clean/prices"), inputs, _days(context))

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from assets.declare import KALSHI_DOCS, POLYMARKET_DOCS, key, of, out
+from bellwether.tables import table
 from bellwether.tables.raw import KALSHI_ARCHIVE
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.together import together
@@ -42,6 +43,8 @@ class PullConfig(dg.Config):
 @dg.asset(**of("raw/kalshi_series", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
     """One Kalshi series (the template of recurring events), as of the last pull."""
+    if not kalshi.asked:
+        return dg.Output(table("raw/kalshi_series").empty(), metadata={"pulled": False})
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
     return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
@@ -50,6 +53,8 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
 @dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
     """One Kalshi market that the venue has moved to its historical endpoints, as of the last scan of the archive."""
+    if not kalshi.asked:
+        return dg.Output(table("raw/kalshi_archive").empty(), metadata={"pulled": False})
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
     return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
@@ -66,6 +71,9 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
 )
 def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Everything Kalshi says about the markets that closed on a UTC day: markets, their events and candles, and what did not fit."""
+    if not kalshi.asked:
+        yield from _nothing(KALSHI_TABLES, context.partition_keys)
+        return
     days = [date.fromisoformat(partition) for partition in context.partition_keys]
     plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
     pages = PageStore(lake.lake.storage)
@@ -91,6 +99,9 @@ def polymarket_day(
     context: dg.AssetExecutionContext, config: PullConfig, polymarket: PolymarketVenue, lake: LakeResource
 ) -> Iterator[dg.Output]:
     """Everything Polymarket says about the markets whose scheduled end lies on a UTC day, and what did not fit."""
+    if not polymarket.asked:
+        yield from _nothing(POLYMARKET_TABLES, context.partition_keys)
+        return
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
     from bellwether.venues.polymarket.pull import DayPull as PolymarketDay
     from bellwether.venues.polymarket.pull import PricePlan
@@ -106,6 +117,12 @@ def polymarket_day(
 
     pulls = {pull.day.isoformat(): pull for pull in polymarket.run(pull_all)}
     yield from _outputs(POLYMARKET_TABLES, pulls, POLYMARKET_DOCS)
+
+
+def _nothing(tables: Iterable[str], days: Iterable[str]) -> Iterator[dg.Output]:
+    """Outputs without rows, for a venue that is not pulled."""
+    for name in tables:
+        yield dg.Output({day: table(name).empty() for day in days}, name.split("/")[1], metadata={"pulled": False})
 
 
 def _outputs(tables: Mapping[str, str], pulls: Mapping[str, Any], docs: str) -> Iterable[dg.Output]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from bellwether.errors import BellwetherError
-from bellwether.settings import Settings, World
+from bellwether.settings import Settings, Venue
 
 PACKAGES = ("dagster", "dagster-webserver", "duckdb", "polars", "pyarrow", "numpy", "great-expectations", "httpx")
 LEAST_FREE_BYTES = 2 * 1024**3
@@ -88,30 +88,21 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 
 def _venue(config: Settings) -> Iterator[Finding]:
-    if config.world is World.LIVE:
-        yield ask_venue(config.kalshi_url)
-        return
-    from bellwether.sandbox import serve
-    from bellwether.sandbox.worlds import application
-
-    with serve(application(config)) as site:
-        yield ask_venue(site.kalshi)
+    yield from ask_venues(config)
 
 
-def ask_venue(url: str) -> Finding:
-    """One harmless call to the venue at `url`, given up after 20 seconds."""
-    from bellwether.venues.http.retry import Retry
-    from bellwether.venues.kalshi.client import KalshiClient
+def ask_venues(config: Settings) -> Iterator[Finding]:
+    """One harmless call to each venue that is pulled."""
+    from bellwether.connections import try_gamma, try_kalshi
+    from bellwether.worlds import addresses
 
-    async def call() -> str:
-        async with KalshiClient(url, retry=Retry(attempts=2, seconds=20)) as client:
-            page = await client.page("/exchange/status")
-            return f"{url} answers ({page.fetched_at:%Y-%m-%d %H:%M:%S} UTC by its clock)"
-
-    try:
-        return Finding("venue", "ok", asyncio.run(call()))
-    except BellwetherError as error:
-        return Finding("venue", "bad", str(error), "check the network and BELLWETHER_KALSHI_URL; BELLWETHER_WORLD=sandbox needs neither")
+    with addresses(config) as found:
+        tries = {Venue.KALSHI: (try_kalshi, found.kalshi), Venue.POLYMARKET: (try_gamma, found.gamma)}
+        for venue in config.venues:
+            ask, url = tries[venue]
+            answer = asyncio.run(ask(url))
+            advice = f"{answer.advice}, or leave {venue} out of BELLWETHER_VENUES"
+            yield Finding(answer.name, "ok", answer.found) if answer.status == "ok" else Finding(answer.name, "bad", answer.found, advice)
 
 
 def _warehouse(config: Settings) -> Iterator[Finding]:

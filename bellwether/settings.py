@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import AwareDatetime, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bellwether.errors import ConfigError
 
@@ -22,6 +23,13 @@ class World(StrEnum):
     SANDBOX = "sandbox"
     PLAYBACK = "playback"
     LIVE = "live"
+
+
+class Venue(StrEnum):
+    """A prediction market."""
+
+    KALSHI = "kalshi"
+    POLYMARKET = "polymarket"
 
 
 KALSHI_LIVE_URL = "https://external-api.kalshi.com/trade-api/v2"
@@ -58,11 +66,16 @@ class Settings(BaseSettings):
     first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
     kalshi_url: str = Field(default=KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
     kalshi_tokens_per_second: float = Field(default=200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
+    venues: Annotated[tuple[Venue, ...], NoDecode] = Field(
+        default=tuple(Venue), description="venues that are pulled, comma-separated; of the others a day has no rows"
+    )
     kalshi_stream_url: str = Field(default=KALSHI_LIVE_STREAM_URL, description="address of Kalshi's WebSocket in the live world")
     gamma_url: str = Field(default=GAMMA_LIVE_URL, description="base URL of Polymarket's Gamma interface in the live world")
     clob_url: str = Field(default=CLOB_LIVE_URL, description="base URL of Polymarket's CLOB interface in the live world")
     journal: str | None = Field(
-        default=None, repr=False, description="database URL of the journal of model calls; SQLite in <home>/<world>/journal.db when left out"
+        default=None,
+        repr=False,
+        description="database URL of the journal of model calls; SQLite in <home>/<world>/journal.db when left out",
     )
     recordings: Path | None = Field(default=None, description="folder of stream recordings; <home>/<world>/recordings when left out")
     candle_days: int = Field(default=8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
@@ -76,6 +89,11 @@ class Settings(BaseSettings):
         if isinstance(value, str) and len(value) == 10:
             return f"{value}T00:00:00Z"
         return value
+
+    @field_validator("venues", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
     def now(self) -> datetime:
         """The present of this world, UTC: the sandbox's own clock, otherwise the real one."""

@@ -31,7 +31,7 @@ def runner() -> Iterator[Runner]:
     from orchestration.home import prepare
 
     if settings().world is World.LIVE:
-        _require_venue(settings().kalshi_url)
+        _require_venues()
     prepare(settings())
     import dagster as dg
 
@@ -46,13 +46,13 @@ def runner() -> Iterator[Runner]:
             work.close()
 
 
-def _require_venue(url: str) -> None:
+def _require_venues() -> None:
     """Without this a person without a network would wait for all retries of a pull."""
-    from bellwether.doctor import ask_venue
+    from bellwether.doctor import ask_venues
 
-    found = ask_venue(url)
-    if found.status != "ok":
-        raise ConfigError(f"{found.found}. {found.advice}")
+    for found in ask_venues(settings()):
+        if found.status != "ok":
+            raise ConfigError(f"{found.found}. {found.advice}")
 
 
 def _last_days(count: int) -> tuple[date, date]:

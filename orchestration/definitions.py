@@ -15,14 +15,16 @@ import dagster as dg
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 
-from assets import benchmark, clean, raw, summary  # noqa: E402
-from bellwether.settings import Settings, settings  # noqa: E402
+from assets import benchmark, clean, raw, recordings, summary  # noqa: E402
+from bellwether.settings import Settings, Venue, settings  # noqa: E402
 from orchestration.checks import all_checks  # noqa: E402
 from orchestration.jobs import JOBS  # noqa: E402
 from orchestration.progress import progress  # noqa: E402
 from orchestration.schedules import SCHEDULES  # noqa: E402
 from orchestration.sensors import SENSORS  # noqa: E402
 from resources import LakeIOManager, LakeResource, WarehouseResource  # noqa: E402
+from resources.journal import JournalResource  # noqa: E402
+from resources.recordings import RecordingsResource  # noqa: E402
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource  # noqa: E402
 
 #: A spawned step imports everything anew (seconds); a forked one finds it loaded.
@@ -38,15 +40,19 @@ def resources(config: Settings) -> dict[str, Any]:
         "io_manager": LakeIOManager(lake=lake),
         "warehouse": WarehouseResource(path=str(config.warehouse_path)),
         "world": world,
-        "kalshi": KalshiVenue(world=world, tokens_per_second=config.kalshi_tokens_per_second, **sample),
-        "polymarket": PolymarketVenue(world=world, **sample),
+        "journal": JournalResource(),
+        "recordings": RecordingsResource(path=str(config.recordings_path)),
+        "kalshi": KalshiVenue(
+            world=world, asked=Venue.KALSHI in config.venues, tokens_per_second=config.kalshi_tokens_per_second, **sample
+        ),
+        "polymarket": PolymarketVenue(world=world, asked=Venue.POLYMARKET in config.venues, **sample),
     }
 
 
 def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
     """The definitions of the platform; production, the command line and tests differ in resources only."""
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([raw, clean, benchmark, summary]),
+        assets=dg.load_assets_from_modules([raw, recordings, clean, benchmark, summary]),
         asset_checks=all_checks(),
         jobs=JOBS,
         schedules=SCHEDULES,

@@ -10,6 +10,11 @@ import dagster as dg
 
 from assets.declare import key
 from assets.raw import DAY_TABLES
+from assets.recordings import RECORDING_TABLES
+from bellwether.checks.operations import LOOKS
+
+LAKE_CHECKS = dg.AssetSelection.checks(*(dg.AssetCheckKey(key(look.table), look.name) for look in LOOKS))
+CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
 
 
 def _select(*names: str) -> dg.AssetSelection:
@@ -22,7 +27,15 @@ SERIES = dg.define_asset_job("series", _select("raw/kalshi_series"), description
 ARCHIVE = dg.define_asset_job("archive", _select("raw/kalshi_archive"), description="Scan the venue's archive of settled markets.")
 #: A day from the venue to its clean rows, with their checks.
 DAYS = dg.define_asset_job(
-    "days", _select(*DAY_TABLES, "clean/markets", "clean/prices"), description="Pull UTC close days, clean and check them."
+    "days", _select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull UTC days of all venues, clean and check them."
+)
+#: The checks that look at the whole lake: once a day, not once per day of a backfill.
+OPERATIONS = dg.define_asset_job(
+    "operations", LAKE_CHECKS, description="Is the lake fresh and complete, do markets have prices, what held the pulls up?"
+)
+#: A recording of a stream.
+RECORDINGS = dg.define_asset_job(
+    "recordings", _select(*RECORDING_TABLES), description="Take a recording into the lake, with its gap report."
 )
 #: The question set of a release.
 QUESTIONS = dg.define_asset_job("questions", _select("benchmark/questions"), description="Build the question set of a release.")
@@ -37,4 +50,4 @@ RANK = dg.define_asset_job("rank", _select("benchmark/leaderboard"), description
 #: The published DuckDB file.
 PUBLISH = dg.define_asset_job("publish", dg.AssetSelection.assets(["summary", "warehouse"]), description="Publish the warehouse.")
 
-JOBS = (SERIES, ARCHIVE, DAYS, QUESTIONS, EVALUATE, RANK, PUBLISH)
+JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, RECORDINGS, QUESTIONS, EVALUATE, RANK, PUBLISH)

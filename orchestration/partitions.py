@@ -20,6 +20,7 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
 
 DAY = daily_partitions()
 RELEASE = dg.DynamicPartitionsDefinition(name="release")
+RECORDING = dg.DynamicPartitionsDefinition(name="recording")
 FORECASTER = dg.DynamicPartitionsDefinition(name="forecaster")
 RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": FORECASTER})
 

@@ -20,6 +20,7 @@ from bellwether.errors import BellwetherError
 from orchestration import jobs
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
+from orchestration.jobs import CLEAN_TABLES
 from orchestration.orphans import Process, end_orphans, of_killed_processes
 from orchestration.partitions import RELEASE
 from orchestration.progress import listener
@@ -76,7 +77,7 @@ class Runner:
         wanted = [(first + timedelta(days=offset)).isoformat() for offset in range((last - first).days + 1)]
         due = wanted if refresh else self._stale_days(wanted)
         self.tally.fresh += len(wanted) - len(due)
-        config = {"ops": {"kalshi_day": {"config": {"refresh": True}}}} if refresh else {}
+        config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
         for start, end in spans(due):
             self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
 
@@ -129,14 +130,16 @@ class Runner:
 
     def _stale_days(self, wanted: list[str]) -> list[str]:
         record = self._record()
-        raw = {name: record.partitions(key(name)) for name in DAY_TABLES}
-        markets, prices = record.partitions(key("clean/markets")), record.partitions(key("clean/prices"))
-        due = {
-            *stale(wanted, [*raw.values(), markets, prices], []),
-            *stale(wanted, [markets], [raw["raw/kalshi_markets"], raw["raw/kalshi_events"]]),
-            *stale(wanted, [prices], [raw["raw/kalshi_candles"], markets]),
-        }
+        made = {name: record.partitions(key(name)) for name in (*DAY_TABLES, *CLEAN_TABLES)}
+        due = set(stale(wanted, list(made.values()), []))
+        for name in CLEAN_TABLES:
+            sources = [made[source] for source in self._sources(name) if source in made]
+            due.update(stale(wanted, [made[name]], sources))
         return sorted(due)
+
+    def _sources(self, name: str) -> list[str]:
+        """The tables that a table is made from."""
+        return ["/".join(parent.path) for parent in self._defs.resolve_asset_graph().get(key(name)).parent_keys]
 
     def _due(self, wanted: list[str], record: Record, outputs: Iterable[str], record_whole: Iterable[str]) -> bool:
         newest = max((record.whole(key(name)) or 0 for name in record_whole), default=0)

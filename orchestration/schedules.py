@@ -13,7 +13,7 @@ import dagster as dg
 import polars as pl
 
 from bellwether.tables import table
-from orchestration.jobs import DAYS, SERIES
+from orchestration.jobs import DAYS, OPERATIONS, SERIES
 from orchestration.partitions import DAY
 from resources import LakeResource
 
@@ -77,4 +77,13 @@ def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     )
 
 
-SCHEDULES = (daily_pull, weekly_series)
+daily_operations = dg.ScheduleDefinition(
+    name="daily_operations",
+    job=OPERATIONS,
+    cron_schedule="20 3 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 03:20 UTC, after the pull: is the lake fresh and complete, do markets have prices, what held the pulls up?",
+)
+
+SCHEDULES = (daily_pull, weekly_series, daily_operations)

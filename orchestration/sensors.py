@@ -1,4 +1,4 @@
-"""Sensors: registered releases and forecasters become partitions; derived tables follow their inputs.
+"""Sensors: registered releases and forecasters, and finished recordings, become partitions; derived tables follow their inputs.
 
 Not here: the registry itself (bellwether/registry) or the conditions (automation.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
@@ -14,9 +14,10 @@ import dagster as dg
 
 from bellwether.lake.warehouse import current_files, named_files
 from bellwether.settings import settings
-from orchestration.jobs import PUBLISH
-from orchestration.partitions import FORECASTER, RELEASE
+from orchestration.jobs import PUBLISH, RECORDINGS
+from orchestration.partitions import FORECASTER, RECORDING, RELEASE
 from resources import LakeResource, WarehouseResource
+from resources.recordings import RecordingsResource
 
 
 def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
@@ -77,6 +78,28 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     return dg.RunRequest(run_key=f"{key}@{datetime.now(UTC):%Y-%m-%d}")
 
 
+@dg.sensor(
+    job=RECORDINGS,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Takes every finished recording into the lake; one that was broken off becomes a partition and waits for a person.",
+)
+def finished_recordings(context: dg.SensorEvaluationContext, recordings: RecordingsResource) -> dg.SensorResult | dg.SkipReason:
+    """A partition per recording that nobody is writing, and a run per one that is finished."""
+    from bellwether.recordings.recording import Status
+
+    ended = {found.name: found.done for found in recordings.all() if found.status is not Status.RECORDING}
+    new = missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
+    runs = [
+        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name)
+        for name, done in ended.items()
+        if done is not None
+    ]
+    if not runs and not new:
+        return dg.SkipReason("no recording has ended")
+    return dg.SensorResult(run_requests=runs, dynamic_partitions_requests=[RECORDING.build_add_request(new)] if new else [])
+
+
 automation = dg.AutomationConditionSensorDefinition(
     "automation",
     target=dg.AssetSelection.all(),
@@ -84,4 +107,4 @@ automation = dg.AutomationConditionSensorDefinition(
     description="Lets derived tables follow what they are made from.",
 )
 
-SENSORS = (registry, automation, publisher)
+SENSORS = (registry, finished_recordings, automation, publisher)

@@ -91,6 +91,7 @@ class KalshiVenue(dg.ConfigurableResource):
     """Kalshi's REST interface."""
 
     world: dg.ResourceDependency[WorldResource]
+    asked: bool = Field(default=True, description="whether this venue is pulled at all")
     tokens_per_second: float = Field(
         default=200.0, description="read tokens per second of your Kalshi tier; a read costs 10. Applies to the live world"
     )
@@ -119,6 +120,7 @@ class PolymarketVenue(dg.ConfigurableResource):
     """Polymarket's Gamma and CLOB interfaces."""
 
     world: dg.ResourceDependency[WorldResource]
+    asked: bool = Field(default=True, description="whether this venue is pulled at all")
     candle_days: int = Field(default=8, description="days of hourly prices pulled before each market's close")
     candle_markets: int = Field(default=2000, description="most markets per day for which prices are pulled")
 

@@ -404,7 +404,13 @@ def _few_rejects(objects: int) -> Rule:
     )
 
 
+_RECORDING_GAP = (
+    _unique("recording", "gap"),
+    _holds("nothing_lost", "no number of a subscription was skipped, but where that is expected", pl.col("kind") != "lost"),
+)
+
 RULES: dict[str, tuple[Rule, ...]] = {
+    "raw/recording_gaps": _RECORDING_GAP,
     "raw/kalshi_rejects": (_few_rejects(0),),
     "raw/kalshi_series": _RAW_SERIES,
     "raw/kalshi_events": _RAW_EVENT,

@@ -32,6 +32,8 @@ _TYPES: dict[pl.DataType, str] = {
     pl.Int64(): "BIGINT",
     pl.Float64(): "DOUBLE",
     pl.Datetime("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
+    # DuckDB has no zoned time of nanoseconds: it reads such a column cut to microseconds.
+    pl.Datetime("ns", "UTC"): "TIMESTAMP WITH TIME ZONE",
 }
 
 

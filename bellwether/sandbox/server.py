@@ -120,6 +120,8 @@ def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Site
         date_header=False,
         server_header=False,
         timeout_keep_alive=60,
+        ws_ping_interval=10.0,
+        ws_per_message_deflate=False,
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)

@@ -70,3 +70,5 @@ RECORDING_GAPS = Table(
     key=("recording", "gap"),
     partitioned_by=("recording",),
 )
+
+TABLES = (RECORDINGS, RECORDING_GAPS)

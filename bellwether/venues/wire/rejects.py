@@ -18,9 +18,7 @@ from bellwether.venues.wire.decode import Unusable
 #: Longest offending value that a reject repeats; its body holds the whole object.
 VALUE_LIMIT = 200
 #: Why a page without records is a reject.
-HOLE = (
-    "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
-)
+HOLE = "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -103,6 +101,26 @@ class Quarantine:
         rows = (frame[ordinals] if dropped else frame).hstack(_fetched_columns(self.origin, len(ordinals)))
         days = {index: frame["day"][index] for index in problems} if "day" in frame.columns else {}
         return Parsed(rows[self.table.names], ordinals, self.rows(objects, problems, days))
+
+
+def of_single_pages(parsed: Parsed, origins: Sequence[Origin]) -> Parsed:
+    """`parsed` objects that came each on a page of its own, `origins[i]` the i-th: parsing them together costs as much as parsing one."""
+    rejects = parsed.rejects
+    return Parsed(
+        _from(parsed.rows, [origins[ordinal] for ordinal in parsed.ordinals]),
+        parsed.ordinals,
+        _from(rejects, [origins[ordinal] for ordinal in rejects["ordinal"]]).with_columns(ordinal=pl.lit(0, pl.Int32())),
+    )
+
+
+def _from(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:
+    at = pl.Series([origin.fetched_at for origin in origins], dtype=TIME)
+    return rows.with_columns(
+        pl.Series("request", [origin.request for origin in origins], dtype=pl.String()),
+        pl.Series("page", [origin.page for origin in origins], dtype=pl.Int32()),
+        at.alias("fetched_at"),
+        at.alias("known_at"),
+    )
 
 
 def venue_of(table: Table) -> str:

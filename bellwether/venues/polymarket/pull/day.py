@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from urllib.parse import parse_qs, urlsplit
 
 import polars as pl
@@ -29,7 +30,7 @@ from bellwether.venues.polymarket.pull.day_markets import STEP, DayMarkets, Gath
 from bellwether.venues.polymarket.pull.price_plan import PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import parse_events, parse_prices, parse_winners
-from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine
+from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
 
 LISTING = "day"
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
@@ -52,6 +53,8 @@ class DayPull:
     plan: PricePlan
     markets_of_day: DayMarkets
     requests: int
+    _winners: list[Parsed] = field(default_factory=list, repr=False, compare=False)
+    _price_rejects: dict[int, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     def markets(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
@@ -69,7 +72,7 @@ class DayPull:
 
     def winners(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_winners, unique over all of them: the outcomes of the day's closed markets."""
-        return _in_frames(self._winners_of(page).rows for page in self.pull.pages("winners"))
+        return (parsed.rows for parsed in self._all_winners() if parsed.rows.height)
 
     def prices(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_prices, unique over all of them: within the plan's days before each market's close."""
@@ -83,8 +86,8 @@ class DayPull:
                 self.markets_of_day.rejects,
                 *(_hole(page, self.day) for page in self.pull.pages(STEP) if _is_hole(page)),
                 *self._event_rejects(),
-                *(self._winners_of(page).rejects for page in self.pull.pages("winners")),
-                *(self._prices_of(page).rejects for page in self.pull.pages("prices")),
+                *(parsed.rejects for parsed in self._all_winners()),
+                *self._all_price_rejects(),
             ]
         )
 
@@ -116,8 +119,18 @@ class DayPull:
                 Quarantine(POLYMARKET_EVENTS, "id", self.day, origin), missing, "the venue was asked for this event and returned none"
             )
 
-    def _winners_of(self, page: Page) -> Parsed:
-        return winners_of(page, self.day)
+    def _all_winners(self) -> list[Parsed]:
+        if not self._winners:
+            self._winners.extend(winners_of(self.pull.pages("winners"), self.day))
+        return self._winners
+
+    def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
+        """Those that `prices` met when it read all pages, else of another reading."""
+        found = self._price_rejects
+        if len(found) == self.pull.count("prices"):
+            yield from (found[ordinal] for ordinal in sorted(found))
+        else:
+            yield from (self._prices_of(page).rejects for page in self.pull.pages("prices"))
 
     def _prices_of(self, page: Page) -> Parsed:
         """The prices of one page, those after the close and before the plan's days left out."""
@@ -144,18 +157,27 @@ class DayPull:
             if routes.asked_tokens(page) != token:
                 yield pl.concat(found)
                 token, found = routes.asked_tokens(page), [POLYMARKET_PRICES.empty()]
-            found.append(self._prices_of(page).rows)
+            parsed = self._prices_of(page)
+            self._price_rejects[page.ordinal] = parsed.rejects
+            found.append(parsed.rows)
         yield pl.concat(found)
 
 
-def winners_of(page: Page, day: date) -> Parsed:
-    """The outcomes of the market on one page of the CLOB; a market that it does not know is a reject."""
-    if page.status in _UNKNOWN:
-        condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
-        reason = f"the CLOB does not know this market: {error_text(page.body)}"
-        quarantine = Quarantine(POLYMARKET_WINNERS, "condition_id", day, page.origin)
-        return Parsed(POLYMARKET_WINNERS.empty(), (), _in_vain(quarantine, [condition], reason))
-    return parse_winners([page.json], page.origin, day=day)
+def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
+    """The outcomes of the markets on pages of the CLOB, one market each; a market that it does not know is a reject."""
+    while held := list(islice(pages, _PAGES_PER_FRAME)):
+        yield from (_unknown_market(page, day) for page in held if page.status in _UNKNOWN)
+        known = [page for page in held if page.status not in _UNKNOWN]
+        if known:
+            origins = [page.origin for page in known]
+            yield of_single_pages(parse_winners([page.json for page in known], origins[0], day=day), origins)
+
+
+def _unknown_market(page: Page, day: date) -> Parsed:
+    condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
+    reason = f"the CLOB does not know this market: {error_text(page.body)}"
+    quarantine = Quarantine(POLYMARKET_WINNERS, "condition_id", day, page.origin)
+    return Parsed(POLYMARKET_WINNERS.empty(), (), _in_vain(quarantine, [condition], reason))
 
 
 def _in_frames(rows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -231,9 +253,9 @@ async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequenc
         answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
 
 
-def _final(markets: DayMarkets, pages: Iterable[Page]) -> bool:
+def _final(markets: DayMarkets, found: Iterable[Parsed]) -> bool:
     """Whether no other verdict is expected on any market of the day."""
-    winners = pl.concat([POLYMARKET_WINNERS.empty(), *(winners_of(page, markets.day).rows for page in pages)])
+    winners = pl.concat([POLYMARKET_WINNERS.empty(), *(parsed.rows for parsed in found)])
     return bool(resolutions(markets.rows.lazy(), winners.lazy())["final"].all())
 
 
@@ -258,14 +280,17 @@ async def pull_day(
     async def work(puller: Puller) -> DayPull:
         effort = Effort()
         markets, asked_at, holes = await _gather(puller, gamma, day)
+        winners: list[Parsed] = []
         if puller.pull.note is None:
             await _ask_for_events(puller, gamma, markets.event_ids)
             conditions = markets.closed_conditions
             await puller.calls("winners", [routes.clob_market(condition) for condition in conditions], accept=_UNKNOWN, client=clob)
             await puller.calls("prices", plan.calls(markets.rows), accept=_UNKNOWN, client=clob)
             over = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
-            final = over and _final(markets, (puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))))
+            pages = (puller.pull.page("winners", ordinal) for ordinal in range(len(conditions)))
+            winners = list(winners_of(pages, day))
+            final = over and _final(markets, winners)
             puller.finish({"final": final, "plan": plan.note, "effort": effort.note})
-        return DayPull(day, puller.pull, plan, markets, puller.requests)
+        return DayPull(day, puller.pull, plan, markets, puller.requests, winners)
 
     return await run(gamma, pages, pull, work, progress)

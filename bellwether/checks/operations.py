@@ -1,0 +1,158 @@
+"""What operators want to know of the lake as a whole: is it fresh, is it complete, what held the pulls up.
+
+These look across partitions, where the rules of `rules.py` look at rows; none of them blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+import polars as pl
+
+from bellwether.lake import Lake
+from bellwether.tables import table
+from bellwether.tables.raw import FAILURES
+from bellwether.venues.http.retry import RATE_LIMIT
+
+#: Days after its end by which a day should have been pulled.
+PATIENCE_DAYS = 2
+#: Most days that an observation names.
+NAMED_DAYS = 10
+#: Share of attempts that the venue may refuse for their rate: waiting beforehand is how it should be, being refused is not.
+TOLERATED_REFUSALS = 0.05
+#: Column of the pulls with the attempts that were refused for their rate.
+REFUSED = FAILURES[RATE_LIMIT]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a look found: whether all is well, in one sentence, and the numbers behind it."""
+
+    passed: bool
+    found: str
+    numbers: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One question about the lake.
+
+    name: of the check. table: whose check it is. description: one sentence that says what holds. see(lake, now): the answer; `now` is the
+    present of the world, aware, UTC.
+    """
+
+    name: str
+    table: str
+    description: str
+    see: Callable[[Lake, datetime], Observation]
+
+
+def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
+    """Markets of `venue` per day that has been cleaned, days without any included."""
+    declared = table("clean/markets")
+    days = {date.fromisoformat(partition[0]): 0 for partition in lake.manifests(declared)}
+    counted = lake.slice(declared).scan().filter(pl.col("venue") == venue).group_by("day").len().collect() if days else None
+    return dict(sorted({**days, **dict(counted.iter_rows() if counted is not None else ())}.items()))
+
+
+def _named(days: list[date]) -> str:
+    shown = ", ".join(day.isoformat() for day in days[:NAMED_DAYS])
+    return f"{shown} and {len(days) - NAMED_DAYS} more" if len(days) > NAMED_DAYS else shown
+
+
+def _fresh(venue: str) -> Callable[[Lake, datetime], Observation]:
+    def see(lake: Lake, now: datetime) -> Observation:
+        days = [day for day, markets in pulled_days(lake, venue).items() if markets]
+        if not days:
+            return Observation(True, f"no day of {venue} has been pulled yet", {"newest day": "none"})
+        age = (now.date() - days[-1]).days
+        numbers: dict[str, int | float | str] = {"newest day": days[-1].isoformat(), "age (days)": age}
+        return Observation(age <= PATIENCE_DAYS, f"the newest day of {venue} is {days[-1]}, {age} days before the present", numbers)
+
+    return see
+
+
+def _complete(venue: str) -> Callable[[Lake, datetime], Observation]:
+    def see(lake: Lake, now: datetime) -> Observation:
+        counts = pulled_days(lake, venue)
+        held = [day for day, markets in counts.items() if markets]
+        if not held:
+            return Observation(True, f"no day of {venue} has been pulled yet", {"days": 0})
+        span = [held[0] + timedelta(days=offset) for offset in range((held[-1] - held[0]).days + 1)]
+        missing, empty = [day for day in span if day not in counts], [day for day in span if counts.get(day) == 0]
+        numbers: dict[str, int | float | str] = {"days": len(held), "not pulled": len(missing), "without markets": len(empty)}
+        wrong = [f"not pulled: {_named(missing)}"] * bool(missing) + [f"without markets: {_named(empty)}"] * bool(empty)
+        return Observation(not wrong, "; ".join(wrong) or f"every day from {held[0]} to {held[-1]} has markets of {venue}", numbers)
+
+    return see
+
+
+def _priced(venue: str) -> Callable[[Lake, datetime], Observation]:
+    def see(lake: Lake, now: datetime) -> Observation:
+        priced = lake.slice(table("clean/prices")).scan().select("day", "venue", "market_id").unique().with_columns(priced=True)
+        days = (
+            lake.slice(table("clean/markets"))
+            .scan()
+            .filter((pl.col("venue") == venue) & pl.col("outcome").is_not_null() & ~pl.col("is_combo"))
+            .select("day", "venue", "market_id")
+            .join(priced, on=("day", "venue", "market_id"), how="left")
+            .group_by("day")
+            .agg(markets=pl.len(), priced=pl.col("priced").fill_null(False).sum())
+            .sort("day")
+            .collect()
+        )
+        without = days.filter(pl.col("priced") == 0)["day"].to_list()
+        markets, held = int(days["markets"].sum()), int(days["priced"].sum())
+        numbers: dict[str, int | float | str] = {
+            "markets with an outcome": markets,
+            "of these with prices": held,
+            "share with prices": round(held / markets, 4) if markets else 0.0,
+        }
+        found = f"{held} of {markets} markets of {venue} with an outcome have prices"
+        return Observation(not without, f"{found}; days without any: {_named(without)}" if without else found, numbers)
+
+    return see
+
+
+def _unhindered(venue: str) -> Callable[[Lake, datetime], Observation]:
+    def see(lake: Lake, now: datetime) -> Observation:
+        pulls = lake.slice(table(f"raw/{venue}_pulls")).scan().collect()
+        attempts, refused = int(pulls["attempts"].sum()), int(pulls[REFUSED].sum())
+        waited = round(float(pulls["limited_seconds"].sum()), 1)
+        numbers: dict[str, int | float | str] = {
+            "pulls": pulls.height,
+            "attempts": attempts,
+            "refused for the rate": refused,
+            "seconds waited for the rate": waited,
+        }
+        found = f"pulls of {venue} waited {waited:g} s for the rate limit, summed over calls side by side; {refused} of {attempts} attempts were refused for it"
+        return Observation(refused <= TOLERATED_REFUSALS * attempts, found, numbers)
+
+    return see
+
+
+VENUES = ("kalshi", "polymarket")
+
+
+def _looks() -> Iterator[Look]:
+    for venue in VENUES:
+        name = venue.capitalize()
+        yield Look(f"{venue}_is_fresh", "clean/markets", f"{name}'s newest day is at most {PATIENCE_DAYS} days old", _fresh(venue))
+        yield Look(
+            f"{venue}_days_are_complete",
+            "clean/markets",
+            f"no day of {name} between the first and the last lacks markets",
+            _complete(venue),
+        )
+        yield Look(f"{venue}_markets_have_prices", "clean/prices", f"every day of {name} with outcomes has prices", _priced(venue))
+        yield Look(
+            f"{venue}_rate_limit_time",
+            f"raw/{venue}_pulls",
+            f"{name} refuses at most {TOLERATED_REFUSALS:.0%} of the attempts for their rate",
+            _unhindered(venue),
+        )
+
+
+LOOKS: tuple[Look, ...] = tuple(_looks())
