@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bellwether import __version__
 from bellwether.errors import ConfigError
@@ -15,34 +15,44 @@ from bellwether.recordings.instants import exchange_time, moment
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import ABOUT, About, Recording, Status, check_name, dump_about, is_locked, put
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, message, ticker_of
+from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
 _DRAFTS = ".importing"
 _PACE = Pace(flush_seconds=math.inf, segment_seconds=math.inf)
+#: Types of messages that are of a channel of another name, and all that are of one.
 _CHANNELS = {SNAPSHOT: DELTA}
-_PARTS = {"trade", "ticker", DELTA, SNAPSHOT, "market_lifecycle_v2"}
+_PARTS = frozenset({SNAPSHOT, *CHANNELS})
 
 
-@dataclass(slots=True)
 class _Survey:
-    """What a capture holds."""
+    """What a capture holds: markets, channels, and when it began and ended (nanoseconds since 1970, UTC), as far as it tells."""
 
-    tickers: set[str] = field(default_factory=set)
-    channels: set[str] = field(default_factory=set)
-    first: int | None = None
-    last: int | None = None
+    def __init__(self) -> None:
+        self.tickers: set[str] = set()
+        self.channels: set[str] = set()
+        self.first: int | None = None
+        self._latest: tuple[Heard, dict[str, Any]] | None = None
 
     def take(self, heard: Heard) -> None:
         """Take in a message."""
         found = message(heard.data)
-        body = body_of(found)
-        if found.get("type") in _PARTS:
-            self.channels.add(_CHANNELS.get(found["type"], found["type"]))
+        kind, body = found.get("type"), body_of(found)
+        if kind in _PARTS:
+            self.channels.add(_CHANNELS.get(kind, kind))
             if (ticker := ticker_of(body)) is not None:
                 self.tickers.add(ticker)
-        at = heard.received_at or exchange_time(body)
-        if at is not None:
-            self.first = at if self.first is None else min(self.first, at)
-            self.last = at if self.last is None else max(self.last, at)
+        if heard.received_at is not None or "ts" in body:
+            self._latest = (heard, body)
+            if self.first is None:
+                self.first = self.last
+
+    @property
+    def last(self) -> int | None:
+        """When the last message came that tells a time."""
+        if self._latest is None:
+            return None
+        heard, body = self._latest
+        return exchange_time(body) if heard.received_at is None else heard.received_at
 
 
 def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[Recording]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 #: Statuses, in the words of answers, of markets whose stream is worth listening to.
 _ALIVE = frozenset({"initialized", "unopened", "active", "open", "inactive", "paused"})
 _SYNC_SECONDS = 5.0
+_LEAST_PAUSE = 0.02
 #: Names of events in the name of a recording that was given none.
 _NAMED = 2
 
@@ -182,7 +183,7 @@ async def _keep(recorder: Recorder) -> None:
     loop = asyncio.get_running_loop()
     synced_at = loop.time()
     while True:
-        await asyncio.sleep(recorder.pace.flush_seconds)
+        await asyncio.sleep(max(recorder.pace.flush_seconds, _LEAST_PAUSE))
         recorder.flush()
         if loop.time() - synced_at >= _SYNC_SECONDS:
             synced_at = loop.time()
