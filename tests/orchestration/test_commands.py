@@ -97,7 +97,9 @@ def test_days_in_the_wrong_order_are_refused() -> None:
 def test_doctor_finds_a_sound_installation(published: World) -> None:
     findings = json.loads(call("doctor", "--json").output)
     assert [found for found in findings if found["status"] == "bad"] == []
-    assert {"python", "duckdb", "world", "registry", "venue", "warehouse"} <= {found["check"] for found in findings}
+    assert {"python", "duckdb", "world", "registry", "Kalshi REST", "Polymarket Gamma", "warehouse"} <= {
+        found["check"] for found in findings
+    }
 
 
 def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:

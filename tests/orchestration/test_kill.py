@@ -36,12 +36,12 @@ def finish(home: Path) -> dict[str, object]:
 
 
 def contents(home: Path) -> dict[tuple[str, tuple[str, ...]], str]:
-    """SHA-256 of every partition, after reading every file whole."""
+    """SHA-256 of every partition, after reading every file whole; what a pull took, in calls and seconds, depends on how often it was killed."""
     lake = Lake(str(home / "sandbox" / "lake"))
     found = {(name, partition): manifest for name, declared in TABLES.items() for partition, manifest in lake.manifests(declared).items()}
     for manifest in found.values():
         lake.verify(manifest)
-    return {place: manifest.sha256 for place, manifest in found.items()}
+    return {place: manifest.sha256 for place, manifest in found.items() if not place[0].endswith("_pulls")}
 
 
 def kill_when(home: Path, pattern: str) -> bool:
