@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -148,3 +151,57 @@ async def test_a_listing_can_be_taken_up_at_a_cursor():
     async with client(script) as venue:
         assert len([page async for page in venue.pages("/markets", (("limit", "2"),), "markets", cursor="c2")]) == 1
     assert script.urls == ["/markets?limit=2&cursor=c2"]
+
+
+class Slow:
+    """Pages of one record, each after a few turns of the loop; notes what was asked for, answered and given up."""
+
+    def __init__(self, pages: int, *, fails_at: int | None = None) -> None:
+        self.asked: list[int] = []
+        self.answered: list[int] = []
+        self.given_up: list[int] = []
+        self._pages = pages
+        self._fails_at = fails_at
+
+    async def __call__(self, path: str, params: Any, ordinal: int) -> Page:
+        self.asked.append(ordinal)
+        try:
+            for _ in range(100):
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.given_up.append(ordinal)
+            raise
+        if ordinal == self._fails_at:
+            raise VenueError(path, 1, "broken")
+        self.answered.append(ordinal)
+        cursor = str(ordinal + 1) if ordinal + 1 < self._pages else ""
+        return Page(path, 200, datetime(2026, 3, 20, tzinfo=UTC), listing(cursor, f"M{ordinal}").content, ordinal)
+
+    def walk(self, *, ahead: bool) -> AsyncGenerator[Page, None]:
+        return walk(Listing("/markets", (), "markets", "ticker"), self, ahead=ahead)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+async def test_the_next_page_is_asked_for_before_or_after_one_is_handed_out(ahead: bool):
+    slow, seen = Slow(3), []
+    async for page in slow.walk(ahead=ahead):
+        seen.append((page.ordinal, len(slow.asked)))
+    assert seen == ([(0, 2), (1, 3), (2, 3)] if ahead else [(0, 1), (1, 2), (2, 3)])
+    assert slow.answered == [0, 1, 2]
+
+
+async def test_whoever_stops_gives_up_the_page_that_was_asked_for_ahead():
+    slow = Slow(3)
+    async with aclosing(slow.walk(ahead=True)) as walked:
+        assert (await anext(walked)).ordinal == 0
+    assert (slow.asked, slow.answered, slow.given_up) == ([0, 1], [0], [1])
+
+
+async def test_a_failure_ahead_comes_after_the_page_before_it():
+    slow, seen = Slow(3, fails_at=1), []
+    with pytest.raises(VenueError, match="broken"):
+        async for page in slow.walk(ahead=True):
+            seen.append(page.ordinal)
+            for _ in range(200):
+                await asyncio.sleep(0)
+    assert seen == [0]

@@ -72,7 +72,8 @@ class StoredPull:
         """Store a page whole. Raises `LakeError` when it cannot be stored."""
         row = (page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body)
         buffer = BytesIO()
-        pl.DataFrame([row], schema=_SCHEMA, orient="row").write_parquet(buffer, compression="zstd")
+        frame = pl.DataFrame([row], schema=_SCHEMA, orient="row")
+        frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
         self.storage.put(self._name(step, page.ordinal), buffer.getvalue())
 
     def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from bellwether.venues.http.page import Page, Params, request_text
 MOST_HOLES = 5
 #: How often a page that looks wrong is asked for again before it is believed (empty) or given up (repeated).
 SECOND_LOOKS = 2
+#: Turns of the event loop in which a request gets from its beginning into the socket.
+_TURNS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +83,62 @@ async def _at_once(look: int) -> None:
 
 
 async def walk(
-    listing: Listing, fetch: Fetch, *, cursor: str | None = None, first: int = 0, pause: Pause = _at_once, holes: bool = False
-) -> AsyncIterator[Page]:
+    listing: Listing,
+    fetch: Fetch,
+    *,
+    cursor: str | None = None,
+    first: int = 0,
+    pause: Pause = _at_once,
+    holes: bool = False,
+    ahead: bool = False,
+) -> AsyncGenerator[Page, None]:
     """The pages of `listing` from `cursor` on, numbered from `first`; `fetch(path, params, ordinal)` brings each.
 
     Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
-    one listed), or, in a listing by offset, lists nothing new, is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause` waits before. An empty page without a cursor is
-    then believed. Raises `PagingError`, before the page is handed out, for one that loops, and for an empty one whose cursor goes on; where
-    `holes` are allowed, because the caller tells of them, only for too many of those in a row.
+    one listed), or, in a listing by offset, lists nothing new, is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause`
+    waits before. An empty page without a cursor is then believed. Raises `PagingError`, before the page is handed out, for one that loops,
+    and for an empty one whose cursor goes on; where `holes` are allowed, because the caller tells of them, only for too many of those in a
+    row. `ahead` asks for the next page before it hands one out.
     """
     guard = _Guard(listing, cursor, MOST_HOLES if holes else 0)
+
+    def look(cursor: str | None, ordinal: int) -> Awaitable[Page]:
+        return _look(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
+
     ordinal = first
+    coming = look(cursor, ordinal)
     while True:
-        page = await _look(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
+        page = await coming
         guard.check(page, cursor)
-        yield page
         cursor, ordinal = listing.next_cursor(page, cursor), ordinal + 1
         if cursor is None:
+            yield page
             return
+        if not ahead:
+            yield page
+            coming = look(cursor, ordinal)
+            continue
+        coming = asyncio.ensure_future(look(cursor, ordinal))
+        coming.add_done_callback(_seen)
+        try:
+            await _turns()
+            yield page
+        except BaseException:
+            coming.cancel()
+            await asyncio.wait([coming])
+            raise
+
+
+def _seen(done: asyncio.Future[Page]) -> None:
+    """Whoever walks on gets the failure; of whoever stops, nobody has to hear it."""
+    if not done.cancelled():
+        done.exception()
+
+
+async def _turns() -> None:
+    """Let the event loop turn until a request that was begun is on its way, unless it has to wait for others."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 async def _look(listing: Listing, fetch: Callable[[], Awaitable[Page]], guard: _Guard, cursor: str | None, pause: Pause) -> Page:
@@ -121,6 +162,7 @@ class _Guard:
         self._contents: set[bytes] = set()
         #: Only of listings by offset, which are short; the cursors of the others tell.
         self._listed: set[str] | None = set() if isinstance(listing, OffsetListing) else None
+        self._digested: tuple[Page, bytes] | None = None
         self._holes = 0
         self._most_holes = most_holes
 
@@ -145,7 +187,7 @@ class _Guard:
             )
         self._cursors.add(following)
         if items:
-            self._contents.add(self._digest(items))
+            self._contents.add(self._digest(page, items))
         if self._listed is not None:
             self._listed.update(self._names(items))
 
@@ -157,12 +199,16 @@ class _Guard:
             return None
         if following in self._cursors:
             return f"the cursor {following[:80]!r} came before"
-        if items and self._digest(items) in self._contents:
+        if items and self._digest(page, items) in self._contents:
             return f"its {len(items)} {self._listing.items or 'records'} are those of an earlier page"
         return None
 
-    def _digest(self, items: list[Any]) -> bytes:
-        return hashlib.blake2b("\0".join(self._names(items)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    def _digest(self, page: Page, items: list[Any]) -> bytes:
+        """Of what the page lists; computed once for the page that was asked about last."""
+        if self._digested is None or self._digested[0] is not page:
+            text = "\0".join(self._names(items)).encode("utf-8", "surrogatepass")
+            self._digested = page, hashlib.blake2b(text, digest_size=16).digest()
+        return self._digested[1]
 
     def _names(self, items: list[Any]) -> list[str]:
         return [str(item.get(self._listing.identity)) if isinstance(item, dict) else repr(item) for item in items]

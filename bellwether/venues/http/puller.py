@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
 
@@ -58,37 +59,39 @@ class Puller:
     async def _answer(self, ask: Ask, step: str, call: Call, ordinal: int) -> None:
         stored = self.pull.find(step, ordinal)
         if stored is None or stored.request != call.request:
-            await self._store(step, await ask(call, ordinal=ordinal))
+            await _ended(self._write(step, await ask(call, ordinal=ordinal)))
 
     async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncIterator[Page]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
 
-        Some holes (`Listing.is_hole`) are among them: whoever reads the pages has to tell of them.
+        Each is stored while the next one is asked for. Some holes (`Listing.is_hole`) are among them: whoever reads the pages has to tell of them.
         """
         if self.pull.note is not None:
             for page in self.pull.pages(step):
                 yield page
             return
-        for listing in listings:
-            asked = client or self.client
-            source = _Source(asked, self.pull, step, listing)
-            async for page in walk(listing, source.fetch, first=self._pages[step], pause=asked.pause, holes=True):
-                if source.fetched:
-                    await self._store(step, page)
-                self._pages[step] += 1
-                yield page
-
-    async def _store(self, step: str, page: Page) -> None:
-        """Store a page, to its end even where the pull is cancelled meanwhile: nobody writes to a pull that is over."""
-        writing = asyncio.ensure_future(asyncio.to_thread(self.pull.write, step, page))
+        writing: asyncio.Future[None] | None = None
         try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait([writing])
-            raise
+            for listing in listings:
+                asked = client or self.client
+                source = _Source(asked, self.pull, step, listing)
+                walked = walk(listing, source.fetch, first=self._pages[step], pause=asked.pause, holes=True, ahead=True)
+                async with aclosing(walked) as pages:
+                    async for page in pages:
+                        if page.ordinal in source.fetched:
+                            await _ended(writing)
+                            writing = self._write(step, page)
+                        self._pages[step] += 1
+                        yield page
+        finally:
+            await _ended(writing)
+
+    def _write(self, step: str, page: Page) -> asyncio.Future[None]:
+        """Begin to store a page."""
         self.requests += 1
         if self._progress and self.requests % _PAGES_PER_LINE == 0:
             self._progress(f"{self.pull.folder}: {self.requests} pages so far, now {step} {page.ordinal}")
+        return asyncio.ensure_future(asyncio.to_thread(self.pull.write, step, page))
 
     def finish(self, note: Note) -> None:
         """End the pull, unless it was finished before."""
@@ -98,27 +101,36 @@ class Puller:
                 self._progress(f"{self.pull.folder}: done, {self.requests} pages fetched, {self._pages.total()} in all")
 
 
+async def _ended(writing: asyncio.Future[None] | None) -> None:
+    """Wait for a write, to its end even where the pull is cancelled meanwhile: nobody writes to a pull that is over."""
+    if writing is None:
+        return
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.wait([writing])
+        raise
+
+
 class _Source:
-    """The pages of one listing, from the store where it has them; `fetched` tells where the last one came from."""
+    """The pages of one listing, from the store where it has them; `fetched` has the ordinals of those that come from the venue."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, step: str, listing: Listing) -> None:
         self._client = client
         self._pull = pull
         self._step = step
         self._first = listing.params
-        self.fetched = False
+        self.fetched: set[int] = set()
 
     async def fetch(self, path: str, params: Params, ordinal: int) -> Page:
         stored = self._pull.find(self._step, ordinal)
         if stored is not None and stored.request == request_text(path, params):
-            self.fetched = False
             return stored
-        resumed = not self.fetched and params != self._first
-        self.fetched = True
+        self.fetched.add(ordinal)
         try:
             return await self._client.page(path, params, ordinal=ordinal)
         except RefusedError as refused:
-            if resumed:
+            if ordinal - 1 not in self.fetched and params != self._first:
                 raise StaleCursorError(refused.call) from refused
             raise
 

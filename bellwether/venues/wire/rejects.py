@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import orjson
@@ -67,6 +68,8 @@ class Quarantine:
 
     def rows(self, objects: Sequence[Any], problems: Mapping[int, Problem], days: Mapping[int, date | None]) -> pl.DataFrame:
         """Rows of the venue's rejects, one for every object that has a problem, in the order of the page; `days` are the objects' own."""
+        if not problems:
+            return _no_rejects(venue_of(self.table)).clone()
         return REJECTS[venue_of(self.table)].frame(
             [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
         )
@@ -126,6 +129,11 @@ def _from(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:
 def venue_of(table: Table) -> str:
     """The venue of a raw table, which its name begins with: raw/kalshi_markets -> kalshi."""
     return table.short_name.partition("_")[0]
+
+
+@cache
+def _no_rejects(venue: str) -> pl.DataFrame:
+    return REJECTS[venue].empty()
 
 
 def constant(value: Any, dtype: pl.DataType, height: int) -> pl.Series:

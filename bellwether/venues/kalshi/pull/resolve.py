@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_MARKETS
 from bellwether.venues.kalshi.wire import Parsed
-from bellwether.venues.wire.rejects import Problem, Quarantine
+from bellwether.venues.wire.rejects import Problem, Quarantine, constant
 
 #: What two records of a market must agree on.
 AGREED = ("result", "settlement_value", "close_time")
@@ -34,8 +34,8 @@ SUPERSEDED = pl.Schema(
 
 def keys_of(parsed: Parsed, listing: int) -> pl.DataFrame:
     """What has to be remembered of a page's markets to tell which record of a ticker counts; `listing` orders the sources of a pull."""
-    places = pl.DataFrame({"ordinal": pl.Series(parsed.ordinals, dtype=pl.Int32())})
-    return parsed.rows.hstack(places).with_columns(listing=pl.lit(listing, dtype=pl.UInt8())).select(KEYS.names())
+    places = [pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), constant(listing, pl.UInt8(), parsed.rows.height).alias("listing")]
+    return parsed.rows.hstack(places)[KEYS.names()]
 
 
 def resolve(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
