@@ -116,12 +116,12 @@ def _objects_per_day(lake: LakeResource, rejects: Slice) -> int:
 
 
 @dg.multi_asset_check(
-    name="operations",
+    name="check_lake",
     specs=[dg.AssetCheckSpec(look.name, asset=key(look.table), description=look.description) for look in LOOKS],
     can_subset=True,
     compute_kind="polars",
 )
-def operations(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
+def whole_lake(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
     """What operators want to know of the lake as a whole: fresh, complete, priced, unhindered."""
     for look in LOOKS:
         asset = key(look.table)
@@ -142,4 +142,4 @@ def all_checks() -> list[dg.AssetChecksDefinition]:
     """The rules of every table that has any, and the looks at the lake as a whole."""
     together = {name for tables in TOGETHER.values() for name in tables}
     alone = {name.replace("/", "_"): (name,) for name in RULES if name not in together}
-    return [*(suite(name, tables) for name, tables in {**TOGETHER, **alone}.items()), operations]
+    return [*(suite(name, tables) for name, tables in {**TOGETHER, **alone}.items()), whole_lake]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from bellwether.checks.operations import LOOKS
 from bellwether.checks.rules import RULES, columns_read
 from bellwether.lake import Lake
 from bellwether.tables import table
 from orchestration.checks import _objects_per_day
 from resources import LakeResource
 from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
+from tests.orchestration.conftest import World
 
 
 def test_checks_leave_verbatim_bodies_on_disk() -> None:
@@ -29,3 +33,12 @@ def test_rejects_are_measured_against_what_their_days_stored(tmp_path: Path) -> 
     resource = LakeResource(uri=str(tmp_path))
     assert _objects_per_day(resource, lake.slice(table("raw/kalshi_rejects"), [day])) == 4
     assert _objects_per_day(resource, lake.slice(table("raw/kalshi_rejects"))) == 2
+
+
+@pytest.mark.slow
+def test_the_checks_of_the_whole_lake_run_as_a_job_of_their_own(evaluated: World) -> None:
+    result = evaluated.defs.resolve_job_def("operations").execute_in_process(instance=evaluated.instance)
+    found = {check.check_name: check for check in result.get_asset_check_evaluations()}
+    assert found.keys() == {look.name for look in LOOKS}
+    assert {name for name, check in found.items() if not check.passed} == {"kalshi_is_fresh", "polymarket_is_fresh"}
+    assert found["kalshi_markets_have_prices"].metadata["share with prices"].value > 0.5

@@ -11,12 +11,12 @@ import pytest
 
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
-from orchestration.partitions import DAY, RELEASE, RELEASE_FORECASTER
+from orchestration.partitions import DAY, RECORDING, RELEASE, RELEASE_FORECASTER
 
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Libraries that cost seconds to import and that only some steps need.
-HEAVY = ("great_expectations", "litellm", "matplotlib", "pandas", "sklearn", "scipy")
+HEAVY = ("cryptography", "great_expectations", "litellm", "matplotlib", "pandas", "sklearn", "scipy", "websockets")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
 
 def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
-    expected = {(): None, ("day",): DAY, ("release",): RELEASE, ("release", "forecaster"): RELEASE_FORECASTER}
+    expected = {(): None, ("day",): DAY, ("recording",): RECORDING, ("release",): RELEASE, ("release", "forecaster"): RELEASE_FORECASTER}
     for name, declared in TABLES.items():
         assert graph.get(dg.AssetKey(name.split("/"))).partitions_def == expected[declared.partitioned_by], name
 
@@ -54,13 +54,15 @@ def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
 def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
-    assert jobs == {"series", "archive", "days", "questions", "evaluate", "rank", "publish"}
+    assert jobs == {"series", "archive", "days", "operations", "recordings", "questions", "evaluate", "rank", "publish"}
     assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {
         "daily_pull": "RUNNING",
         "weekly_series": "RUNNING",
+        "daily_operations": "RUNNING",
     }
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",
+        "finished_recordings": "RUNNING",
         "automation": "RUNNING",
         "publisher": "RUNNING",
     }

@@ -24,7 +24,7 @@ def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> Non
         result = registry(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
-        assert added == {"release": ["sandbox-2026"], "forecaster": list(forecasters())}
+        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": list(forecasters())}
         for name, keys in added.items():
             instance.add_dynamic_partitions(name, keys)
         assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
