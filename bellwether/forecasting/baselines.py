@@ -35,7 +35,7 @@ class MarketPrice(Registered):
 
 
 class BaseRate(Registered):
-    """Share of yes among the binary markets that had settled before the question opened, (yes + 1) / (n + 2).
+    """Share of yes among the binary markets of the same venue that had settled before the question opened, (yes + 1) / (n + 2).
 
     The prior counts one yes and one no (Laplace's rule of succession), so that the rate is 0.5 before anything settled.
     A market whose settlement time is unknown is not counted: it may have been open still.
@@ -44,14 +44,14 @@ class BaseRate(Registered):
     within: Literal["all", "category"] = "all"
 
     def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
-        group = ["category"] if self.within == "category" else []
+        group = ["venue", "category"] if self.within == "category" else ["venue"]
         counted = _running_counts(history, group)
-        asked = questions.select("id", "open_time", *group).sort("open_time")
+        asked = questions.rename({"source": "venue"}).select("id", "open_time", *group).sort("open_time")
         rates = asked.join_asof(
             counted,
             left_on="open_time",
             right_on="settled_at",
-            by=group or None,
+            by=group,
             strategy="backward",
             allow_exact_matches=False,
             check_sortedness=False,
@@ -73,7 +73,7 @@ def _running_counts(history: pl.LazyFrame, group: list[str]) -> pl.DataFrame:
         history.filter(
             pl.col("settled_at").is_not_null() & pl.col("outcome").is_not_null() & ~pl.col("is_combo") & (pl.col("market_type") == "binary")
         )
-        .select("day", "venue", "market_id", "settled_at", "outcome", "known_at", *group)
+        .select("day", "market_id", "settled_at", "outcome", "known_at", *group)
         .collect()
         .sort("known_at", "day", descending=True)
         .unique(subset=["venue", "market_id"], keep="first", maintain_order=True)
@@ -82,7 +82,7 @@ def _running_counts(history: pl.LazyFrame, group: list[str]) -> pl.DataFrame:
         n=pl.len().cast(pl.Int64), yes=(pl.col("outcome") == "yes").sum().cast(pl.Int64), counted_known_at=pl.col("known_at").max()
     )
     running = [pl.col("n").cum_sum(), pl.col("yes").cum_sum(), pl.col("counted_known_at").cum_max()]
-    return at_once.sort("settled_at").with_columns(expression.over(group) if group else expression for expression in running)
+    return at_once.sort("settled_at").with_columns(expression.over(group) for expression in running)
 
 
 class Constant(Registered):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,19 @@ from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
 
+@lru_cache(maxsize=2)
+def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket]:
+    """One world per process: it never changes, and drawing its days is most of what serving it costs."""
+    world = GeneratedWorld(seed)
+    return world, GeneratedPolymarket(world)
+
+
 def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
     """The generated world of `seed` on all venues, with a clock that starts at `now` and runs at `rate` (0 stands still), or the real one.
 
     terms: limits and faults, as `create_app` takes them.
     """
-    world = GeneratedWorld(seed)
-    polymarket = GeneratedPolymarket(world)
+    world, polymarket = _world(seed)
     return create_app(
         world,
         polymarket=polymarket,

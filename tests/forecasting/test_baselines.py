@@ -98,6 +98,13 @@ def test_the_base_rate_within_a_category_ignores_the_others() -> None:
     assert base_rate(*history)["p_yes"] == (8 + 1) / (9 + 2)
 
 
+def test_the_base_rate_ignores_other_venues() -> None:
+    early = OPEN - timedelta(days=1)
+    here, elsewhere = settled("A", early, "no"), [settled(str(number), early, "yes", venue="polymarket") for number in range(9)]
+    assert base_rate(here, *elsewhere)["p_yes"] == pytest.approx(1 / 3)
+    assert base_rate(here, *elsewhere, name="base-rate-category")["p_yes"] == pytest.approx(1 / 3)
+
+
 def test_the_base_rate_equals_a_count_by_hand_for_every_question() -> None:
     draw = random.Random(11)
     history = [
