@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
-from click.testing import CliRunner
+
+from bellwether.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md")
 
 
 def test_the_python_example_runs_and_gives_the_number_shown() -> None:
@@ -23,20 +26,38 @@ def test_the_python_example_runs_and_gives_the_number_shown() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md"):
+    for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_every_make_target_and_command_named_exists() -> None:
-    from bellwether.cli import main
-
+def test_every_make_target_named_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     assert set(re.findall(r"make ([a-z0-9-]+)", README)) <= targets
-    named = set(re.findall(r"bellwether (demo|run|pull|release|leaderboard|query|sandbox|doctor|ui)\b", README))
-    for command in named:
-        assert CliRunner().invoke(main, [command, "--help"]).exit_code == 0, command
+
+
+def commands(page: Path) -> list[str]:
+    """What follows `bellwether` wherever the page shows it as code: in line, or at the beginning of a line of a block."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^(?: {4}|)(?:\.venv/bin/)?bellwether ([a-z].*)$", text, flags=re.MULTILINE)
+    return [re.split(r" {2,}|#", found)[0].strip() for found in (*blocks, *re.findall(r"`(?:\.venv/bin/)?bellwether ([^`]+)`", text))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_shown_exists_with_its_options(page: Path) -> None:
+    for shown in commands(page):
+        command: click.Command = main
+        words = shown.split()
+        while isinstance(command, click.Group) and words and (found := command.commands.get(words[0])) is not None:
+            command, words = found, words[1:]
+        assert not isinstance(command, click.Group) or (command is not main and all(word.startswith("-") for word in words)), shown
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= options, shown
+
+
+def test_the_readme_names_every_command() -> None:
+    assert {shown.split()[0] for shown in commands(ROOT / "README.md")} >= set(main.commands) - {"demo", "ui"}
 
 
 def test_the_environment_example_names_every_setting() -> None:
