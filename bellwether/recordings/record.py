@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from bellwether.recordings.recording import About, Recording, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.frame import REST_BOOKS, REST_TRADES, Frame
-from bellwether.venues.kalshi.stream.poll import KalshiPolling
+from bellwether.venues.kalshi.stream.poll import KalshiPolling, over_among
 from bellwether.venues.kalshi.stream.protocol import USUAL, Wanted
 from bellwether.worlds import Addresses
 
@@ -143,7 +144,15 @@ def _source(
 
     closes = {ticker: close for ticker, close in markets.items() if close is not None}
     wanted = Wanted(tuple(markets), plan.channels)
-    return KalshiStream(venue.kalshi_stream, venue.credentials(), wanted, patience=plan.patience, closes=closes, start=recorder.next)
+    return KalshiStream(
+        venue.kalshi_stream,
+        venue.credentials(),
+        wanted,
+        patience=plan.patience,
+        closes=closes,
+        over_among=partial(over_among, client),
+        start=recorder.next,
+    )
 
 
 async def listen(

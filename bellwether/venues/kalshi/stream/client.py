@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 log = logging.getLogger(__name__)
+
+#: Tells which of some markets trade no more; raises `VenueError` when that cannot be found out.
+OverAmong = Callable[[Sequence[str]], Awaitable[set[str]]]
 
 _MOST_DOUBLINGS = 60
 _ADVICE = defaultdict(
@@ -83,6 +86,8 @@ class KalshiStream:
     url: of the WebSocket. credentials: of the key that signs the handshake.
     wanted: markets and channels. patience: bounds of waiting and repeating.
     closes: when each market closes, as far as known; with it a market that was deactivated after its close counts as closed.
+    over_among: tells which of some markets trade no more. It is asked where messages of their lives may have been lost, because a number was
+        skipped or the connection broke; without it such a stream may wait for an end that has passed.
     start: of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
 
     Raises `ConfigError` for an address or a channel that cannot be.
@@ -96,6 +101,7 @@ class KalshiStream:
         *,
         patience: Patience | None = None,
         closes: Mapping[str, datetime] | None = None,
+        over_among: OverAmong | None = None,
         start: Position = START,
         clock: Callable[[], int] = time.time_ns,
         rng: Random | None = None,
@@ -111,6 +117,7 @@ class KalshiStream:
         self._credentials = credentials
         self._wanted = wanted
         self._patience = patience or Patience()
+        self._over_among = over_among
         self._connection, self._ordinal = start
         self._clock = clock
         self._rng = rng or Random()
@@ -140,7 +147,8 @@ class KalshiStream:
             attempts += 1
             try:
                 socket = await open_socket(self._url, self._credentials, timeout=self._patience.handshake)
-                session = _Session(socket, self._wanted, self._patience, self.tally, self.lives)
+                session = _Session(socket, self._wanted, self._patience, tally=self.tally, lives=self.lives, over_among=self._over_among)
+                self.lives.in_doubt = self.lives.in_doubt or self.tally.connections > 0
                 self.tally.connections += 1
                 number, self._connection = self._connection, self._connection + 1
                 try:
@@ -182,13 +190,23 @@ class _Request:
 class _Session:
     """One connection: subscribes, follows numbers, and watches over silence."""
 
-    def __init__(self, socket: ClientConnection, wanted: Wanted, patience: Patience, tally: StreamTally, lives: Lives) -> None:
+    def __init__(
+        self,
+        socket: ClientConnection,
+        wanted: Wanted,
+        patience: Patience,
+        *,
+        tally: StreamTally,
+        lives: Lives,
+        over_among: OverAmong | None,
+    ) -> None:
         self.is_lively = False
         self._socket = socket
         self._wanted = wanted
         self._patience = patience
         self._tally = tally
         self._lives = lives
+        self._over_among = over_among
         self._last: dict[int, int] = {}
         self._channels: dict[int, str] = {}
         self._commands = 0
@@ -223,6 +241,8 @@ class _Session:
                 if kind != DELTA:
                     await self._told(kind, data)
         except ConnectionClosed as closed:
+            if self._lives.are_over:
+                return
             raise self._failure or Transient(CONNECTION, f"the connection was closed ({_why(closed)})") from None
 
     async def close(self) -> None:
@@ -245,6 +265,8 @@ class _Session:
 
     async def _skipped(self, sid: int) -> None:
         self._tally.gaps += 1
+        if self._channels.get(sid) == LIFECYCLE:
+            self._lives.in_doubt = True
         if self._channels.get(sid) != DELTA:
             return
         if self._request is not None:
@@ -352,6 +374,7 @@ class _Session:
                 if now - since > patience.quiet and not probed:
                     probed = True
                     await self._send(list_subscriptions)
+                await self._settle_doubt()
                 if self._request is not None and now - self._request.asked_at > patience.answer:
                     await self._ask_harder()
             except Transient as failure:
@@ -360,6 +383,23 @@ class _Session:
                 return
             except ConnectionClosed:
                 return
+
+    async def _settle_doubt(self) -> None:
+        """Ask which markets have ended, where that may have been missed; when all have, end the connection a tick later."""
+        if not self._lives.in_doubt or self._over_among is None:
+            return
+        self._lives.in_doubt = False
+        try:
+            over = await self._over_among(sorted(self._lives.open))
+        except VenueError as failure:
+            self._lives.in_doubt = True
+            log.info("which markets have ended is not known yet: %s", failure)
+            return
+        if over and self._lives.open <= over:
+            await asyncio.sleep(self._patience.tick)
+        self._lives.ended(over)
+        if self._lives.are_over:
+            self._socket.transport.abort()
 
 
 def _why(closed: ConnectionClosed) -> str:

@@ -53,10 +53,10 @@ NOTHING = Envelope(None, None, None)
 def envelope(data: bytes) -> Envelope:
     """The envelope of a message, without reading the rest where the venue writes it first."""
     head = _HEAD.match(data)
-    if head is None:
+    kind, sid, seq = head.groups() if head is not None else (b"", b"", None)
+    if seq is None:
         return envelope_of(message(data))
-    kind, sid, seq = head.groups()
-    return Envelope(kind.decode(), int(sid), None if seq is None else int(seq))
+    return Envelope(kind.decode(), int(sid), int(seq))
 
 
 def message(data: bytes) -> dict[str, Any]:

@@ -16,16 +16,22 @@ class Lives:
     """Follows messages of market_lifecycle_v2. A market has ended when it is determined or settled, or deactivated from its close on.
 
     closes: when each market is to close (aware), as far as known; what the venue says of a new close replaces it.
+    in_doubt: messages may have been lost, so that a market that counts as open may have ended.
     """
 
     def __init__(self, tickers: Iterable[str], closes: Mapping[str, datetime]) -> None:
         self.open = set(tickers)
+        self.in_doubt = False
         self._closes = {ticker: at.timestamp() for ticker, at in closes.items()}
 
     @property
     def are_over(self) -> bool:
         """Whether no market trades any more."""
         return not self.open
+
+    def ended(self, tickers: Iterable[str]) -> None:
+        """Take in that these markets trade no more."""
+        self.open.difference_update(tickers)
 
     def heard(self, found: dict[str, Any]) -> None:
         """Take in a message."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -99,16 +99,27 @@ class KalshiPolling:
 
     async def _drop_closed(self) -> None:
         """Leave out the markets that trade no more, by what the venue says of them, or because it has stopped to list them."""
-        listed: dict[str, bool] = {}
-        for chunk in _chunks(self.open):
-            async for page in self._client.markets(tickers=chunk, mve_filter=None):
-                listed |= {market["ticker"]: market.get("status") in _OVER for market in page.items("markets") if _is_named(market)}
+        listed = await _listed(self._client, self.open)
         for ticker in self.open:
             self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
         self.open = [ticker for ticker in self.open if not listed.get(ticker, self._unlisted[ticker] >= _UNLISTED)]
 
 
-def _chunks(tickers: list[str]) -> Iterator[list[str]]:
+async def over_among(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
+    """Those of these markets that the venue lists as ones that trade no more. Raises `VenueError` when it does not answer."""
+    return {ticker for ticker, is_over in (await _listed(client, tickers)).items() if is_over}
+
+
+async def _listed(client: KalshiClient, tickers: Sequence[str]) -> dict[str, bool]:
+    """Those of these markets that the venue lists, and whether each trades no more."""
+    listed: dict[str, bool] = {}
+    for chunk in _chunks(tickers):
+        async for page in client.markets(tickers=chunk, mve_filter=None):
+            listed |= {market["ticker"]: market.get("status") in _OVER for market in page.items("markets") if _is_named(market)}
+    return listed
+
+
+def _chunks(tickers: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(tickers), MOST_TICKERS):
         yield tickers[start : start + MOST_TICKERS]
 
