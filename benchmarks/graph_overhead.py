@@ -127,7 +127,8 @@ def _graph(folder: Path) -> None:
 
     (folder / "dagster").mkdir(parents=True)
     config = Settings(home=folder)
-    with dg.DagsterInstance.local_temp(str(folder / "dagster")) as instance:
+    log = {"module": "orchestration.event_log", "class": "EventLog", "config": {"home": str(folder / "dagster")}}
+    with dg.DagsterInstance.local_temp(str(folder / "dagster"), overrides={"event_log_storage": log}) as instance:
         runner = Runner(build_defs(config=config), instance)
         runner.series()
         runner.archive()
