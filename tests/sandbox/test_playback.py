@@ -305,7 +305,7 @@ def test_the_clock_stands_at_the_latest_time_that_the_recording_shows(tmp_path: 
     [
         ("cut.json", b'{"markets": [{"ticker": "KXA-1-T1", "event_tick'),
         ("page.json", b"<html>maintenance</html>"),
-        ("cut.json.gz", gzip.compress(b'{"markets": []}')[:-9]),
+        ("cut.json.gz", gzip.compress(b'{"markets": []}', mtime=0)[:-9]),
         ("plain.json.gz", b"{}"),
         ("lines.jsonl", b'{"ticker": "KXA"}\n{"ticker"\n'),
         ("table.parquet", b"PAR1 not really PAR1"),
