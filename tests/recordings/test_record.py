@@ -181,6 +181,8 @@ async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: 
     event = await soonest(place)
     task = asyncio.create_task(record(place.addresses, Plan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path))
     async with asyncio.timeout(60):
+        while held(tmp_path / event) < 2:
+            await asyncio.sleep(0.02)
         while not task.done():
             place.clock.advance(timedelta(hours=3))
             await asyncio.sleep(0.05)
