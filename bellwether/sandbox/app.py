@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bellwether.sandbox.bodies import Bounded
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.control import Control
 from bellwether.sandbox.exchange.books import KalshiBooks
@@ -82,7 +83,7 @@ def create_app(
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
-    middleware = [Middleware(Dated, clock=clock)]
+    middleware = [Middleware(Dated, clock=clock), Middleware(Bounded)]
     if limits is not None:
         middleware.append(Middleware(RateLimited, limits=limits))
     middleware.append(Middleware(Faulty, faults=faults or Faults(), clock=clock))

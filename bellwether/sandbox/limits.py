@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import orjson
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.errors import ConfigError
+from bellwether.sandbox.bodies import handing_out, read_body
 from bellwether.sandbox.services import OpenAIError, Service, locate, refusal
 
 #: Length of Polymarket's windows (seconds).
@@ -193,19 +194,6 @@ def needed_tokens(body: bytes) -> int:
     return len(body) // _CHARACTERS_PER_TOKEN + max(answers, 0)
 
 
-async def _whole(receive: Receive) -> tuple[bytes, Receive]:
-    """The body, and an ASGI `receive` that hands it out again."""
-    messages = [await receive()]
-    while messages[-1].get("more_body", False):
-        messages.append(await receive())
-    pending = deque(messages)
-
-    async def again() -> Message:
-        return pending.popleft() if pending else await receive()
-
-    return b"".join(message.get("body", b"") for message in messages), again
-
-
 class RateLimited:
     """ASGI middleware: requests beyond a service's limits are delayed or refused as that service does it. WebSockets pass.
 
@@ -244,7 +232,8 @@ class RateLimited:
         elif service in self._windows:
             refused = await self._wait(service, path)
         elif service is Service.MODELS and scope["method"] == "POST":
-            body, receive = await _whole(receive)
+            body = await read_body(receive)
+            receive = handing_out(body, receive)
             refused = self._accounts.refuse(dict(scope["headers"]).get(b"authorization", b""), body)
         await (refused or self._app)(scope, receive, send)
 
