@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.errors import ConfigError
+from bellwether.sandbox.bodies import handing_out, read_body
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.listings import Position, Trail, with_old_cursor, without_records
 from bellwether.sandbox.services import Service, locate, refusal, web_page
@@ -56,6 +57,7 @@ HEADER = "X-Sandbox-Fault"
 SCOPE_KEY = "sandbox.faults"
 
 _HANDSHAKE = ("storm", "status", "expired", "credit")
+_EXPECTED = frozenset(f"ASGI callable returned without completing {what}." for what in ("response", "handshake"))
 _MOST_REMEMBERED = 1 << 16
 _LONGEST_STORM = 4
 
@@ -324,26 +326,12 @@ class _Exchange:
 
     def replay(self) -> Receive:
         """An ASGI `receive` that hands out the body that was read already, and then what comes."""
-        pending: list[Message] = [{"type": "http.request", "body": self.body, "more_body": False}]
-
-        async def receive() -> Message:
-            return pending.pop() if pending else await self.receive()
-
-        return receive
-
-
-async def _read(receive: Receive) -> bytes:
-    chunks = []
-    while True:
-        message = await receive()
-        chunks.append(message.get("body", b""))
-        if message["type"] == "http.disconnect" or not message.get("more_body", False):
-            return b"".join(chunks)
+        return handing_out(self.body, self.receive)
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Keeps out of the log what the server says of an answer that was cut on purpose."""
-    return record.getMessage() != "ASGI callable returned without completing response."
+    """Keeps out of the log what the server says of an answer that was cut, or a handshake that was refused, on purpose."""
+    return record.getMessage() not in _EXPECTED
 
 
 class Faulty:
@@ -379,7 +367,7 @@ class Faulty:
             await _deny(scope, receive, send, Response(body, 400, media_type="application/json"))
 
     async def _http(self, service: Service, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-        body = b"" if scope["method"] in ("GET", "HEAD") else await _read(receive)
+        body = b"" if scope["method"] in ("GET", "HEAD") else await read_body(receive)
         exchange = _Exchange(service, path, scope, body, receive, send)
         fault = self._faults.decide(service, exchange.digest, _header(scope))
         if fault is not None and await self._strike(exchange, fault):

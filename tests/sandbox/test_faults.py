@@ -295,13 +295,14 @@ def test_a_streams_plan_is_in_its_scope_and_a_header_forces_its_first_frames() -
 
 
 @pytest.mark.parametrize(("header", "status"), [("expired", 401), ("storm", 429), ("nonsense", 400)])
-def test_a_handshake_can_be_refused(header: str, status: int) -> None:
+def test_a_handshake_can_be_refused(header: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
     from websockets.exceptions import InvalidStatus
 
     with served(Faulty(application(), Faults(), Clock(NOW))) as address:
         with pytest.raises(InvalidStatus) as refused:
             handshake(address, header)
         assert refused.value.response.status_code == status
+    assert "without completing" not in caplog.text
 
 
 # --- decided by the rates ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNELS, TICKER, Exchange, Interest, Message
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.wire import MILLISECOND, in_yes_prices
+from bellwether.sandbox.faults import SCOPE_KEY
 from bellwether.sandbox.instants import instant
 from bellwether.sandbox.params import Refusal
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
@@ -28,9 +29,6 @@ POLL_SECONDS = 0.02
 
 #: Frames that are sent before others get a turn.
 _BURST = 200
-
-#: Where the middleware of faults leaves the plan of one connection.
-_PLAN = "sandbox.faults"
 
 #: Codes of errors and what they say.
 ERRORS = {
@@ -129,7 +127,7 @@ class KalshiSocket:
             await _deny(websocket, refusal)
             return
         await websocket.accept()
-        plan = websocket.scope.get(_PLAN, self._faults)
+        plan = websocket.scope.get(SCOPE_KEY, self._faults)
         with suppress(WebSocketDisconnect):
             await Connection(websocket, self._exchange, self._clock, plan, next(self._connections)).run()
 
