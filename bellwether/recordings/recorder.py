@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import FileIO
@@ -103,38 +104,53 @@ class Recorder:
             self._write(b"".join(self._buffer))
         if self._in_segment and (self._in_segment >= self.pace.segment_bytes or now - self._segment_since >= self.pace.segment_seconds):
             self._end_segment()
-            self._begin_segment()
+            with self._final_failure():
+                self._begin_segment()
 
     def _write(self, data: bytes) -> None:
         self._buffer, self._buffered = [], 0
         view = memoryview(data)
-        try:
+        with self._final_failure():
             while view:
                 view = view[self._file.write(view) :]
-        except OSError as error:
-            self._file.close()
-            raise LakeError(
-                f"writing {self._path}: {error.strerror}; make room and record under the same name again to continue"
-            ) from error
         self._in_segment += len(data)
         self.bytes += len(data)
 
-    def sync(self) -> None:
-        """Bring what was flushed to the disk. May run in another thread, beside `write`."""
-        if self._file.closed:
-            return
-        handle = os.dup(self._file.fileno())
+    @contextmanager
+    def _final_failure(self) -> Iterator[None]:
+        """What the disk refuses once is the end: frames written after it would hide that some are missing."""
         try:
-            os.fsync(handle)
+            yield
+        except OSError as error:
+            self._failure = LakeError(f"writing {self._path}: {error.strerror}; make room and record under the same name again to continue")
+            raise self._failure from error
+
+    def sync(self) -> None:
+        """Bring what was flushed to the disk. May run in another thread, beside `write`; a segment that ends meanwhile is synced by its end.
+
+        Raises `LakeError` when it cannot, as `flush` does from then on.
+        """
+        try:
+            handle = os.dup(self._file.fileno())
+        except (ValueError, OSError):
+            return
+        try:
+            with self._final_failure():
+                os.fsync(handle)
         finally:
             os.close(handle)
 
     def _end_segment(self) -> None:
-        self.sync()
-        self._file.close()
+        try:
+            self.sync()
+        finally:
+            self._file.close()
 
     def finish(self, reason: str, *, ended_at: str | None = None) -> None:
-        """End the recording for good: `done.json` says when (ISO time, UTC; now when left out), why and how much."""
+        """End the recording for good: `done.json` says when (ISO time, UTC; now when left out), why and how much.
+
+        Raises `LakeError` after a failure to write or to sync: it has not ended, it is broken off.
+        """
         self.flush()
         self._end_segment()
         recording = Recording(self.folder)
@@ -152,7 +168,7 @@ class Recorder:
         """Flush, sync and let others write; after `finish` only the last. May be called again."""
         try:
             if not self._file.closed:
-                if self._buffer:
+                if self._buffer and not self._failure:
                     self._write(b"".join(self._buffer))
                 self._end_segment()
         finally:

@@ -220,7 +220,12 @@ def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypa
         closed = False
 
         def write(self, view: memoryview) -> int:
+            if self.closed:
+                raise ValueError("I/O operation on closed file")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        def fileno(self) -> int:
+            raise ValueError("I/O operation on closed file")
 
         def close(self) -> None:
             self.closed = True
@@ -229,11 +234,39 @@ def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypa
     monkeypatch.setattr(recorder, "_file", Full())
     with pytest.raises(LakeError, match=r"000001\.ndjson: No space left on device"):
         recorder.write(second)
-    with pytest.raises(LakeError, match="No space left"):
-        recorder.write(third)
+    for again in (lambda: recorder.write(third), recorder.flush, lambda: recorder.finish("every market has closed")):
+        with pytest.raises(LakeError, match="No space left"):
+            again()
     recorder.close()
     assert list(Recording(tmp_path / "one").frames()) == [first]
     assert Recording(tmp_path / "one").status is Status.INTERRUPTED
+
+
+def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path / "one", ABOUT, pace=AT_ONCE)
+    first, second, _ = frames(*SOME)
+    recorder.write(first)
+
+    def broken(handle: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(LakeError, match=r"000001\.ndjson: Input/output error"):
+            recorder.sync()
+    for again in (lambda: recorder.write(second), lambda: recorder.finish("time was up")):
+        with pytest.raises(LakeError, match="Input/output error"):
+            again()
+    recorder.close()
+    assert Recording(tmp_path / "one").status is Status.INTERRUPTED
+    with Recorder(tmp_path / "one", ABOUT) as later:
+        assert later.next.ordinal == 1
+
+
+def test_a_segment_that_ended_needs_no_syncing(tmp_path: Path) -> None:
+    with Recorder(tmp_path / "one", ABOUT) as recorder:
+        recorder.finish("every market has closed")
+        recorder.sync()
 
 
 # --- killed ----------------------------------------------------------------------------------------------------------
