@@ -277,6 +277,10 @@ async def count(walked: AsyncIterator[Page]) -> int:
     return sum([len(page.items("trades")) async for page in walked])
 
 
+#: Each fault; stalls take seconds.
+BY_FAULT = [pytest.param(fault, marks=[pytest.mark.slow] if fault == "stall" else []) for fault in HTTP_FAULTS]
+
+
 @pytest.fixture(scope="module")
 def venues() -> Iterator[Served]:
     clock = Clock(NOW)
@@ -370,7 +374,7 @@ def test_answers_without_faults_hold_what_the_tables_count(honest: dict[str, Any
     assert {call for call, count in listed.items() if count == 3} >= {"KalshiClient.markets", "KalshiClient.trades", "GammaClient.events"}
 
 
-@pytest.mark.parametrize("fault", HTTP_FAULTS)
+@pytest.mark.parametrize("fault", BY_FAULT)
 async def test_a_fault_that_clears(venues: Served, known: Known, honest: dict[str, Any], fault: str, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     found = await row(venues, known, honest, fault, fault, attempts=20, timeout=STALLED if fault == "stall" else PATIENT)
@@ -378,7 +382,7 @@ async def test_a_fault_that_clears(venues: Served, known: Known, honest: dict[st
     assert SECRET not in caplog.text
 
 
-@pytest.mark.parametrize("fault", HTTP_FAULTS)
+@pytest.mark.parametrize("fault", BY_FAULT)
 async def test_a_fault_that_never_clears(
     venues: Served, known: Known, honest: dict[str, Any], fault: str, caplog: pytest.LogCaptureFixture
 ):

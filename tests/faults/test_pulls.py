@@ -225,6 +225,7 @@ async def test_pulls_interrupted_by_every_fault_and_run_again_end_as_undisturbed
     assert 10 < interruptions <= faults.tally.total()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PULLS)
 async def test_a_fault_that_never_clears_leaves_everything_as_it_was(
     venues: Served, undisturbed: Undisturbed, tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
