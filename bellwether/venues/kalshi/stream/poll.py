@@ -70,10 +70,11 @@ class KalshiPolling:
                 for ticker in chunk:
                     self._newest.setdefault(ticker, page.fetched_at)
                 yield self._frame(REST_BOOKS, page)
-            for ticker in self.open:
-                for page in await self._new_trades(ticker):
-                    yield self._frame(REST_TRADES, page)
-            await self._drop_closed()
+            async for page in self._all_new_trades(self.open):
+                yield self._frame(REST_TRADES, page)
+            # What was traded between the last look and the close.
+            async for page in self._all_new_trades(await self._drop_closed()):
+                yield self._frame(REST_TRADES, page)
             if self.open:
                 await asyncio.sleep(max(0.0, started + self._interval - time.monotonic()))
 
@@ -82,6 +83,11 @@ class KalshiPolling:
         frame = Frame(self._clock(), self._connection, self._ordinal, head[:-1] + b',"msg":' + page.body.strip() + b"}")
         self._ordinal += 1
         return frame
+
+    async def _all_new_trades(self, tickers: Sequence[str]) -> AsyncGenerator[Page, None]:
+        for ticker in tickers:
+            for page in await self._new_trades(ticker):
+                yield page
 
     async def _new_trades(self, ticker: str) -> list[Page]:
         """Pages with trades that were not seen before, the oldest first."""
@@ -97,12 +103,14 @@ class KalshiPolling:
         self._seen[ticker] = fresh or seen
         return found[::-1]
 
-    async def _drop_closed(self) -> None:
-        """Leave out the markets that trade no more, by what the venue says of them, or because it has stopped to list them."""
+    async def _drop_closed(self) -> list[str]:
+        """Leave out, and return, the markets that trade no more, by what the venue says of them, or because it has stopped to list them."""
         listed = await _listed(self._client, self.open)
         for ticker in self.open:
             self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
-        self.open = [ticker for ticker in self.open if not listed.get(ticker, self._unlisted[ticker] >= _UNLISTED)]
+        closed = [ticker for ticker in self.open if listed.get(ticker, self._unlisted[ticker] >= _UNLISTED)]
+        self.open = [ticker for ticker in self.open if ticker not in closed]
+        return closed
 
 
 async def over_among(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
