@@ -18,7 +18,7 @@ import polars as pl
 from bellwether.tables.clean import RESOLUTIONS
 from bellwether.tables.schema import EXACT_PRICE, PRICE, TIME, USDC
 
-#: A market that has been closed for so long without a word of UMA is taken to be one of the old ones that never had any.
+#: A market that has been closed for so long without a word on its resolution is taken to be one of the old ones that never had any.
 SILENCE = timedelta(days=30)
 #: Prices that mean nearly 1 and nearly 0, but do not say it.
 NEAR_ONE, NEAR_ZERO = Decimal("0.99"), Decimal("0.01")
@@ -190,7 +190,7 @@ def _findings() -> dict[str, pl.Expr]:
     """What follows from the readings: whether anybody calls it final, and whether the sources disagree."""
     by_uma = pl.col("uma").is_in(["resolved", "settled"]).fill_null(False)
     by_clob = (pl.col("uma").is_null() | (pl.col("uma") == "requested")) & ((pl.col("flags") > 0) | pl.col("half"))
-    by_silence = pl.col("uma").is_null() & pl.col("is_old") & ~by_clob
+    by_silence = pl.col("uma").is_null() & _word("resolution_status").is_null() & pl.col("is_old") & ~by_clob
     elsewhere = (pl.col("flag_place") != pl.col("top")).fill_null(True)
     stated = pl.col("at_corners") | pl.col("near_corners")
     disagree = (
@@ -236,8 +236,8 @@ def _rules() -> tuple[Rule, ...]:
         Rule("not closed", ~closed, "active", "undetermined"),
         Rule("no word of UMA", ~pl.col("is_over"), "closed", "undetermined"),
         Rule("sources contradict each other", pl.col("disagree"), "settled", "contradictory evidence", old),
-        Rule("scalar market", pl.col("is_scalar"), "settled", "scalar", over),
         Rule("all prices 0: never resolved", pl.col("all_zero"), "closed", "undetermined", old),
+        Rule("scalar market", pl.col("is_scalar"), "settled", "scalar", over),
         Rule("half and half", void, "settled", "void", over),
         Rule("winner flag and prices", one_flag & corners, "settled", None, over, flagged),
         Rule("winner flag", one_flag, "settled", None, over, flagged),

@@ -90,6 +90,14 @@ OPEN = [
     ("a second before it is old", "1 0", {"closed_at": OLD + timedelta(seconds=1)}, "closed", "undetermined"),
     ("never resolved", "0 0", BY_UMA, "closed", "undetermined"),
     ("old and never resolved", "0 0", {"closed_at": OLD}, "closed", "undetermined"),
+    ("scalar and never resolved", "0 0", {**BY_UMA, **SCALAR}, "closed", "undetermined"),
+    (
+        "old, of which newer objects say that it is not resolved",
+        "1 0",
+        {"closed_at": OLD, "resolution_status": "active"},
+        "closed",
+        "undetermined",
+    ),
     ("old and drifted", "0.3 0.7", {"closed_at": OLD}, "closed", "undetermined"),
     ("old and frayed", "0.9999989871426158 0.0000010128573842", {"closed_at": OLD}, "closed", "undetermined"),
     (
