@@ -196,3 +196,9 @@ def test_an_event_is_read_with_its_tags_and_series_and_without_its_markets():
 def test_an_event_without_tags_and_series_has_none(changes: dict[str, Any]):
     found = parse_events([event(**changes)], ORIGIN, day=DAY).rows.row(0, named=True)
     assert (found["tags"], found["tag_labels"], found["series_id"], found["series_slug"]) == ([], [], None, None)
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "-1E+999999999", "1e-999999999", "0e999999999"])
+def test_a_number_of_a_billion_digits_is_a_reject_and_not_written_out(text: str):
+    assert reject(market(volume=text))[0] == "volume"
+    assert reject(market(outcomePrices=json.dumps([text, "0"])))[0] == "outcomePrices"

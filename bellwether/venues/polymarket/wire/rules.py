@@ -17,6 +17,8 @@ from bellwether.venues.wire.shapes import DecimalRule, Shape, number_text
 
 #: Decimals that a column of prices and a column of amounts keep; what the wire has beyond them is cut, never rounded: no price becomes 1.
 PRICE_PLACES, USDC_PLACES = 20, 6
+#: Largest power of ten that is written out, either way: no column holds more, and 1e999999999 would fill the memory.
+_MOST_POWER = 400
 
 _SHORT_ZONE = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d)$")
 
@@ -28,9 +30,12 @@ def plain(value: Any, places: int) -> Any:
         return value
     if "e" in text or "E" in text:
         try:
-            text = format(Decimal(text), "f")
+            number = Decimal(text)
         except InvalidOperation:
             return value
+        if abs(number.adjusted()) > _MOST_POWER:
+            return value
+        text = format(number, "f")
     whole, dot, decimals = text.partition(".")
     return f"{whole}.{decimals[:places]}" if dot and decimals.isascii() and decimals.isdigit() else text
 
