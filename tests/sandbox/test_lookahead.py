@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -12,7 +14,7 @@ import pytest
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, instant, moment, wire_time
 from bellwether.sandbox.source import Wanted
-from bellwether.sandbox.world.model import Market
+from bellwether.sandbox.world.model import Market, day_number
 
 ORDER = ["initialized", "active", "closed", "determined", "disputed", "finalized"]
 
@@ -156,3 +158,39 @@ def test_listings_at_a_later_clock_only_add_events(at: Callable[[datetime], Any]
 def test_the_date_header_is_the_clock(at: Callable[[datetime], Any]) -> None:
     response = at(datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)).response("/exchange/status")
     assert response.headers["date"] == "Sat, 01 Feb 2025 03:04:05 GMT"
+
+
+def test_places_in_listings_do_not_tell_when_an_event_ends(world: GeneratedWorld) -> None:
+    events = [event for home in range(200, 330) for event in world.day(home).events]
+    assert all(event.key[0] in (-day_number(event.created), 1 - day_number(event.created)) for event in events)
+    assert len({event.key for event in events}) == len(events)
+    by_day: dict[int, list[int]] = {}
+    for event in sorted(events, key=lambda event: event.key):
+        by_day.setdefault(event.key[0], []).append(event.home)
+    later = [first < second for homes in by_day.values() for first, second in pairwise(homes) if first != second]
+    assert 0.4 < sum(later) / len(later) < 0.6
+
+
+def test_listings_run_in_the_order_of_their_places_however_they_are_narrowed(world: GeneratedWorld) -> None:
+    now = instant(datetime(2025, 9, 1, 9, tzinfo=UTC))
+    everything = [row.key for row in world.markets(Wanted(), now)]
+    assert everything == sorted(everything)
+    narrow = (Wanted(settled_after=now - 90 * DAY), Wanted(closes=(now - 9 * DAY, now - 7 * DAY)), Wanted(settled_before=now - 200 * DAY))
+    for wanted in (*narrow, Wanted(closes=(now, None)), Wanted(series_ticker="KXGAMEBB")):
+        rows = [row.key for row in world.markets(wanted, now)]
+        assert rows
+        assert [key for key in everything if key in set(rows)] == rows
+        assert [row.key for row in world.markets(replace(wanted, after=rows[len(rows) // 2]), now)] == rows[len(rows) // 2 + 1 :]
+
+
+def test_a_narrowed_listing_leaves_out_nothing_that_is_wanted(world: GeneratedWorld) -> None:
+    now = instant(datetime(2025, 9, 1, 9, tzinfo=UTC))
+    everything = list(world.markets(Wanted(), now))
+    low, high = now - 20 * DAY, now - 10 * DAY
+    wanted = {row.ticker for row in everything if row.closes is not None and low <= row.closes <= high}
+    assert wanted <= {row.ticker for row in world.markets(Wanted(closes=(low, high)), now)}
+    cutoff = now - 90 * DAY
+    live = {row.ticker for row in everything if row.settled is None or row.settled >= cutoff}
+    assert live <= {row.ticker for row in world.markets(Wanted(settled_after=cutoff), now)}
+    archived = {row.ticker for row in everything if row.settled is not None and row.settled < cutoff}
+    assert archived <= {row.ticker for row in world.markets(Wanted(settled_before=cutoff), now)}

@@ -35,17 +35,12 @@ from bellwether.sandbox.exchange.wire import (
 )
 from bellwether.sandbox.instants import DAY, HOUR, midnight
 from bellwether.sandbox.world.latent import SLOT
-from bellwether.sandbox.world.model import FIRST_DAY, Market
+from bellwether.sandbox.world.model import FIRST_DAY, Market, day_number
 from bellwether.sandbox.world.timetable import LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.world import GeneratedWorld
 
 _BEGIN = midnight(FIRST_DAY)
 _AT = attrgetter("at")
-
-
-def _home(at: int) -> int:
-    """The number of the UTC day of an instant, as the world counts them."""
-    return (at - _BEGIN) // DAY
 
 
 class GeneratedExchange:
@@ -75,9 +70,9 @@ class GeneratedExchange:
     def _markets_trading(self, hour: int) -> list[Market]:
         """Markets that trade in an hour (counted from 1970), in their order."""
         start, end = hour * HOUR, (hour + 1) * HOUR
-        homes = range(_home(end) + LONGEST_LIFE + 1, max(_home(start), 0) - 1, -1)
+        homes = range(day_number(end) + LONGEST_LIFE + 1, max(day_number(start), 0) - 1, -1)
         markets = (market for home in homes for event in self._world.day(home).events for market in event.markets)
-        return [market for market in markets if market.life.opens < end and market.life.closes >= start]
+        return sorted((market for market in markets if market.life.opens < end and market.life.closes >= start), key=attrgetter("key"))
 
     def cutoff(self, now: int) -> int:
         """The instant before which trades are only in the historical endpoint."""
@@ -217,7 +212,7 @@ class GeneratedExchange:
         return sorted((message for message in said if start <= message.at < start + DAY), key=_AT)
 
     def _lifecycles(self, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
-        for number in range(_home(start), _home(end - 1) + 1):
+        for number in range(day_number(start), day_number(end - 1) + 1):
             said: list[Message] = self._lives(number)
             first, last = bisect_left(said, start, key=_AT), bisect_left(said, end, key=_AT)
             yield from (message for message in said[first:last] if message.channel in channels)

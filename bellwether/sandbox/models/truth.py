@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from bellwether.sandbox.instants import DAY, midnight, moment
+from bellwether.sandbox.instants import DAY, moment
 from bellwether.sandbox.world.draw import Draw, Purpose
-from bellwether.sandbox.world.model import FIRST_DAY, Market
+from bellwether.sandbox.world.model import Market, day_number
 from bellwether.sandbox.world.timetable import LONGEST_LIFE
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 #: A model knows what was known so long before the close (microseconds).
 LEAD = DAY
 
-_BEGIN = midnight(FIRST_DAY)
 _TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
 _TOKEN = re.compile(r"\b(?:0x[0-9a-f]{64}|[0-9]{60,78})\b")
 _LABELLED = re.compile(r"^\W*(?:question|market|title)\b\W*[:=]\s*(.+)$", re.IGNORECASE)
@@ -115,7 +114,7 @@ class _Index:
 
     def at(self, now: int) -> Mapping[str, list[str]]:
         """The index, with everything that is listed by now and some that is not."""
-        days = (now - _BEGIN) // DAY + LONGEST_LIFE + 2
+        days = day_number(now) + LONGEST_LIFE + 2
         with self._lock:
             for home in range(self._days, days):
                 for question, market_id in self._questions(home):

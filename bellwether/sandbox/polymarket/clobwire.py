@@ -62,8 +62,8 @@ def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -
         "neg_risk": bool(event.group),
         "neg_risk_market_id": event.group,
         "neg_risk_request_id": ids.text("request", market.number) if event.group else "",
-        "icon": f"https://images.example/{market.number % 97}.png",
-        "image": f"https://images.example/{market.number % 97}.png",
+        "icon": f"https://images.example/{int(market.id) % 97}.png",
+        "image": f"https://images.example/{int(market.id) % 97}.png",
         "rewards": {"rates": None, "min_size": 0, "max_spread": 0},
         "is_50_50_outcome": step is not None and step.final and step.value == HALF,
         "tokens": [

@@ -16,11 +16,12 @@ from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.polymarket import clobwire, wire
 from bellwether.sandbox.polymarket.fate import HALF, LATEST_RESOLUTION, YES
-from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing, day_of
+from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
 from bellwether.sandbox.polymarket.texts import money
 from bellwether.sandbox.world import GeneratedWorld
+from bellwether.sandbox.world.model import day_number
 
 #: How long after its close the prices of a market are still there (days).
 PRICE_DAYS = 400
@@ -87,16 +88,16 @@ class GeneratedPolymarket:
 
     def _homes(self, wanted: Wanted, now: int) -> range | None:
         """Numbers of the days whose events may be wanted; None when these are not few."""
-        first, last = 0, day_of(now) + EARLIEST_CREATION
+        first, last = 0, day_number(now) + EARLIEST_CREATION
         low, high = wanted.ends
         if wanted.closed is not False and low is None:
             return None
         if low is not None:
-            first = max(first, day_of(low) - LATEST_END)
+            first = max(first, day_number(low) - LATEST_END)
         if high is not None:
-            last = min(last, day_of(high) + EARLIEST_END)
+            last = min(last, day_number(high) + EARLIEST_END)
         if wanted.closed is False:
-            first = max(first, day_of(now) - LATEST_RESOLUTION)
+            first = max(first, day_number(now) - LATEST_RESOLUTION)
         return range(first, last + 1)
 
     def _candidates(self, wanted: Wanted, now: int) -> Iterator[ListedEvent]:
@@ -106,7 +107,7 @@ class GeneratedPolymarket:
             events = (event for home in homes for event in self._listing.day(home) if event.created <= now)
             yield from sorted(events, key=lambda event: event.key)
             return
-        latest = day_of(now)
+        latest = day_number(now)
         if wanted.after is not None:
             latest = min(latest, -wanted.after[0])
         for day in range(latest, -EARLIEST_CREATION - 1, -1):
@@ -236,7 +237,7 @@ class GeneratedPolymarket:
 
     def _count(self, day: int, now: int) -> int:
         """How many they are; two days later they are all there."""
-        if day + 2 > day_of(now):
+        if day + 2 > day_number(now):
             return len(self._created(day, now))
         if day not in self._counts:
             self._counts[day] = len(self._created(day, now))
@@ -245,7 +246,7 @@ class GeneratedPolymarket:
     def clob_markets(self, offset: int, limit: int, now: int) -> list[Object]:
         """Markets created by now, those of the event that was created on the earliest day first."""
         pairs: list[_Pair] = []
-        for day in range(-EARLIEST_CREATION, day_of(now) + 1):
+        for day in range(-EARLIEST_CREATION, day_number(now) + 1):
             if offset >= (count := self._count(day, now)):
                 offset -= count
                 continue

@@ -17,7 +17,7 @@ from bellwether.sandbox.world.catalogue import Family, catalogue
 from bellwether.sandbox.world.draw import Draw
 from bellwether.sandbox.world.events import day_text, draw_trading
 from bellwether.sandbox.world.latent import SLOT, Claim, Path
-from bellwether.sandbox.world.model import FIRST_DAY, Event
+from bellwether.sandbox.world.model import FIRST_DAY, Event, day_number
 from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
 
 #: Bounds that a listing relies on (days): the announced end lies at most so long after the day of the event's last answer, and
@@ -54,11 +54,6 @@ def tags() -> dict[str, Tag]:
     return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
 
 
-def day_of(at: int) -> int:
-    """The number of the UTC day of an instant; 0 is the world's first, those before it are negative."""
-    return (at - midnight(FIRST_DAY)) // DAY
-
-
 def _created(claim: Claim, draw: Draw) -> int:
     """When an event is created: shortly before the first of its markets, which all open together."""
     return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
@@ -88,7 +83,7 @@ class _Plan:
     @property
     def key(self) -> tuple[int, int]:
         """The event's place in listings: the latest day of creation first, on a day by id, so that it tells nothing of its end."""
-        return -day_of(self.created), int(self.ids.event(event_number(self.home, self.index)))
+        return -day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +180,7 @@ def _claim(latent: object) -> Claim:
 
 def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
     """A world's event as this venue lists it."""
-    home, index = -event.key[0], event.key[1]
+    home, index = event.home, event.index
     number, family = event_number(home, index), catalogue().by_ticker[event.series_ticker].family
     draw = Draw(seed, Purpose.EVENT, home, index)
     texts = list(_texts(event, family))
@@ -286,7 +281,7 @@ class Listing:
         events = [
             _listed(seed, self.ids, event)
             for event in self._world.day(home).events
-            if not event.is_combo and Draw(seed, Purpose.EVENT, home, event.key[1], 0).chance(_SHARE)
+            if not event.is_combo and Draw(seed, Purpose.EVENT, home, event.index, 0).chance(_SHARE)
         ]
         added = range(_FIRST_RECURRING, _FIRST_RECURRING + draw.integer(3, 6))
         return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))
@@ -294,5 +289,5 @@ class Listing:
     def _collect_created(self, day: int) -> tuple[ListedEvent, ...]:
         """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
         homes = range(max(day, 0), day + EARLIEST_CREATION + 1)
-        events = (event for home in homes for event in self.day(home) if day_of(event.created) == day)
+        events = (event for home in homes for event in self.day(home) if day_number(event.created) == day)
         return tuple(sorted(events, key=lambda event: event.key))

@@ -16,6 +16,7 @@ _DATED = re.compile(r"(\d\d)([A-Z]{3})(\d\d)")
 _CODED = re.compile(rf"\d\d([{_ALPHABET}]{{4}})")
 _COMBO = re.compile(r"S\d{4}([0-9A-F]{10})")
 _EVENT_BITS, _COMBO_BITS, _COMBOS_PER_DAY = 20, 40, 64
+_PLACE_BITS, _EVENTS_PER_DAY = 32, 64
 
 
 def dated(day: date) -> str:
@@ -43,6 +44,10 @@ class Codes:
     def show(self, hidden: int, bits: int) -> int:
         """The number that was hidden."""
         return (hidden - self.offset) * pow(self.factor, -1, 1 << bits) % (1 << bits)
+
+    def place(self, home: int, index: int) -> int:
+        """A number that tells an event from all others, and nothing of its day: its place among those that were created on one day."""
+        return self.hide(home * _EVENTS_PER_DAY + index, _PLACE_BITS)
 
     def event(self, home: int, year: int) -> str:
         """The part of an event's ticker that hides its day; `year` is the one that it announces."""

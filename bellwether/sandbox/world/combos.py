@@ -9,7 +9,7 @@ from bellwether.sandbox.instants import DAY, HOUR, SECOND, moment, wire_time
 from bellwether.sandbox.world.codes import Codes
 from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.latent import SLOT, Claim, Combo
-from bellwether.sandbox.world.model import Event, Life, Market, Verdict
+from bellwether.sandbox.world.model import Event, Life, Market, Verdict, day_number
 from bellwether.sandbox.world.tape import Trading, price_ranges
 
 _COLLECTIONS = ("KXMVECROSSCATEGORY", "KXMVESPORTSMULTIGAMEEXTENDED")
@@ -120,9 +120,10 @@ def draw_combos(seed: int, codes: Codes, home: int, events: tuple[Event, ...], f
             (seed, Purpose.TRADING, home, first + index, 0), "deci_cent", 0.03, 0.1, 0.9, 0.0 if provisional else 0.02, 4, False, 10
         )
         terms = _terms(ticker, collection, legs, life, provisional)
-        key = (-home, first + index)
+        key = (-day_number(life.created), codes.place(home, first + index))
         market = Market(
             (*key, 0), terms["ticker"], ticker, collection, _latent(legs, life), trading, life, _verdict(legs), terms, is_combo=True
         )
-        combos.append(Event(key, ticker, collection, life.created, _event_body(ticker, collection, life), (market,), is_combo=True))
+        body = _event_body(ticker, collection, life)
+        combos.append(Event(home, first + index, key, ticker, collection, life.created, body, (market,), is_combo=True))
     return combos

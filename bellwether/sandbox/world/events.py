@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from bellwether.sandbox.instants import HOUR, wire_time
+from bellwether.sandbox.source import Key
 from bellwether.sandbox.world.catalogue import Series
 from bellwether.sandbox.world.codes import Codes, dated
 from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.latent import Claim, Path
 from bellwether.sandbox.world.legs import Leg, Legs, legs_of
-from bellwether.sandbox.world.model import Event, Life, Market, Verdict
+from bellwether.sandbox.world.model import Event, Life, Market, Verdict, day_number
 from bellwether.sandbox.world.tape import Trading, price_ranges
 from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
 
@@ -114,8 +115,10 @@ class _Fate:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the markets of one event share."""
+    """What the markets of one event share; `place` are the numbers of its day and of the event in it, `key` is the event's."""
 
+    place: tuple[int, int]
+    key: Key
     series: Series
     ticker: str
     table: Timetable
@@ -180,8 +183,7 @@ def _event_body(plan: _Plan, exclusive: bool, draw: Draw) -> dict[str, Any]:
     return {**body, **strike}
 
 
-def _markets(seed: int, key: tuple[int, int], plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ...]:
-    """The markets of event number `key[1]` on day number `key[0]`."""
+def _markets(seed: int, plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ...]:
     family, table = plan.series.family, plan.table
     residual = draw.choose((0.0, 0.02, 0.1, 0.25))
     ends = {path: draw.normal() for path in sorted({leg.path for leg in legs.legs})}
@@ -189,14 +191,13 @@ def _markets(seed: int, key: tuple[int, int], plan: _Plan, legs: Legs, draw: Dra
     markets = []
     for position, leg in enumerate(legs.legs):
         closes = leg_close(table, draw) if family.kind == "members" and family.early else table.closes
-        path = Path((seed, Purpose.PATH, *key, leg.path), ends[leg.path], family.pace, residual, table.opens, closes)
+        path = Path((seed, Purpose.PATH, *plan.place, leg.path), ends[leg.path], family.pace, residual, table.opens, closes)
         claim = Claim(path, leg.lower, leg.upper)
         life = table.life(closes, draw)
         terms = _market_terms(plan, leg, life)
-        trading = draw_trading((seed, Purpose.TRADING, *key, position), plan.grid, plan.whole, draw)
-        place = (-key[0], key[1], position)
-        series = plan.series.ticker
-        markets.append(Market(place, terms["ticker"], plan.ticker, series, claim, trading, life, fate.verdict(claim), terms))
+        trading = draw_trading((seed, Purpose.TRADING, *plan.place, position), plan.grid, plan.whole, draw)
+        series, verdict = plan.series.ticker, fate.verdict(claim)
+        markets.append(Market((*plan.key, position), terms["ticker"], plan.ticker, series, claim, trading, life, verdict, terms))
     return tuple(markets)
 
 
@@ -208,6 +209,8 @@ def draw_event(seed: int, codes: Codes, home: int, index: int, series: Series) -
     legs = legs_of(series, draw)
     code = codes.event(home, table.deadline.year) if family.early == "deadline" else dated(table.local_date)
     plan = _Plan(
+        place=(home, index),
+        key=(-day_number(table.created), codes.place(home, index)),
         series=series,
         ticker=f"{series.ticker}-{code}",
         table=table,
@@ -218,6 +221,6 @@ def draw_event(seed: int, codes: Codes, home: int, index: int, series: Series) -
         whole=draw.chance(0.6),
     )
     body = _event_body(plan, legs.exclusive, draw)
-    markets = _markets(seed, (home, index), plan, legs, draw)
+    markets = _markets(seed, plan, legs, draw)
     created = min(market.life.created for market in markets)
-    return Event((-home, index), plan.ticker, series.ticker, created, body, markets)
+    return Event(home, index, plan.key, plan.ticker, series.ticker, created, body, markets)

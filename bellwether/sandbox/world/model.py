@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from bellwether.sandbox.instants import DAY, midnight
 from bellwether.sandbox.source import Key
 from bellwether.sandbox.world.latent import Latent
 from bellwether.sandbox.world.tape import Tape, Trading, record
 
 #: The first UTC day on which events of the world close.
 FIRST_DAY = date(2025, 1, 1)
+
+
+def day_number(at: int) -> int:
+    """The number of the UTC day of an instant; 0 is the world's first, those before it are negative."""
+    return (at - midnight(FIRST_DAY)) // DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +85,13 @@ class Market:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Event:
-    """An event; `body` is its wire object without markets."""
+    """An event; `body` is its wire object without markets, `home` the number of the day of its last close, `index` its number there.
 
+    `key` is its place in listings: the latest day of creation first, which tells nothing of its end.
+    """
+
+    home: int
+    index: int
     key: Key
     ticker: str
     series_ticker: str

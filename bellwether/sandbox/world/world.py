@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from functools import lru_cache, partial
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from bellwether.sandbox.world.codes import Codes
 from bellwether.sandbox.world.combos import draw_combos
 from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.events import draw_event
-from bellwether.sandbox.world.model import FIRST_DAY, Day, Event, Market
+from bellwether.sandbox.world.model import FIRST_DAY, Day, Event, Market, day_number
 from bellwether.sandbox.world.timetable import EARLIEST_LEG, LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.wire import final_from, market_body, series_body
 
@@ -32,11 +33,7 @@ LIVE_DAYS = 90
 _DAYS = 1 << 16
 
 _BEGIN = midnight(FIRST_DAY)
-
-
-def _number(at: int) -> int:
-    """The number of the UTC day of an instant; 0 is the world's first."""
-    return (at - _BEGIN) // DAY
+_KEY = attrgetter("key")
 
 
 class GeneratedWorld:
@@ -56,6 +53,7 @@ class GeneratedWorld:
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
         self._days = lru_cache(maxsize=256)(self._draw_day)
+        self._created = lru_cache(maxsize=256)(self._collect_created)
         self._final_body = lru_cache(maxsize=4096)(lambda market: market_body(market, final_from(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------
@@ -116,7 +114,7 @@ class GeneratedWorld:
             for event in self.day(home).events
             if not event.is_combo
             for market in event.markets
-            if _number(market.life.closes) == first
+            if day_number(market.life.closes) == first
         ]
 
     def _known(self, ticker: str) -> Market:
@@ -150,29 +148,44 @@ class GeneratedWorld:
         events = self._events(Wanted(series_ticker=series_ticker), now)
         return sum(market.tape().volume_at(now) for event in events for market in event.markets)
 
-    def _homes(self, wanted: Wanted, now: int) -> Iterator[int]:
-        """Numbers of the days that may hold what is wanted, the latest first."""
-        last, first = _number(now) + LONGEST_LIFE + 1, 0
+    def _homes(self, wanted: Wanted, now: int) -> range:
+        """Numbers of the days that may hold what is wanted."""
+        last, first = day_number(now) + LONGEST_LIFE + 1, 0
         earliest, latest = wanted.closes
         if wanted.settled_before is not None:
-            last = min(last, _number(wanted.settled_before) + EARLIEST_LEG)
+            last = min(last, day_number(wanted.settled_before) + EARLIEST_LEG)
         if wanted.settled_after is not None:
-            first = max(first, _number(wanted.settled_after) - LATEST_SETTLEMENT)
+            first = max(first, day_number(wanted.settled_after) - LATEST_SETTLEMENT)
         if earliest is not None:
             # Open markets announce a later close than they will have, so every day from today on may hold one.
-            first = max(first, min(_number(earliest), _number(now)))
+            first = max(first, min(day_number(earliest), day_number(now)))
         if latest is not None and latest < now:
-            last = min(last, _number(latest) + EARLIEST_LEG)
+            last = min(last, day_number(latest) + EARLIEST_LEG)
+        return range(first, last + 1)
+
+    def _collect_created(self, day: int) -> tuple[Event, ...]:
+        """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
+        homes = range(max(day, 0), day + LONGEST_LIFE + 2)
+        return tuple(sorted((event for home in homes for event in self.day(home).events if event.key[0] == -day), key=_KEY))
+
+    def _candidates(self, wanted: Wanted, now: int) -> Iterator[Event]:
+        """Events that may be wanted, in the order of listings; some may not be created yet."""
+        homes = self._homes(wanted, now)
+        if len(homes) <= LONGEST_LIFE:
+            yield from sorted((event for home in homes for event in self.day(home).events), key=_KEY)
+            return
+        latest = min(day_number(now), homes.stop - 1)
         if wanted.after is not None:
-            last = min(last, -wanted.after[0])
-        return iter(range(last, first - 1, -1))
+            latest = min(latest, -wanted.after[0])
+        for day in range(latest, homes.start - LONGEST_LIFE - 2, -1):
+            yield from (event for event in self._created(day) if event.home in homes)
 
     def _events(self, wanted: Wanted, now: int) -> Iterator[Event]:
         if wanted.event_ticker is not None:
             found = self.event(wanted.event_ticker)
             candidates: Iterator[Event] = iter((found,) if found else ())
         else:
-            candidates = (event for home in self._homes(wanted, now) for event in self.day(home).events)
+            candidates = self._candidates(wanted, now)
         for event in candidates:
             if event.created <= now and (wanted.series_ticker is None or event.series_ticker == wanted.series_ticker):
                 yield event
@@ -206,7 +219,7 @@ class GeneratedWorld:
         return self._final_body(market) if now >= final_from(market) else market_body(market, now)
 
     def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
-        """Events created by now, those that close last first."""
+        """Events created by now, those of the latest day first."""
         if wanted.tickers is not None:
             found = {event.key: event for ticker in wanted.tickers if (event := self.event(ticker)) and event.created <= now}
             events: Iterator[Event] = iter([found[key] for key in sorted(found)])
@@ -217,7 +230,7 @@ class GeneratedWorld:
                 yield self._event_row(event, now)
 
     def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
-        """Markets created by now, those of the event that closes last first."""
+        """Markets created by now, those of the event that was created on the latest day first."""
         if wanted.tickers is not None:
             found = {market.key: market for ticker in wanted.tickers if (market := self.market(ticker))}
             markets: Iterator[Market] = iter([found[key] for key in sorted(found)])

@@ -12,10 +12,10 @@ from bellwether.sandbox.instants import DAY, HOUR, SECOND, midnight, moment
 from bellwether.sandbox.polymarket import clobwire, wire
 from bellwether.sandbox.polymarket.fate import LATEST_CORRECTION, LATEST_RESOLUTION, Step
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
-from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing, day_of
+from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.source import Ticks, Wanted
-from bellwether.sandbox.world.model import FIRST_DAY
+from bellwether.sandbox.world.model import FIRST_DAY, day_number
 
 SEED = 11
 
@@ -128,4 +128,4 @@ def test_ids_and_places_do_not_tell_when_a_question_is_answered(listing: Listing
     later = sum(first < second for first, second in zip(numbers, numbers[20:], strict=False)) / (len(numbers) - 20)
     assert 0.3 < later < 0.7
     days = [-event.key[0] for event in events]
-    assert all((day_of(event.created), int(event.id)) == (day, event.key[1]) for event, day in zip(events, days, strict=True))
+    assert all((day_number(event.created), int(event.id)) == (day, event.key[1]) for event, day in zip(events, days, strict=True))

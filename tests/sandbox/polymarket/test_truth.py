@@ -15,9 +15,10 @@ from bellwether.sandbox.instants import DAY, HOUR, MINUTE, moment
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.fate import HALF
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
-from bellwether.sandbox.polymarket.listing import Listing, day_of
+from bellwether.sandbox.polymarket.listing import Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.world import GeneratedWorld
+from bellwether.sandbox.world.model import day_number
 from bellwether.sandbox.world.tape import NO_ASK, NO_BID
 
 
@@ -227,5 +228,5 @@ def test_a_day_holds_the_events_that_are_answered_on_it(polymarket: GeneratedPol
     for home in (0, 77, 300):
         events = polymarket.day(home)
         assert events
-        assert {day_of(max(market.answered for market in event.markets)) for event in events} == {home}
+        assert {day_number(max(market.answered for market in event.markets)) for event in events} == {home}
         assert all(polymarket.market(market.id).question == market.question for event in events for market in event.markets)
