@@ -64,14 +64,16 @@ class Settings(BaseSettings):
         default=None, description="what playback's clock shows; the time of the newest recording when left out"
     )
     first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
-    kalshi_url: str = Field(default=KALSHI_LIVE_URL, description="base URL of Kalshi's REST interface in the live world")
+    kalshi_url: str = Field(default=KALSHI_LIVE_URL, repr=False, description="base URL of Kalshi's REST interface in the live world")
     kalshi_tokens_per_second: float = Field(default=200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
     venues: Annotated[tuple[Venue, ...], NoDecode] = Field(
         default=tuple(Venue), description="venues that are pulled, comma-separated; of the others a day has no rows"
     )
-    kalshi_stream_url: str = Field(default=KALSHI_LIVE_STREAM_URL, description="address of Kalshi's WebSocket in the live world")
-    gamma_url: str = Field(default=GAMMA_LIVE_URL, description="base URL of Polymarket's Gamma interface in the live world")
-    clob_url: str = Field(default=CLOB_LIVE_URL, description="base URL of Polymarket's CLOB interface in the live world")
+    kalshi_stream_url: str = Field(
+        default=KALSHI_LIVE_STREAM_URL, repr=False, description="address of Kalshi's WebSocket in the live world"
+    )
+    gamma_url: str = Field(default=GAMMA_LIVE_URL, repr=False, description="base URL of Polymarket's Gamma interface in the live world")
+    clob_url: str = Field(default=CLOB_LIVE_URL, repr=False, description="base URL of Polymarket's CLOB interface in the live world")
     journal: str | None = Field(
         default=None,
         repr=False,

@@ -13,8 +13,9 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.settings import CLOB_LIVE_URL, GAMMA_LIVE_URL, KALSHI_LIVE_STREAM_URL, KALSHI_LIVE_URL, Settings, World
+from bellwether.settings import Settings, World
 from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.page import without_user
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.worlds import Addresses, addresses
@@ -26,15 +27,21 @@ UNLIMITED = RateLimit(tokens_per_second=1e9)
 
 T = TypeVar("T")
 
+_FROM_SETTINGS = "that of the settings when left out, which keeps a password in it out of Dagster's configuration"
+
+
+def _public(address: str) -> str | None:
+    """An address that may be shown; None for one with a user and a password."""
+    return address if without_user(address) == address else None
+
 
 class WorldResource(dg.ConfigurableResource):
     """Where the venues are: in the sandbox, in recordings, or live."""
 
     world: str = Field(default="sandbox", description="sandbox, playback or live")
-    kalshi_url: str = Field(default=KALSHI_LIVE_URL, description="Kalshi's base URL in the live world")
-    kalshi_stream_url: str = Field(default=KALSHI_LIVE_STREAM_URL, description="address of Kalshi's WebSocket in the live world")
-    gamma_url: str = Field(default=GAMMA_LIVE_URL, description="base URL of Polymarket's Gamma interface in the live world")
-    clob_url: str = Field(default=CLOB_LIVE_URL, description="base URL of Polymarket's CLOB interface in the live world")
+    kalshi_url: str | None = Field(default=None, description=f"Kalshi's base URL in the live world; {_FROM_SETTINGS}")
+    gamma_url: str | None = Field(default=None, description=f"base URL of Polymarket's Gamma interface in the live world; {_FROM_SETTINGS}")
+    clob_url: str | None = Field(default=None, description=f"base URL of Polymarket's CLOB interface in the live world; {_FROM_SETTINGS}")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: str | None = Field(default=None, description="ISO time that the sandbox's clock shows")
     sandbox_faults: str = Field(default="", description="faults of the sandbox")
@@ -47,10 +54,9 @@ class WorldResource(dg.ConfigurableResource):
         """The world that the settings choose."""
         return cls(
             world=config.world.value,
-            kalshi_url=config.kalshi_url,
-            kalshi_stream_url=config.kalshi_stream_url,
-            gamma_url=config.gamma_url,
-            clob_url=config.clob_url,
+            kalshi_url=_public(config.kalshi_url),
+            gamma_url=_public(config.gamma_url),
+            clob_url=_public(config.clob_url),
             sandbox_seed=config.sandbox_seed,
             sandbox_now=config.sandbox_now.isoformat(),
             sandbox_faults=config.sandbox_faults,

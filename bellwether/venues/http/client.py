@@ -21,7 +21,7 @@ from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.venues.http.page import Call, Page, Params, target
+from bellwether.venues.http.page import Call, Page, Params, target, without_user
 from bellwether.venues.http.paging import Listing, walk
 from bellwether.venues.http.retry import (
     RATE_LIMIT,
@@ -151,7 +151,7 @@ class HttpClient:
 
     def _address(self, base_url: str) -> tuple[str, httpx.BasicAuth | None]:
         """The address without user and password, and those. Raises `ConfigError` for what is no address of HTTP."""
-        shown = f"connecting to {self.name}: the address {base_url.rpartition('@')[2]!r}"
+        shown = f"connecting to {self.name}: the address {without_user(base_url)!r}"
         try:
             parts = urlsplit(base_url)
             httpx.URL(base_url)

@@ -28,6 +28,11 @@ def target(path: str, params: Params) -> str:
     return f"{path}?{query}" if query else path
 
 
+def without_user(address: str) -> str:
+    """An address as it may be shown: without a user and a password."""
+    return address.rpartition("@")[2]
+
+
 def segment(ticker: str) -> str:
     """`ticker` as one segment of a path."""
     return quote(ticker, safe="")

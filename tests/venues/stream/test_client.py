@@ -103,9 +103,18 @@ async def test_what_cannot_be_listened_to_is_refused_before_connecting(given: An
         place.stream(**given)
 
 
-def test_an_address_that_is_no_websocket_is_named() -> None:
-    with pytest.raises(ConfigError, match="kalshi_stream_url"):
-        KalshiStream("https://venue.example/x", CREDENTIALS, Wanted((A,)))
+@pytest.mark.parametrize("address", ["https://name:SECRET@venue.example/x", "name:SECRET@venue.example"])
+def test_an_address_that_is_no_websocket_is_named_without_its_password(address: str) -> None:
+    with pytest.raises(ConfigError, match=r"venue\.example.*kalshi_stream_url") as caught:
+        KalshiStream(address, CREDENTIALS, Wanted((A,)))
+    assert "SECRET" not in str(caught.value)
+
+
+async def test_an_address_that_websockets_refuse_is_named_without_its_password() -> None:
+    stream = KalshiStream("ws://name:SECRET@venue.example/x#part", CREDENTIALS, Wanted((A,)))
+    with pytest.raises(ConfigError, match=r"venue\.example/x#part' is no address \(fragment.*kalshi_stream_url") as caught:
+        await anext(stream.frames())
+    assert "SECRET" not in str(caught.value)
 
 
 # --- gaps ------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
 
 from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.page import without_user
 from bellwether.venues.http.retry import CONNECTION, MALFORMED, RATE_LIMIT, REFUSALS, SERVER, TIMEOUT, Transient, error_text
 from bellwether.venues.kalshi.stream.signing import Credentials, headers
 
@@ -30,7 +31,9 @@ def check_url(url: str) -> str:
     """`url` if it can be that of a WebSocket. Raises `ConfigError` otherwise."""
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.netloc:
-        raise ConfigError(f"connecting to Kalshi's stream: the address {url!r} does not start with ws:// or wss://; mend kalshi_stream_url")
+        raise ConfigError(
+            f"connecting to Kalshi's stream: the address {without_user(url)!r} does not start with ws:// or wss:// and a host; mend kalshi_stream_url"
+        )
     return url
 
 
@@ -54,7 +57,9 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
     except InvalidStatus as error:
         raise _status_failure(call_of(url), error) from None
     except InvalidURI as error:
-        raise ConfigError(f"connecting to Kalshi's stream: {url!r} is no address ({error}); mend kalshi_stream_url") from None
+        raise ConfigError(
+            f"connecting to Kalshi's stream: {without_user(url)!r} is no address ({error.msg}); mend kalshi_stream_url"
+        ) from None
     except InvalidHandshake as error:
         raise Transient(MALFORMED, f"no WebSocket at the other end ({type(error).__name__})") from None
     except TimeoutError:

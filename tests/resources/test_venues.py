@@ -1,0 +1,37 @@
+"""Where the venues are, as a resource: what the settings say, and no password in what Dagster keeps."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from bellwether.settings import settings
+from orchestration.definitions import resources
+from resources.venues import WorldResource
+
+
+@pytest.fixture
+def behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> WorldResource:
+    """The live world, of which two venues are asked through a proxy that wants a password."""
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.setenv("BELLWETHER_GAMMA_URL", "https://user:s3cret@proxy.example/gamma")
+    monkeypatch.setenv("BELLWETHER_KALSHI_STREAM_URL", "wss://user:s3cret@proxy.example/ws")
+    monkeypatch.setenv("BELLWETHER_CLOB_URL", "https://mirror.example/clob")
+    settings.cache_clear()
+    return WorldResource.of(settings())
+
+
+def test_the_password_of_an_address_is_in_nothing_that_dagster_keeps(behind_a_proxy: WorldResource) -> None:
+    definitions = dg.Definitions(resources=resources(settings()))
+    kept = [repr(behind_a_proxy), str(behind_a_proxy.model_dump()), repr(settings())]
+    for name, resource in definitions.get_repository_def().get_top_level_resources().items():
+        kept += [name, str(resource.config_schema.default_value)]
+    assert not [text for text in kept if "s3cret" in text]
+    assert any("mirror.example" in text for text in kept)
+
+
+def test_addresses_with_a_password_are_those_of_the_settings_all_the_same(behind_a_proxy: WorldResource) -> None:
+    with behind_a_proxy.addresses() as found:
+        assert found.gamma == "https://user:s3cret@proxy.example/gamma"
+        assert found.kalshi_stream == "wss://user:s3cret@proxy.example/ws"
+        assert (found.clob, found.kalshi) == ("https://mirror.example/clob", settings().kalshi_url)
