@@ -155,17 +155,21 @@ def _processor_seconds(work: Callable[[], object]) -> float:
 
 
 def _wall() -> dict[str, Any]:
-    """All pages of all days, each answer 50 ms away."""
+    """All pages of all days, each answer 50 ms away: the best of a few rounds, because others on the machine only make it longer."""
+    times = []
     with venue(FAR, LATENCY) as url, tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_pull(url, f"{folder}/warm", Size(1, 1, FAR.page)))
-        started = time.perf_counter()
-        pulls = asyncio.run(_pull(url, f"{folder}/measured", FAR))
-        seconds = time.perf_counter() - started
-    requests = sum(pull.requests for pull in pulls)
-    if any(pull.markets_of_day.keys.height != FAR.pages * FAR.page for pull in pulls):
-        raise AssertionError(f"not every day has {FAR.pages * FAR.page} markets")
+        for turn in range(ROUNDS):
+            started = time.perf_counter()
+            pulls = asyncio.run(_pull(url, f"{folder}/{turn}", FAR))
+            times.append(time.perf_counter() - started)
+            if any(pull.markets_of_day.keys.height != FAR.pages * FAR.page for pull in pulls):
+                raise AssertionError(f"not every day has {FAR.pages * FAR.page} markets")
+    requests, seconds = sum(pull.requests for pull in pulls), min(times)
     ideal = requests * LATENCY / FAR.days
-    detail = f"{requests} pages of {FAR.page} markets, {FAR.days} days side by side, {LATENCY * 1e3:.0f} ms away: {seconds:.1f} s against {ideal:.1f} s"
+    detail = (
+        f"{requests:,} pages of {FAR.page} markets, {FAR.days} days side by side, {LATENCY * 1e3:.0f} ms away: "
+        f"{seconds:.1f} s, the best of {ROUNDS} rounds, against {ideal:.1f} s"
+    )
     return {"name": "wall time of a pull of 1,000 pages / latency", "ratio": seconds / ideal, "target": WALL_TARGET, "detail": detail}
 
 
