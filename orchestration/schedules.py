@@ -6,42 +6,34 @@ Concept: https://docs.dagster.io/guides/automate/schedules
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from datetime import date, timedelta
 
 import dagster as dg
 import polars as pl
 
-from bellwether.tables import table
+from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.jobs import DAYS, OPERATIONS, SERIES
 from orchestration.partitions import DAY
 from resources import LakeResource
 
-#: A market that is still open to settlement this long after its close is left to a person.
+#: A day that is not final this long after it is left to a person.
 PATIENCE = timedelta(days=45)
-_WAITING = ("undetermined", "disputed")
 
 
-def days_to_pull(today: date, waiting: Mapping[date, int]) -> list[date]:
-    """Yesterday, and every earlier day within `PATIENCE` that still has markets waiting for their outcome, oldest first."""
-    yesterday = today - timedelta(days=1)
-    late = {day for day, markets in waiting.items() if markets > 0 and today - PATIENCE <= day < today}
-    return sorted(late | {yesterday})
+def days_to_pull(today: date, waiting: Collection[date]) -> list[date]:
+    """Yesterday, and those earlier days within `PATIENCE` that are `waiting`, oldest first."""
+    late = {day for day in waiting if today - PATIENCE <= day < today}
+    return sorted(late | {today - timedelta(days=1)})
 
 
-def waiting_markets(lake: LakeResource, today: date) -> dict[date, int]:
-    """Markets per close day, within `PATIENCE`, whose outcome was not final when last seen."""
-    declared = table("clean/markets")
+def waiting_days(lake: LakeResource, today: date) -> set[date]:
+    """Days within `PATIENCE` whose last pull of either venue was not final: an outcome may still change, or pages were missing."""
     recent = [(str(today - timedelta(days=back)),) for back in range(1, PATIENCE.days + 1)]
-    frame = (
-        lake.lake.slice(declared, recent, missing="skip")
-        .scan()
-        .filter(pl.col("outcome_reason").is_in(_WAITING))
-        .group_by("day")
-        .len()
-        .collect()
-    )
-    return dict(zip(frame["day"], frame["len"], strict=True))
+    pulls = [
+        lake.lake.slice(declared, recent, missing="skip").scan().select("day", "final") for declared in (KALSHI_PULLS, POLYMARKET_PULLS)
+    ]
+    return set(pl.concat(pulls).filter(~pl.col("final")).collect()["day"])
 
 
 @dg.schedule(
@@ -49,13 +41,13 @@ def waiting_markets(lake: LakeResource, today: date) -> dict[date, int]:
     cron_schedule="20 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 01:20 UTC: yesterday's markets, and again the days whose markets were not all final.",
+    description="Every day at 01:20 UTC: yesterday's markets, and again the days that were not final.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """One run per day that needs pulling; a day outside the partitions (the sandbox's clock stands still) is left out."""
     tick = context.scheduled_execution_time
     known = set(DAY.get_partition_keys())
-    wanted = [day.isoformat() for day in days_to_pull(tick.date(), waiting_markets(lake, tick.date()))]
+    wanted = [day.isoformat() for day in days_to_pull(tick.date(), waiting_days(lake, tick.date()))]
     days = [day for day in wanted if day in known]
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")

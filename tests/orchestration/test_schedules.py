@@ -9,39 +9,30 @@ import dagster as dg
 import pytest
 
 from bellwether.lake import Lake
-from bellwether.tables import table
+from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.definitions import build_defs
-from orchestration.schedules import daily_pull, days_to_pull, waiting_markets, weekly_series
+from orchestration.schedules import daily_pull, days_to_pull, waiting_days, weekly_series
 from resources import LakeResource
 
 TODAY = date(2026, 3, 10)
 KNOWN = datetime(2026, 3, 9, 12, tzinfo=UTC)
 
 
-def _market(day: date, market_id: str, reason: str | None) -> dict[str, object]:
-    return {
-        "day": day,
-        "venue": "kalshi",
-        "market_id": market_id,
-        "category": "Politics",
-        "is_combo": False,
-        "close_time": datetime(day.year, day.month, day.day, 12, tzinfo=UTC),
-        "status": "closed" if reason else "settled",
-        "outcome": None if reason else "yes",
-        "outcome_reason": reason,
-        "source": "live",
-        "known_at": KNOWN,
-    }
+def _pull(day: date, *, final: bool) -> dict[str, object]:
+    return {"day": day, "pull": "0001", "final": final, "requests": 1, "started_at": KNOWN, "finished_at": KNOWN, "known_at": KNOWN}
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeResource:
-    """8 March is settled, 7 March waits for one outcome, 1 January for one that is too old to ask again."""
-    markets = table("clean/markets")
+    """8 March is final, 7 March is not on Polymarket, 6 March is not on Kalshi, 1 January is too old to be asked for again."""
     store = Lake(str(tmp_path / "lake"))
-    for day, reasons in ((date(2026, 3, 8), [None]), (date(2026, 3, 7), [None, "undetermined"]), (date(2026, 1, 1), ["disputed"])):
-        rows = [_market(day, f"M{index}", reason) for index, reason in enumerate(reasons)]
-        store.write(markets, (day.isoformat(),), markets.frame(rows), run_id="run")
+    finals = {
+        KALSHI_PULLS: {date(2026, 3, 8): True, date(2026, 3, 7): True, date(2026, 3, 6): False, date(2026, 1, 1): False},
+        POLYMARKET_PULLS: {date(2026, 3, 8): True, date(2026, 3, 7): False},
+    }
+    for declared, days in finals.items():
+        for day, final in days.items():
+            store.write(declared, (day.isoformat(),), declared.frame([_pull(day, final=final)]), run_id="run")
     return LakeResource(uri=str(tmp_path / "lake"))
 
 
@@ -51,22 +42,22 @@ def tick(at: datetime, lake: LakeResource) -> list[dg.RunRequest | dg.SkipReason
 
 
 def test_a_quiet_day_pulls_yesterday_only() -> None:
-    assert days_to_pull(TODAY, {}) == [date(2026, 3, 9)]
+    assert days_to_pull(TODAY, ()) == [date(2026, 3, 9)]
 
 
-def test_days_with_open_outcomes_are_pulled_again_until_patience_ends() -> None:
-    waiting = {date(2026, 3, 1): 2, date(2026, 2, 20): 0, date(2025, 12, 1): 5, TODAY: 1}
+def test_days_that_are_not_final_are_pulled_again_until_patience_ends() -> None:
+    waiting = {date(2026, 3, 1), date(2025, 12, 1), TODAY}
     assert days_to_pull(TODAY, waiting) == [date(2026, 3, 1), date(2026, 3, 9)]
 
 
-def test_waiting_markets_are_counted_from_the_clean_table(lake: LakeResource) -> None:
-    assert waiting_markets(lake, TODAY) == {date(2026, 3, 7): 1}
+def test_a_day_waits_when_the_pull_of_either_venue_was_not_final(lake: LakeResource) -> None:
+    assert waiting_days(lake, TODAY) == {date(2026, 3, 6), date(2026, 3, 7)}
 
 
 def test_a_tick_requests_one_run_per_day(lake: LakeResource) -> None:
     requests = [request for request in tick(datetime(2026, 3, 10, 1, 20, tzinfo=UTC), lake) if isinstance(request, dg.RunRequest)]
-    assert [request.partition_key for request in requests] == ["2026-03-07", "2026-03-09"]
-    assert len({request.run_key for request in requests}) == 2
+    assert [request.partition_key for request in requests] == ["2026-03-06", "2026-03-07", "2026-03-09"]
+    assert len({request.run_key for request in requests}) == 3
 
 
 def test_the_weekly_list_of_series_asks_the_venue_again() -> None:
