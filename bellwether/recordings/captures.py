@@ -130,7 +130,7 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
     """One capture per data set: files by type of event, each line an event with payload, receive time and number."""
-    tagged = sorted((str(message(next(_lines(path)))["dataset_tag"]), path) for path in files)
+    tagged = sorted((str(message(next(_lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
         yield Capture(tag, WRAPPED_EVENTS, held, False, lambda held=held: _unwrap(held))  # type: ignore[misc]
@@ -139,8 +139,9 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
 def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(_lines(path), 1):
         event = message(line)
-        if type(event.get("local_recv_ns")) is not int or not isinstance(event.get("payload_json"), dict):
-            raise LakeError(f"importing {path}: record {number} has no local_recv_ns or payload_json")
+        kinds = {"local_recv_ns": int, "payload_json": dict, "event_type": str}
+        if missing := [name for name, kind in kinds.items() if type(event.get(name)) is not kind]:
+            raise LakeError(f"importing {path}: record {number} has no {' and no '.join(missing)}; look at the file, it may be damaged")
         yield event["local_recv_ns"], event
 
 

@@ -199,10 +199,20 @@ def test_wrapped_events_become_frames_in_order_of_receipt_with_time_and_number(t
     assert (recording.name, recording.about.partial, gaps.lost, check["deltas"]) == ("set-1", False, 1, 2)
 
 
-def test_a_wrapped_event_without_time_names_file_and_record(tmp_path: Path) -> None:
-    lines(tmp_path / "in" / "p.ndjson", wrapped("trade", 5, {}), {"event_type": "trade", "payload_json": {}})
-    with pytest.raises(LakeError, match=r"p\.ndjson: record 2 has no local_recv_ns"):
+@pytest.mark.parametrize("missing", ["local_recv_ns", "payload_json", "event_type"])
+def test_a_wrapped_event_that_lacks_something_names_file_and_record(tmp_path: Path, missing: str) -> None:
+    event = wrapped("trade", 6, {})
+    del event[missing]
+    lines(tmp_path / "in" / "p.ndjson", wrapped("trade", 5, {}), event)
+    with pytest.raises(LakeError, match=rf"p\.ndjson: record 2 has no {missing}"):
         import_captures(tmp_path / "out", tmp_path / "in")
+
+
+def test_wrapped_events_without_a_tag_are_named_after_their_file(tmp_path: Path) -> None:
+    event = wrapped("trade", 5, {})
+    del event["dataset_tag"]
+    lines(tmp_path / "in" / "untagged.ndjson", event)
+    assert [recording.name for recording in import_captures(tmp_path / "out", tmp_path / "in")] == ["untagged"]
 
 
 # --- a list of frames ------------------------------------------------------------------------------------------------
