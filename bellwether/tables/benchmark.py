@@ -89,6 +89,7 @@ FORECASTS = Table(
     ),
     key=("release", "forecaster", "question_id", "sample"),
     partitioned_by=("release", "forecaster"),
+    version="2",
 )
 
 SCORES = Table(

@@ -1,8 +1,7 @@
 """Dagster's history through our event log is Dagster's own history."""
 
-from __future__ import annotations
-
-from concurrent.futures import ThreadPoolExecutor
+import subprocess
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +11,8 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventL
 from bellwether.settings import Settings
 from orchestration.event_log import EventLog
 from orchestration.home import prepare
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dg.asset(partitions_def=dg.StaticPartitionsDefinition([str(number) for number in range(20)]))
@@ -40,9 +41,15 @@ def test_the_home_of_a_world_uses_it_and_dagsters_own_storage_reads_it(instance:
     assert own.get_materialized_partitions(dg.AssetKey("numbers")) == {"3"}
 
 
-def test_threads_share_it(instance: dg.DagsterInstance) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(lambda number: materialize(instance, str(number)), range(8)))
-    assert len(set(runs)) == 8
+@pytest.mark.slow
+def test_processes_share_it(instance: dg.DagsterInstance) -> None:
+    code = (
+        "import sys, dagster as dg\n"
+        "from tests.orchestration.test_event_log import numbers\n"
+        "with dg.DagsterInstance.get() as instance:\n"
+        "    for key in sys.argv[1:]: dg.materialize([numbers], instance=instance, partition_key=key)"
+    )
+    halves = [[str(number) for number in range(start, start + 4)] for start in (0, 4)]
+    processes = [subprocess.Popen([sys.executable, "-c", code, *half], cwd=ROOT, stderr=subprocess.DEVNULL) for half in halves]
+    assert [process.wait(120) for process in processes] == [0, 0]
     assert instance.get_materialized_partitions(dg.AssetKey("numbers")) == {str(number) for number in range(8)}
-    assert all(instance.get_run_stats(run).materializations == 1 for run in runs)

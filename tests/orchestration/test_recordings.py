@@ -72,6 +72,16 @@ def test_a_finished_recording_is_run_once_and_a_broken_one_waits(world: World) -
     assert [request.run_key for request in first.run_requests or ()] == [request.run_key for request in second.run_requests or ()]
 
 
+def test_a_damaged_recording_does_not_keep_the_others_waiting(world: World) -> None:
+    root = world.config.recordings_path
+    for name in ("damaged", "whole"):
+        record(root, name, SNAPSHOT, delta(2))
+    (root / "damaged" / "done.json").write_text("{")
+    found = tick(world)
+    assert isinstance(found, dg.SensorResult)
+    assert [request.partition_key for request in found.run_requests or ()] == ["whole"]
+
+
 def test_frames_and_gaps_reach_the_lake_and_lost_frames_fail_a_check(world: World) -> None:
     record(world.config.recordings_path, "holed", SNAPSHOT, delta(2), delta(5))
     result = take(world, "holed")
