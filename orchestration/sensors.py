@@ -12,6 +12,7 @@ from hashlib import sha256
 
 import dagster as dg
 
+from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, named_files
 from bellwether.settings import settings
 from orchestration.jobs import PUBLISH, RECORDINGS
@@ -88,7 +89,13 @@ def finished_recordings(context: dg.SensorEvaluationContext, recordings: Recordi
     """A partition per recording that nobody is writing, and a run per one that is finished."""
     from bellwether.recordings.recording import Status
 
-    ended = {found.name: found.done for found in recordings.all() if found.status is not Status.RECORDING}
+    ended = {}
+    for found in recordings.all():
+        try:
+            if found.status is not Status.RECORDING:
+                ended[found.name] = found.done
+        except LakeError as error:
+            context.log.warning(f"left out: {error}")
     new = missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
     runs = [
         dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name)
