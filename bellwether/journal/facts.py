@@ -12,7 +12,7 @@ from bellwether.journal.request import CallKey
 from bellwether.journal.values import natural
 
 #: What looks like a credential in the words of an error.
-_CREDENTIAL = re.compile(r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})")
+_CREDENTIAL = re.compile(r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|gsk_\w{8,}|tgp_v1_[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})")
 
 
 class State(StrEnum):
