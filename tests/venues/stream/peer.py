@@ -106,8 +106,11 @@ class Venue:
 
 
 @asynccontextmanager
-async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = ()) -> AsyncIterator[Venue]:
-    """A venue that plays these scripts, the last again and again, after refusing handshakes with these statuses and bodies."""
+async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = (), elsewhere: str = "") -> AsyncIterator[Venue]:
+    """A venue that plays these scripts, the last again and again, after refusing handshakes with these statuses and bodies.
+
+    elsewhere: the address that refusals name in their Location.
+    """
     found = Venue()
     refused = iter(refusals)
 
@@ -120,7 +123,12 @@ async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = ()) ->
     def admit(connection: ServerConnection, request: Request) -> Response | None:
         found.handshakes.append(request)
         answer = next(refused, None)
-        return None if answer is None else connection.respond(HTTPStatus(answer[0]), answer[1])
+        if answer is None:
+            return None
+        response = connection.respond(HTTPStatus(answer[0]), answer[1])
+        if elsewhere:
+            response.headers["Location"] = elsewhere
+        return response
 
     async with serve(play, "127.0.0.1", 0, process_request=admit, ping_interval=None) as server:
         found.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/trade-api/ws/v2"

@@ -311,6 +311,14 @@ async def test_a_refused_handshake_is_final_and_tells_call_attempts_and_cause_bu
     assert signature not in str(error)
 
 
+async def test_a_redirection_is_a_refusal_and_no_other_host_sees_the_key() -> None:
+    async with venue(play(snapshot(A, 1))) as other, venue(play(), refusals=((302, "moved"),), elsewhere=other.url) as place:
+        with pytest.raises(VenueError, match="HTTP 302") as caught:
+            await drain(place.stream())
+    assert caught.value.kind == "refused"
+    assert other.handshakes == []
+
+
 async def test_a_busy_venue_is_asked_again_and_let_in() -> None:
     async with venue(play(snapshot(A, 1)), refusals=((429, '{"error":"too many requests"}'), (503, "<html>"), (500, ""))) as place:
         stream = place.stream()

@@ -37,6 +37,14 @@ def check_url(url: str) -> str:
     return url
 
 
+class _Direct(connect):
+    """Follows no redirection: the signature is for one host and one path, and the key's id is nobody else's business."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """The answer that redirects, as the refusal that it is."""
+        return exc
+
+
 async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> ClientConnection:
     """An open connection, without compression. Raises `Transient` for what may pass, and `VenueError` for a refusal.
 
@@ -44,7 +52,7 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
     """
     path = urlsplit(url).path
     try:
-        return await connect(
+        return await _Direct(
             url,
             additional_headers=headers(credentials, "GET", path, time.time_ns() // 1_000_000),
             compression=None,
