@@ -190,7 +190,7 @@ def _work() -> dict[str, Any]:
                 orjson.loads(body)
                 frame.write_parquet(BytesIO(), compression="zstd")
 
-        works = [[partial(pull, turn), least, lambda: list(warm.markets())] for turn in range(ROUNDS)]
+        works: list[list[Callable[[], object]]] = [[partial(pull, turn), least, lambda: list(warm.markets())] for turn in range(ROUNDS)]
         rounds = [[_processor_seconds(work) for work in turn] for turn in works]
     ours, bare, again = (1e3 * statistics.median(times) / NEAR.pages for times in zip(*rounds, strict=True))
     detail = (

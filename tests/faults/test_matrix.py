@@ -249,10 +249,9 @@ async def discover(served: Served) -> Known:
         served.client(KalshiClient, "", None, **options) as venue,
         served.client(GammaClient, "", None, **options) as gamma,
     ):
-        found = (await anext(venue.markets(status="settled", limit=5))).items("markets")
-        archived = (await anext(venue.historical_markets(limit=5))).items("markets")
+        found, trades = await five(venue.markets(status="settled", limit=50), venue.trades)
+        archived, historical_trades = await five(venue.historical_markets(limit=50), venue.historical_trades)
         events = (await anext(venue.events(status="settled", limit=5))).items("events")
-        trades = [await count(venue.trades(ticker=found[0]["ticker"])), await count(venue.historical_trades(ticker=archived[0]["ticker"]))]
         markets = (await anext(gamma.markets(closed=True, limit=5))).items("markets")
         trading = (await anext(gamma.markets(closed=False, limit=5))).items("markets")
         families = (await anext(gamma.events(closed=True, limit=5))).items("events")
@@ -263,8 +262,8 @@ async def discover(served: Served) -> Known:
         series=found[0]["ticker"].partition("-")[0],
         close=datetime.fromisoformat(found[0]["close_time"]),
         archived_close=datetime.fromisoformat(archived[0]["close_time"]),
-        trades=trades[0],
-        historical_trades=trades[1],
+        trades=trades,
+        historical_trades=historical_trades,
         gamma_markets=[market["id"] for market in markets],
         gamma_events=[event["id"] for event in families],
         slug=families[0]["slug"],
@@ -273,8 +272,15 @@ async def discover(served: Served) -> Known:
     )
 
 
-async def count(walked: AsyncIterator[Page]) -> int:
-    return sum([len(page.items("trades")) async for page in walked])
+async def five(markets: AsyncIterator[Page], trades: Callable[..., AsyncIterator[Page]]) -> tuple[list[Any], int]:
+    """Five markets of a page, the first of which has enough trades for three pages, and how many it has."""
+    found = (await anext(markets)).items("markets")
+    for place, market in enumerate(found):
+        traded = sum([len(page.items("trades")) async for page in trades(ticker=market["ticker"])])
+        if traded >= 5:
+            others = [other for other in found if other is not market]
+            return [found[place], *others[:4]], traded
+    raise AssertionError("no market has trades")
 
 
 #: Each fault; stalls take seconds.
