@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import orjson
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,6 +30,8 @@ from bellwether.sandbox.source import Candle, EventRow, Key, MarketRow, SeriesRo
 
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
+#: With this parameter an answer takes seconds: it must not hold up the others.
+_READS_ALL = "include_volume"
 
 Body = dict[str, Any]
 #: Takes the parameters, the path's values and the present instant, and returns the body of its answer or raises `Refusal`.
@@ -53,12 +56,17 @@ def json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
 
 
 def _endpoint(handler: Handler, clock: Clock) -> Callable[[Request], Any]:
-    async def endpoint(request: Request) -> Response:
+    def answer(request: Request) -> Response:
         try:
             body: Body = handler(Params(request.query_params), request.path_params, instant(clock.now()))
         except Refusal as refusal:
             return Response(orjson.dumps(refusal.body), status_code=refusal.status, media_type="application/json")
         return Response(orjson.dumps(body), media_type="application/json")
+
+    async def endpoint(request: Request) -> Response:
+        if _READS_ALL in request.query_params:
+            return await run_in_threadpool(answer, request)
+        return answer(request)
 
     return endpoint
 

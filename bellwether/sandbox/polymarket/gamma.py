@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import orjson
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,6 +24,8 @@ MOST_CONDITIONS = 100
 LAST_OFFSET = 2000
 
 _DEFAULT_LIMIT = 20
+#: With this parameter an answer may take seconds: it must not hold up the others.
+_SORTS = "order"
 _NUMERIC = re.compile(r"[0-9]{1,18}")
 _SLUG = re.compile(r"[A-Za-z0-9_.-]{1,200}")
 _SNAKE = re.compile(r"[a-z0-9]+(_[a-z0-9]+)+")
@@ -163,7 +166,7 @@ class Gamma:
         ]
 
     def _endpoint(self, handler: Callable[[Params, dict[str, str], int], Any], headers: dict[str, str]) -> Callable[[Request], Any]:
-        async def endpoint(request: Request) -> Response:
+        def answer(request: Request) -> Response:
             status, found = 200, None
             try:
                 params = Params(request.query_params, lambda name: invalid(f"{name} is invalid"))
@@ -171,6 +174,11 @@ class Gamma:
             except Refusal as refusal:
                 status, found = refusal.status, refusal.body
             return Response(orjson.dumps(found), status_code=status, media_type="application/json", headers=headers)
+
+        async def endpoint(request: Request) -> Response:
+            if _SORTS in request.query_params:
+                return await run_in_threadpool(answer, request)
+            return answer(request)
 
         return endpoint
 

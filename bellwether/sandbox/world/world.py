@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime
 from functools import lru_cache, partial
@@ -53,6 +54,7 @@ class GeneratedWorld:
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
         self._days = lru_cache(maxsize=256)(self._draw_day)
+        self._volumes = lru_cache(maxsize=1)(self._sum_volumes)
         self._created = lru_cache(maxsize=256)(self._collect_created)
         self._final_body = lru_cache(maxsize=4096)(lambda market: market_body(market, final_from(market)))
 
@@ -145,8 +147,14 @@ class GeneratedWorld:
 
     def _volume(self, series_ticker: str, now: int) -> int:
         """Contracts (hundredths) traded in a series up to now."""
-        events = self._events(Wanted(series_ticker=series_ticker), now)
-        return sum(market.tape().volume_at(now) for event in events for market in event.markets)
+        return self._volumes(now)[series_ticker]
+
+    def _sum_volumes(self, now: int) -> Counter[str]:
+        """Contracts (hundredths) traded up to now by series: all in one pass, which takes seconds."""
+        traded: Counter[str] = Counter()
+        for market in (market for event in self._events(Wanted(), now) for market in event.markets if market.trading.trades):
+            traded[market.series_ticker] += market.tape().volume_at(now)
+        return traded
 
     def _homes(self, wanted: Wanted, now: int) -> range:
         """Numbers of the days that may hold what is wanted."""
