@@ -30,29 +30,30 @@ def sample(events: list[Event]) -> list[Market]:
     return [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
 
 
-def truths(world: GeneratedWorld, sample: list[Market]) -> tuple[np.ndarray, np.ndarray]:
-    """Latent probabilities at the horizons before each close (markets that were open then), and the latent outcomes."""
-    rows, outcomes = [], []
-    for market in sample:
-        close = moment(market.life.closes)
-        if moment(market.life.opens) <= close - HORIZONS[0]:
-            rows.append([world.truth(market.ticker, close - horizon) for horizon in HORIZONS])
-            outcomes.append(world.truth(market.ticker, close))
-    return np.asarray(rows), np.asarray(outcomes)
+@pytest.fixture(scope="module")
+def truths(sample: list[Market]) -> np.ndarray:
+    """Latent probabilities at the horizons before each close (markets that were open then), and at the close."""
+    before = np.asarray([*(horizon // timedelta(microseconds=1) for horizon in HORIZONS), 0])
+    long = [market for market in sample if market.life.opens <= market.life.closes - before[0]]
+    return np.asarray([market.latent.probabilities_at(market.life.closes - before) for market in long])
 
 
-def test_expected_changes_of_the_truth_are_zero_at_every_horizon(world: GeneratedWorld, sample: list[Market]) -> None:
-    known, outcomes = truths(world, sample)
-    path = np.column_stack([known, outcomes])
-    changes = np.diff(path, axis=1)
+def test_the_truth_that_can_be_looked_up_is_the_latent_probability(world: GeneratedWorld, sample: list[Market]) -> None:
+    for market in sample[::40]:
+        times = market.life.closes - np.asarray([6 * 3_600_000_000, 0])
+        assert [world.truth(market.ticker, moment(int(at))) for at in times] == market.latent.probabilities_at(times).tolist()
+
+
+def test_expected_changes_of_the_truth_are_zero_at_every_horizon(truths: np.ndarray) -> None:
+    changes = np.diff(truths, axis=1)
     error = changes.std(axis=0, ddof=1) / math.sqrt(len(changes))
     assert len(changes) > 1_000
     assert (changes.std(axis=0) > 0.02).all()
     assert (np.abs(changes.mean(axis=0)) < 4 * error).all()
 
 
-def test_the_truth_is_calibrated_at_every_horizon(world: GeneratedWorld, sample: list[Market]) -> None:
-    known, outcomes = truths(world, sample)
+def test_the_truth_is_calibrated_at_every_horizon(truths: np.ndarray) -> None:
+    known, outcomes = truths[:, :-1], truths[:, -1]
     for column in known.T:
         bins = np.minimum((column * 10).astype(int), 9)
         surprise = sum(
@@ -63,9 +64,8 @@ def test_the_truth_is_calibrated_at_every_horizon(world: GeneratedWorld, sample:
         assert surprise < 29.6, "chi-square with 10 degrees of freedom, p = 0.001"
 
 
-def test_a_change_does_not_depend_on_the_price_before_it(world: GeneratedWorld, sample: list[Market]) -> None:
-    known, outcomes = truths(world, sample[::3])
-    for before, after in pairwise([*known.T, outcomes]):
+def test_a_change_does_not_depend_on_the_price_before_it(truths: np.ndarray) -> None:
+    for before, after in pairwise(truths.T):
         deviation = before - before.mean()
         products = deviation * (after - before)
         assert abs(products.mean()) < 4 * products.std(ddof=1) / math.sqrt(len(products))
