@@ -95,6 +95,7 @@ def good(name: str) -> pl.DataFrame:
             market("D", venue="polymarket", day=DAY + timedelta(days=20)),
         ],
         "clean/prices": [price(2), price(1, bid=None)],
+        "raw/recording_gaps": [gap(0, kind="partial"), gap(1, kind="book", cause="break")],
     }
     return table(name).validate(table(name).frame(made[name]))
 
@@ -130,6 +131,10 @@ def reject(ordinal: int, **changes: Any) -> dict[str, Any]:
         "body": "{}",
     }
     return {**row, **FETCHED, "ordinal": ordinal, **changes}
+
+
+def gap(number: int, **changes: Any) -> dict[str, Any]:
+    return {"recording": "one", "gap": number, "connection": 1, "sid": 1, "markets": ["A"], **changes}
 
 
 def rejects(count: int) -> pl.DataFrame:
@@ -230,6 +235,7 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     },
     "raw/kalshi_rejects": {"few_rejects": lambda frame: rejects(11)},
     "raw/polymarket_rejects": {"few_rejects": lambda frame: rejects(11)},
+    "raw/recording_gaps": {"unique_key": repeat_first_row, "nothing_lost": change(kind="lost")},
     "raw/kalshi_pulls": PULL,
     "raw/polymarket_pulls": PULL,
     "raw/polymarket_events": {
