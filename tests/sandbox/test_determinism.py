@@ -15,6 +15,8 @@ from bellwether.errors import ConfigError
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.source import Wanted
+from bellwether.sandbox.world.catalogue import catalogue
+from bellwether.sandbox.world.model import Event
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
@@ -34,6 +36,7 @@ def digest(seed: int) -> str:
     return result.hexdigest()
 
 
+@pytest.mark.slow
 def test_processes_with_other_hash_seeds_see_the_same_world() -> None:
     code = "from test_determinism import digest; print(digest(5))"
     seen = set()
@@ -74,11 +77,28 @@ def test_a_negative_seed_is_refused() -> None:
         GeneratedWorld(-1)
 
 
-def test_tickers_are_unique_over_years() -> None:
+@pytest.fixture(scope="module")
+def years() -> list[Event]:
+    """The events of two years."""
     world = GeneratedWorld(2)
-    tickers = [market.ticker for home in range(730) for event in world.day(home).events for market in event.markets]
-    events = [event.ticker for home in range(730) for event in world.day(home).events]
+    return [event for home in range(730) for event in world.day(home).events]
+
+
+def test_tickers_are_unique_over_years(years: list[Event]) -> None:
+    world = GeneratedWorld(2)
+    tickers, events = [market.ticker for event in years for market in event.markets], [event.ticker for event in years]
     assert len(set(tickers)) == len(tickers)
     assert len(set(events)) == len(events)
     assert all(world.market(ticker).ticker == ticker for ticker in tickers[::97])
     assert all(world.event(ticker).ticker == ticker for ticker in events[::97])
+
+
+def test_a_question_and_its_rules_name_one_market_but_where_two_deadlines_of_one_series_fall_on_one_day(years: list[Event]) -> None:
+    names = ("title", "yes_sub_title", "rules_primary")
+    markets = [(event, market.terms) for event in years if not event.is_combo for market in event.markets]
+    asked: dict[tuple[str, ...], list[Event]] = {}
+    for event, terms in markets:
+        asked.setdefault(tuple(terms[name] for name in names), []).append(event)
+    repeated = [event for events in asked.values() if len(events) > 1 for event in events]
+    assert {catalogue().by_ticker[event.series_ticker].family.early for event in repeated} <= {"deadline"}
+    assert len(repeated) < 0.01 * len(markets)

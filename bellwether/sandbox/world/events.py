@@ -19,7 +19,7 @@ from bellwether.sandbox.world.model import Event, Life, Market, Verdict, day_num
 from bellwether.sandbox.world.tape import Trading, price_ranges
 from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
 
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SECONDARY = (
     "Revisions published after the market has been determined are not considered.",
     "If the source is unavailable for 48 hours, a comparable public source may be used.",
@@ -69,7 +69,7 @@ def _grid(draw: Draw) -> str:
 
 def day_text(day: date) -> str:
     """A date as a question writes it."""
-    return f"{_MONTHS[day.month - 1][:3]} {day.day}, {day.year}"
+    return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def _words(series: Series, table: Timetable) -> dict[str, str]:
@@ -78,9 +78,7 @@ def _words(series: Series, table: Timetable) -> dict[str, str]:
         "name": series.name,
         "date": day_text(day),
         "deadline": day_text(table.deadline),
-        "month": f"{_MONTHS[day.month - 1]} {day.year}",
         "quarter": f"Q{(day.month + 2) // 3} {day.year}",
-        "year": str(day.year),
     }
 
 
