@@ -28,6 +28,7 @@ def check_one_answer_each(journal: Journal, keys: range) -> None:
     assert tables["responses"]["key"].n_unique() == tables["responses"].height == len(keys)
 
 
+@pytest.mark.slow
 def test_d29_each_call_is_won_by_exactly_one_of_all_processes(url: str, field: Field) -> None:
     for turn in range(3):
         keys = range(turn * 25, turn * 25 + 25)

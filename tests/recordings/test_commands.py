@@ -34,10 +34,11 @@ def an_event() -> str:
     """The first event of the sandbox with a market that trades for some days."""
     world, now = GeneratedWorld(settings().sandbox_seed), instant(settings().now())
     later = now + 3 * DAY
-    rows = [row for row in world.markets(Wanted(), now) if row.status == "active"]
+    rows = [row for row in world.markets(Wanted(settled_after=now), now) if row.status == "active"]
     return min(world.market(row.ticker).event_ticker for row in rows if world.market(row.ticker).life.closes > later)
 
 
+@pytest.mark.slow
 def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
     event = an_event()
     done = run("record", event, "--minutes", "0.02", "--name", "mine")
@@ -52,6 +53,7 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
     assert "recording mine: it is finished; choose another name" in again.output
 
 
+@pytest.mark.slow
 def test_polling_is_recorded_without_a_key() -> None:
     done = run("record", an_event(), "--minutes", "0.02", "--rest", "--interval", "0.2")
     assert done.exit_code == 0, done.output

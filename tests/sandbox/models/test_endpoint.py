@@ -86,6 +86,7 @@ def test_reasoning_personalities_think_in_a_field_of_their_own_that_is_paid_for(
         assert 0 < usage["completion_tokens_details"]["reasoning_tokens"] < usage["completion_tokens"]
 
 
+@pytest.mark.slow
 def test_the_same_request_gives_the_same_bytes_also_in_another_process(provider: Provider) -> None:
     body = {"model": "noisy", "messages": HELLO, "n": 2}
     one, other = provider.post(body), provider.post(body)

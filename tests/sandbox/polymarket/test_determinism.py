@@ -9,6 +9,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from bellwether.sandbox.instants import DAY, HOUR, instant
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_END, LATEST_END
@@ -38,6 +40,7 @@ def digest(seed: int) -> str:
     return result.hexdigest()
 
 
+@pytest.mark.slow
 def test_processes_with_other_hash_seeds_see_the_same() -> None:
     code = "from test_determinism import digest; print(digest(5))"
     seen = set()
@@ -62,6 +65,7 @@ def test_the_order_of_looking_does_not_matter() -> None:
     assert forward == backward
 
 
+@pytest.mark.slow
 def test_names_are_unique_and_lead_back() -> None:
     polymarket = GeneratedPolymarket(GeneratedWorld(2))
     rows = [row for row in polymarket.markets(Wanted(), NOW + 150 * DAY) if row.created is not None]
