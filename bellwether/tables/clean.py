@@ -32,7 +32,12 @@ MARKETS = Table(
         Column("is_combo", pl.Boolean(), "a multivariate (combo) market; never a question"),
         Column("mutually_exclusive", pl.Boolean(), "at most one market of the event resolves yes", nullable=True),
         Column("open_time", TIME, "trading opened", UTC, nullable=True),
-        Column("close_time", TIME, "trading closed; on Polymarket the earlier of that and the scheduled end", UTC),
+        Column(
+            "close_time",
+            TIME,
+            "trading closed; on Polymarket the scheduled end, or two hours before the real close of a market that was answered earlier",
+            UTC,
+        ),
         Column("settled_at", TIME, "paid out", UTC, nullable=True),
         Column("status", TEXT, "initialized, active, inactive, closed, determined, disputed, amended or settled"),
         Column("outcome", TEXT, "yes or no; null when there is no binary outcome", nullable=True),

@@ -16,8 +16,9 @@
 -- known_at: the latest of the facts used: the market, its event, and the series where the category is the series'.
 --
 -- Polymarket
--- Day: the UTC day of the scheduled end. close_time: the earlier of the real and the scheduled end, so that no price after the
--- answer was known counts as a forecast.
+-- Day: the UTC day of the scheduled end. close_time: the scheduled end; of a market that was answered before it, two hours before
+-- the real close. Such a market closes when it is resolved, and UMA resolves what was proposed, for everybody to see, two hours
+-- before at the latest: no price after the answer was known counts as a forecast.
 -- Question: as on Kalshi, with the title that the market has within its group. Of a market with two named outcomes the question
 -- is about the first, whose name is added, and yes stands for it. More outcomes than two are no yes-or-no question.
 -- Outcome: the verdict of clean/resolutions.
@@ -194,7 +195,7 @@ SELECT
     FALSE AS is_combo,
     mutually_exclusive,
     start_time AS open_time,
-    least(closed_at, end_time) AS close_time,
+    CASE WHEN closed_at < end_time THEN closed_at - INTERVAL 2 HOURS ELSE end_time END AS close_time,
     settled_at,
     status,
     CASE WHEN winner IS NOT NULL AND settlement_value = 1 THEN 'yes' WHEN winner IS NOT NULL AND settlement_value = 0 THEN 'no' END AS outcome,

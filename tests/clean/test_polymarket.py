@@ -31,6 +31,7 @@ from tests.clean.rows import (
 )
 
 DAYS: dict[str, date] = {"first_day": DAY, "last_day": DAY}
+CHALLENGE = timedelta(hours=2)
 UP_DOWN = {"outcomes": ["Up", "Down"], "market_type": "named", "yes_token": None, "no_token": None}
 
 
@@ -70,13 +71,17 @@ def test_a_resolved_market_carries_its_facts_and_its_outcome() -> None:
 @pytest.mark.parametrize(
     ("closed_at", "close_time"),
     [
-        (PM_CLOSED, PM_CLOSED),
+        (PM_CLOSED, PM_CLOSED - CHALLENGE),
         (PM_END + timedelta(hours=5), PM_END),
+        (PM_END + timedelta(seconds=20), PM_END),
+        (PM_END, PM_END),
         (None, PM_END),
-        (PM_END - timedelta(days=40), PM_END - timedelta(days=40)),
+        (PM_END - timedelta(days=40), PM_END - timedelta(days=40) - CHALLENGE),
     ],
 )
-def test_the_close_is_the_earlier_of_the_real_and_the_scheduled_end(closed_at: datetime | None, close_time: datetime) -> None:
+def test_the_close_is_the_scheduled_end_or_before_the_answer_of_an_early_one_was_proposed(
+    closed_at: datetime | None, close_time: datetime
+) -> None:
     row = one(closed_at=closed_at)
     assert (row["close_time"], row["day"]) == (close_time, DAY)
 
@@ -214,8 +219,9 @@ def test_a_price_has_no_sides_and_stands_as_the_last_trade() -> None:
     assert (row["bid"], row["ask"], row["last"]) == (None, None, Decimal("0.42"))
 
 
-def test_a_price_after_the_close_is_left_out() -> None:
-    assert priced(polymarket_price(0), polymarket_price(-0.01), polymarket_price(-0.9))["at"].to_list() == [PM_CLOSED]
+def test_a_price_after_the_answer_was_proposed_is_left_out() -> None:
+    hours = (2, 1.99, 0, -0.01, -0.9)
+    assert priced(*map(polymarket_price, hours))["at"].to_list() == [PM_CLOSED - CHALLENGE]
 
 
 def test_prices_of_both_venues_stand_side_by_side() -> None:
@@ -226,7 +232,7 @@ def test_prices_of_both_venues_stand_side_by_side() -> None:
 
 def test_a_release_of_both_venues_has_questions_with_prices_of_both() -> None:
     both = cleaned(polymarket_market(), kalshi=[raw_market()])
-    prices = priced(polymarket_price(25, price=Decimal("0.61")), candles=[raw_candle(25)], of=both)
+    prices = priced(polymarket_price(27, price=Decimal("0.61")), candles=[raw_candle(25)], of=both)
     recipe = Release(
         name="both", description="both", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, venues=("kalshi", "polymarket"), cluster="event"
     )
