@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 #: Frames that may wait to be read, and the size of the largest (bytes).
 _QUEUE = 4096
 _LARGEST = 1 << 24
+#: What the library tells in detail holds the signed headers.
+_QUIET = logging.getLogger("bellwether.websocket")
+_QUIET.setLevel(logging.INFO)
 
 
 def call_of(url: str) -> str:
@@ -58,6 +62,7 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
             compression=None,
             open_timeout=timeout,
             close_timeout=2.0,
+            logger=_QUIET,
             ping_interval=None,
             max_queue=_QUEUE,
             max_size=_LARGEST,
