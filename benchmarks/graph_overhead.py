@@ -11,6 +11,7 @@ import os
 import tempfile
 import time
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,47 +39,63 @@ def _plain(folder: Path) -> None:
 
 
 def _pull(lake: Lake, days: list[date]) -> None:
+    from assets.raw import DAYS_AT_ONCE, KALSHI_TABLES, POLYMARKET_TABLES
     from bellwether.sandbox import serve
     from bellwether.sandbox.worlds import generated
     from bellwether.venues.http.pages import PageStore
+    from bellwether.venues.http.together import together
+    from bellwether.venues.kalshi import pull as kalshi
     from bellwether.venues.kalshi.client import KalshiClient, RateLimit
-    from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
+    from bellwether.venues.polymarket import pull as polymarket
+    from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
-    pages = PageStore(lake.storage)
+    unlimited = RateLimit(tokens_per_second=1e9)
+    kalshi_pages, polymarket_pages = PageStore(lake.storage), PageStore(lake.storage, "polymarket")
 
-    async def pull(url: str) -> list[DayPull]:
-        async with KalshiClient(url, limits=RateLimit(tokens_per_second=1e9)) as client:
-            lake.write(table("raw/kalshi_series"), (), (await pull_series(client, pages)).series(), run_id="plain")
-            lake.write(table("raw/kalshi_archive"), (), (await pull_archive(client, pages)).markets(), run_id="plain")
+    async def pull_kalshi(url: str) -> list[Any]:
+        async with KalshiClient(url, limits=unlimited) as client:
+            lake.write(table("raw/kalshi_series"), (), (await kalshi.pull_series(client, kalshi_pages)).series(), run_id="plain")
+            lake.write(table("raw/kalshi_archive"), (), (await kalshi.pull_archive(client, kalshi_pages)).markets(), run_id="plain")
             archive = lake.slice(table("raw/kalshi_archive")).scan()
-            return [await pull_day(client, pages, day, archive=archive, plan=CandlePlan()) for day in days]
+            pull = partial(kalshi.pull_day, client, kalshi_pages, archive=archive, plan=kalshi.CandlePlan())
+            return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
+
+    async def pull_polymarket(gamma_url: str, clob_url: str) -> list[Any]:
+        async with GammaClient(gamma_url, limits=unlimited) as gamma, ClobClient(clob_url, limits=unlimited) as clob:
+            pull = partial(polymarket.pull_day, gamma, clob, polymarket_pages, plan=polymarket.PricePlan())
+            return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     with serve(generated(7, datetime(2026, 7, 1, tzinfo=UTC))) as site:
-        url = site.kalshi
-        pulls = asyncio.run(pull(url))
-    for pulled in pulls:
-        key = (pulled.day.isoformat(),)
-        lake.write(table("raw/kalshi_events"), key, pulled.events(), run_id="plain")
-        lake.write(table("raw/kalshi_markets"), key, pulled.markets(), run_id="plain")
-        lake.write(table("raw/kalshi_candles"), key, pulled.candles(), run_id="plain")
-        lake.write(table("raw/kalshi_rejects"), key, pulled.rejects(), run_id="plain")
+        found = {"kalshi": asyncio.run(pull_kalshi(site.kalshi)), "polymarket": asyncio.run(pull_polymarket(site.gamma, site.clob))}
+    for pulls, tables in ((found["kalshi"], KALSHI_TABLES), (found["polymarket"], POLYMARKET_TABLES)):
+        for pulled in pulls:
+            for name, part in tables.items():
+                lake.write(table(name), (pulled.day.isoformat(),), getattr(pulled, part)(), run_id="plain")
 
 
 def _clean(lake: Lake, days: list[date]) -> None:
+    from assets.raw import DAY_TABLES
+    from bellwether.checks.rules import RULES
     from bellwether.lake.sql import run_sql
+    from bellwether.venues.polymarket.resolution import resolutions
 
     keys = [(day.isoformat(),) for day in days]
     span: dict[str, Any] = {"first_day": days[0], "last_day": days[-1]}
-    inputs = {name: lake.slice(table(f"raw/{name}")) for name in ("kalshi_markets", "kalshi_events", "kalshi_series", "kalshi_archive")}
-    markets = run_sql(table("clean/markets"), inputs, span)
-    prices = run_sql(table("clean/prices"), {"kalshi_candles": lake.slice(table("raw/kalshi_candles")), "markets": markets}, span)
-    for day, key in zip(days, keys, strict=True):
-        lake.write(table("clean/markets"), key, markets.filter(day=day), run_id="plain")
-        lake.write(table("clean/prices"), key, prices.filter(day=day), run_id="plain")
+    raw = ("kalshi_markets", "kalshi_events", "kalshi_series", "kalshi_archive", "polymarket_markets", "polymarket_events")
+    inputs: dict[str, Any] = {name: lake.slice(table(f"raw/{name}")) for name in raw}
+    verdicts = resolutions(inputs["polymarket_markets"].scan(), lake.slice(table("raw/polymarket_winners")).scan())
+    markets = run_sql(table("clean/markets"), {**inputs, "resolutions": verdicts}, span)
+    sources = {name: lake.slice(table(f"raw/{name}")) for name in ("kalshi_candles", "polymarket_prices")}
+    prices = run_sql(table("clean/prices"), {**sources, "markets": markets}, span)
+    made = {"clean/resolutions": verdicts, "clean/markets": markets, "clean/prices": prices}
+    for name, rows in made.items():
+        for day, key in zip(days, keys, strict=True):
+            lake.write(table(name), key, rows.filter(day=day), run_id="plain")
     for name in ("raw/kalshi_series", "raw/kalshi_archive"):
         _check(lake, name, ())
-    for name in ("raw/kalshi_events", "raw/kalshi_markets", "raw/kalshi_candles", "raw/kalshi_rejects", "clean/markets", "clean/prices"):
-        _check(lake, name, *keys)
+    for name in (*DAY_TABLES, *made):
+        if name in RULES:
+            _check(lake, name, *keys)
 
 
 def _evaluate(lake: Lake) -> None:
