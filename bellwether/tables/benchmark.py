@@ -65,6 +65,34 @@ QUESTIONS = Table(
     mart=True,
 )
 
+#: What is known of a forecast because a model was asked for it; null for forecasters that are not asked.
+_ASKED = (
+    Column("model", TEXT, "the model as its provider names it", nullable=True),
+    Column("elicitation", TEXT, "protocol by which it was asked, and its version", nullable=True),
+    Column("prompt_hash", TEXT, "hash of the prompt", nullable=True),
+    Column("raw_response", TEXT, "the response as it came; untrusted text", nullable=True),
+    Column("reasoning", TEXT, "the model's reasoning, where the provider shows it; untrusted text", nullable=True),
+    Column("finish_reason", TEXT, "why the model stopped, in the provider's word", nullable=True),
+    Column("parsed_by", TEXT, "path by which the response was read; docs/elicitation.md lists them", nullable=True),
+    Column("contradiction", TEXT, "what in the response contradicts itself; null when nothing does", nullable=True),
+    Column(
+        "repaired",
+        pl.Boolean(),
+        "the forecast was read from a second response, asked for because the first had another form",
+        nullable=True,
+    ),
+    Column("p_yes_compat", PROBABILITY, "the first response as the published KalshiBench parser reads it", "probability", nullable=True),
+    Column("input_tokens", pl.Int64(), "tokens of the prompts, repairs and failed attempts included", "tokens", nullable=True),
+    Column("output_tokens", pl.Int64(), "tokens of the responses, reasoning included", "tokens", nullable=True),
+    Column("reasoning_tokens", pl.Int64(), "tokens of reasoning among them", "tokens", nullable=True),
+    Column("cost", MONEY, "price of all that was sent for this forecast; null when any part of it is unknown", "dollars", nullable=True),
+    Column("cost_source", TEXT, "where the price comes from: provider, price_list or unbilled", nullable=True),
+    Column("price_map", TEXT, "version of the price list", nullable=True),
+    Column("latency", pl.Float64(), "time of the call that answered", "seconds", nullable=True),
+    Column("attempts", pl.Int32(), "requests that were sent, repairs and failed attempts included", "requests", nullable=True),
+    Column("call_key", TEXT, "key of the call in the journal", nullable=True),
+)
+
 FORECASTS = Table(
     name="benchmark/forecasts",
     row="One forecast of one forecaster on one question, or the reason why there is none.",
@@ -77,19 +105,25 @@ FORECASTS = Table(
         Column("answer", TEXT, "yes or no; null when there is no forecast", nullable=True),
         Column("confidence", PROBABILITY, "confidence that the answer is correct, as stated", "probability", nullable=True),
         Column("p_yes", PROBABILITY, "forecast probability of yes; null when there is no forecast", "probability", nullable=True),
+        Column("combine", TEXT, "how the samples of one question become one forecast: mean or median", nullable=True),
         Column("error", TEXT, "why there is no forecast; null when there is one", nullable=True),
-        Column("prompt_hash", TEXT, "hash of the prompt; null for forecasters that are not asked", nullable=True),
-        Column("raw_response", TEXT, "the response as it came; untrusted text", nullable=True),
-        Column("input_tokens", pl.Int64(), "tokens of the prompt", "tokens", nullable=True),
-        Column("output_tokens", pl.Int64(), "tokens of the response", "tokens", nullable=True),
-        Column("cost", MONEY, "price of the call", "dollars", nullable=True),
-        Column("latency", pl.Float64(), "time of the call", "seconds", nullable=True),
+        Column(
+            "failure", TEXT, "kind of that failure: an outcome of the journal, or unreadable; null when there is a forecast", nullable=True
+        ),
+        Column("knowledge_cutoff", TIME, "until when the forecaster may know outcomes; null when it cannot know any", UTC, nullable=True),
+        Column("days_from_cutoff", pl.Float64(), "from the knowledge cutoff to the question's resolution", "days", nullable=True),
+        Column(
+            "could_know",
+            pl.Boolean(),
+            "the question closed or was settled at or before the knowledge cutoff: no forecast, but perhaps a memory",
+        ),
+        *_ASKED,
         KNOWN_AT,
         RULES,
     ),
     key=("release", "forecaster", "question_id", "sample"),
     partitioned_by=("release", "forecaster"),
-    version="2",
+    version="3",
 )
 
 SCORES = Table(
@@ -98,11 +132,13 @@ SCORES = Table(
     columns=(
         RELEASE,
         FORECASTER,
-        Column("scope", TEXT, "all, or category:<name>"),
+        Column("scope", TEXT, "all, category:<name>, horizon:<days>, distance:<days> from the knowledge cutoff, or could_know"),
         Column("metric", TEXT, "name of the metric"),
         Column("value", pl.Float64(), "point estimate; null when undefined on this data", nullable=True),
         Column("lower", pl.Float64(), "lower end of the 95 % cluster-bootstrap interval; null when none", nullable=True),
         Column("upper", pl.Float64(), "upper end of the 95 % cluster-bootstrap interval; null when none", nullable=True),
+        Column("bca_lower", pl.Float64(), "lower end of the bias-corrected and accelerated interval; null when none", nullable=True),
+        Column("bca_upper", pl.Float64(), "upper end of the bias-corrected and accelerated interval; null when none", nullable=True),
         Column("n", pl.Int64(), "forecasts scored"),
         Column("n_questions", pl.Int64(), "questions in scope, scored or not"),
         Column("n_clusters", pl.Int64(), "clusters of the bootstrap among the forecasts scored"),
@@ -159,6 +195,7 @@ LEADERBOARD = Table(
     columns=(
         RELEASE,
         Column("rank", pl.Int32(), "1 is best; forecasters below the coverage floor are unranked", nullable=True),
+        Column("unranked_because", TEXT, "why there is no rank; null when there is one", nullable=True),
         Column("forecaster", TEXT, "name of the forecaster in the registry"),
         Column("kind", TEXT, "market_price, base_rate, constant, random, …"),
         *(
@@ -170,6 +207,16 @@ LEADERBOARD = Table(
                 Column(f"{metric}_upper", pl.Float64(), f"upper end of the 95 % interval of {metric}", nullable=True),
             )
         ),
+        Column("brier_bca_lower", pl.Float64(), "lower end of the bias-corrected and accelerated interval of brier", nullable=True),
+        Column("brier_bca_upper", pl.Float64(), "upper end of the bias-corrected and accelerated interval of brier", nullable=True),
+        Column("brier_imputed", pl.Float64(), "brier with 0.5 for every question without a forecast", nullable=True),
+        Column("group", TEXT, "significance group: forecasters that share a letter do not differ significantly", nullable=True),
+        Column("in_mcs", pl.Boolean(), "in the model confidence set: cannot be told from the best", nullable=True),
+        Column("mcs_p", pl.Float64(), "p-value in the model confidence set", nullable=True),
+        Column("share_first", pl.Float64(), "share of bootstrap replicates in which it is ranked first", "ratio", nullable=True),
+        Column("could_know", pl.Int64(), "questions excluded because the forecaster could have known the outcome"),
+        Column("could_know_share", pl.Float64(), "their share of the release", "ratio"),
+        Column("failed", pl.Int64(), "questions that were asked and brought no forecast"),
         Column("n", pl.Int64(), "forecasts scored"),
         Column("n_questions", pl.Int64(), "questions in the release"),
         Column("coverage", pl.Float64(), "share of questions with a forecast", "ratio"),
@@ -183,4 +230,49 @@ LEADERBOARD = Table(
     mart=True,
 )
 
-TABLES = (QUESTIONS, FORECASTS, SCORES, RELIABILITY, LEADERBOARD)
+COMPARISONS = Table(
+    name="benchmark/comparisons",
+    row="Two forecasters of a release on the questions that both answered: the difference of their Brier scores and its tests.",
+    columns=(
+        RELEASE,
+        FORECASTER,
+        Column("other", TEXT, "name of the forecaster that it is compared with"),
+        Column("n", pl.Int64(), "questions that both answered and neither could have known"),
+        Column("n_clusters", pl.Int64(), "clusters among them"),
+        Column("difference", pl.Float64(), "mean Brier score minus that of the other; negative: better than the other", nullable=True),
+        Column("lower", pl.Float64(), "lower end of the 95 % cluster-bootstrap interval of the difference", nullable=True),
+        Column("upper", pl.Float64(), "upper end of the 95 % cluster-bootstrap interval of the difference", nullable=True),
+        Column("standard_error", pl.Float64(), "cluster-robust standard error of the difference", nullable=True),
+        Column("t", pl.Float64(), "difference over its standard error", nullable=True),
+        Column("p_cluster", pl.Float64(), "two-sided p of t with clusters - 1 degrees of freedom", nullable=True),
+        Column("p_sign_flip", pl.Float64(), "two-sided p of the sign-flip permutation of whole clusters", nullable=True),
+        Column("p_holm", pl.Float64(), "p_sign_flip after Holm's correction over all pairs of the release", nullable=True),
+        Column("p_mcnemar", pl.Float64(), "exact McNemar p of the decisions; takes questions as independent", nullable=True),
+        Column("undefined_because", TEXT, "why the tests are undefined; null when they are not", nullable=True),
+        KNOWN_AT,
+        RULES,
+    ),
+    key=("release", "forecaster", "other"),
+    partitioned_by=("release",),
+    mart=True,
+)
+
+DATASET_ANALYSIS = Table(
+    name="benchmark/dataset_analysis",
+    row="One statistic of a release's question set.",
+    columns=(
+        RELEASE,
+        Column("section", TEXT, "temporal, ground_truth, category, complexity, market, cluster, …"),
+        Column("item", TEXT, "what it is about: all, a month, a category, a horizon"),
+        Column("statistic", TEXT, "name of the statistic"),
+        Column("value", pl.Float64(), "its value; null when undefined or not a number", nullable=True),
+        Column("text", TEXT, "its value where that is a text", nullable=True),
+        KNOWN_AT,
+        RULES,
+    ),
+    key=("release", "section", "item", "statistic"),
+    partitioned_by=("release",),
+    mart=True,
+)
+
+TABLES = (QUESTIONS, FORECASTS, SCORES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)
