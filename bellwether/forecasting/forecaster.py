@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Annotated, ClassVar, Protocol
+from datetime import datetime
+from typing import ClassVar, Protocol
 
 import polars as pl
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
+from bellwether.registry.fields import KnowledgeCutoff
 from bellwether.tables.benchmark import FORECASTS
 from bellwether.tables.schema import TEXT
 
@@ -44,18 +45,6 @@ class Forecaster(Protocol):
         ...
 
 
-def _end_of_knowledge(value: object) -> datetime | None:
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError("must be a date, or an instant with its offset such as 2025-10-01T00:00:00Z")
-        return value.astimezone(UTC)
-    if isinstance(value, date):
-        return datetime.combine(value + timedelta(days=1), time(), UTC)
-    raise ValueError("must be a date or an instant, without quotes")
-
-
 class Registered(BaseModel, ABC):
     """What every entry of the registry has, whatever its kind; a kind adds its parameters as fields."""
 
@@ -67,7 +56,7 @@ class Registered(BaseModel, ABC):
     name: StrictStr
     kind: StrictStr
     description: StrictStr = Field(min_length=1)
-    knowledge_cutoff: Annotated[datetime | None, BeforeValidator(_end_of_knowledge)] = None
+    knowledge_cutoff: KnowledgeCutoff = None
 
     @property
     def version(self) -> str:

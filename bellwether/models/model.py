@@ -1,0 +1,185 @@
+"""What a model is: an entry of the registry, with everything that is sent to it and everything that is known of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
+
+from bellwether.models.providers import LOCAL, SANDBOX, provider_name
+from bellwether.registry.fields import KnowledgeCutoff
+from bellwether.settings import World
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Elicitation = Literal["tags", "json"]
+Combine = Literal["mean", "median"]
+Horizon = Literal["1h", "6h", "24h", "7d", "open"]
+Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+
+#: What else is sent under these names is decided by a field of the entry, or by the protocol.
+_DECIDED = {
+    "temperature": "has a field of its own",
+    "max_tokens": "has a field of its own",
+    "max_completion_tokens": "is max_tokens here",
+    "reasoning_effort": "has a field of its own",
+    "timeout": "has a field of its own",
+    "api_base": "has a field of its own",
+    "base_url": "is api_base here",
+    "model": "has a field of its own",
+    "messages": "is decided by elicitation",
+    "response_format": "is decided by elicitation",
+    "n": "is samples here",
+    "stream": "is decided by the client",
+    "num_retries": "is decided by the client",
+    "tools": "is decided by who asks",
+    "tool_choice": "is decided by who asks",
+}
+_ID = re.compile(r"[a-z0-9_]+/[^\s/][^\s]*")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+
+
+class Model(BaseModel):
+    """One model and how it is asked. Prices are dollars per million tokens; None means LiteLLM's price map.
+
+    The default for `title` is the name, for `family` the model's id without its provider, for `description` a sentence of title and provider.
+    Prices default to 0 where the model runs at an address of your own (`api_base`), in the sandbox or in this process.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: StrictStr
+    title: StrictStr = Field(min_length=1, max_length=100, description="what people read")
+    description: StrictStr = Field(min_length=1, description="one sentence for people")
+    model: StrictStr = Field(
+        max_length=200, description="LiteLLM's id of the model, provider/id; `openai/<id>` for an endpoint of your own"
+    )
+    family: StrictStr = Field(min_length=1, description="models that are the same but for their parameters")
+    knowledge_cutoff: KnowledgeCutoff = Field(None, description="until when the model may know outcomes; a date includes its day")
+    cutoff_source: StrictStr | None = Field(None, min_length=1, description="where that date is stated: a text or a URL")
+    temperature: StrictFloat | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    max_tokens: StrictInt = Field(4096, ge=1, description="most tokens of an answer, reasoning included")
+    reasoning_effort: Effort | None = None
+    parameters: dict[StrictStr, Any] = Field(default_factory=dict, description="further parameters, sent as they are: top_p, seed, …")
+    api_base: StrictStr | None = Field(None, description="address of an OpenAI-compatible endpoint")
+    key_variable: StrictStr | None = Field(None, description="environment variable that holds the key; the provider's when left out")
+    worlds: tuple[World, ...] = Field(tuple(World), min_length=1, description="worlds in which the model can be asked")
+    automatic: StrictBool = Field(False, description="it takes part in every release of its worlds without being named")
+    concurrency: StrictInt = Field(10, ge=1, le=1000, description="most calls under way at a time")
+    requests_per_minute: StrictInt | None = Field(None, ge=1)
+    tokens_per_minute: StrictInt | None = Field(None, ge=1)
+    timeout: StrictFloat = Field(600.0, gt=0, le=86_400, allow_inf_nan=False, description="seconds for one call")
+    input_price: Dollars | None = Field(None, description="dollars per million tokens of prompt")
+    output_price: Dollars | None = Field(None, description="dollars per million tokens of answer, reasoning included")
+    elicitation: Elicitation = Field("tags", description="how the forecast is asked for: tags, or JSON by structured output")
+    samples: StrictInt = Field(1, ge=1, le=100, description="answers per question")
+    combine: Combine = Field("mean", description="how several answers become one forecast")
+    horizon: Horizon = Field(
+        "24h", description="how long before the close the forecast is dated, never before the opening; open: at the opening"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, fields: Any) -> Any:
+        if not isinstance(fields, dict) or not isinstance(fields.get("model"), str):
+            return fields
+        provider, _, bare = fields["model"].partition("/")
+        title = fields.get("title", fields.get("name"))
+        made: dict[str, Any] = {
+            "title": title,
+            "family": bare,
+            "description": f"{title}, {bare} {'at an endpoint of your own' if fields.get('api_base') else f'of {provider_name(provider)}'}.",
+        }
+        if fields.get("knowledge_cutoff") is not None:
+            made["cutoff_source"] = "stated in your registry"
+        if fields.get("api_base") is not None or provider in (SANDBOX, LOCAL):
+            made |= {"input_price": Decimal(0), "output_price": Decimal(0)}
+        return made | fields
+
+    @field_validator("model")
+    @classmethod
+    def _names_its_provider(cls, value: str) -> str:
+        if not _ID.fullmatch(value):
+            raise ValueError("must be provider/id without blanks, such as openai/gpt-4o")
+        return value
+
+    @field_validator("api_base")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            parts = urlsplit(value)
+            good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:
+            good = False
+        if not good or any(character.isspace() for character in value):
+            raise ValueError("must be an address such as http://127.0.0.1:8000/v1")
+        return value.rstrip("/")
+
+    @field_validator("key_variable")
+    @classmethod
+    def _is_a_variable(cls, value: str | None) -> str | None:
+        if value is not None and not _VARIABLE.fullmatch(value):
+            raise ValueError("must be the name of an environment variable, in capitals")
+        return value
+
+    @field_validator("parameters")
+    @classmethod
+    def _are_further(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name in value:
+            if name in _DECIDED:
+                raise ValueError(f"{name} {_DECIDED[name]}")
+        return value
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Model:
+        if self.knowledge_cutoff is None and self.cutoff_source is not None:
+            raise ValueError("cutoff_source is given without knowledge_cutoff")
+        if (self.input_price is None) != (self.output_price is None):
+            raise ValueError("input_price and output_price are given both or neither")
+        if self.provider in (SANDBOX, LOCAL) and self.api_base is not None:
+            raise ValueError(f"api_base is given for a model of {self.provider}, which has its own address; write openai/{self.id}")
+        return self
+
+    @property
+    def provider(self) -> str:
+        """Prefix of the model's id: openai, anthropic, …; `sandbox` for the sandbox's own, `local` for what this process serves."""
+        return self.model.partition("/")[0]
+
+    @property
+    def id(self) -> str:
+        """The model's id without its provider, as an OpenAI-compatible endpoint is told it."""
+        return self.model.partition("/")[2]
+
+    @property
+    def litellm_id(self) -> str:
+        """What LiteLLM is told: the sandbox's models and local ones are behind OpenAI-compatible endpoints."""
+        return f"openai/{self.id}" if self.provider in (SANDBOX, LOCAL) else self.model
+
+    @property
+    def is_openai_compatible(self) -> bool:
+        """Whether it is asked over OpenAI's chat completions."""
+        return self.provider in ("openai", SANDBOX, LOCAL)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether asking it costs nothing."""
+        return self.input_price == 0 and self.output_price == 0
+
+    @property
+    def last_known_day(self) -> str | None:
+        """The knowledge cutoff as people write it: the last day that the model may know; None when it knows none."""
+        if self.knowledge_cutoff is None:
+            return None
+        last: datetime = self.knowledge_cutoff - timedelta(days=1) if self.knowledge_cutoff.time() == time() else self.knowledge_cutoff
+        return last.astimezone(UTC).date().isoformat()
+
+    @property
+    def request_parameters(self) -> dict[str, Any]:
+        """What is sent beside the messages and determines the answer."""
+        own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}
+        return {**{name: value for name, value in own.items() if value is not None}, **self.parameters}

@@ -1,0 +1,92 @@
+"""Who serves models: which prefix of a model's id means whom, how the key is called, and where the interface is.
+
+One table for the model client, `bellwether models` and `bellwether doctor --live`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Prefix of the models that the sandbox serves itself.
+SANDBOX = "sandbox"
+#: Prefix of the model that this process serves itself (the extra `local`).
+LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider of models: what its models' ids begin with, how its key is called, where its interface is, and which call tries the key.
+
+    prefix: of a model's id, as LiteLLM has it. variables: the first that is set holds the key. base: address of the interface, unless one of
+    `base_variables` is set. path: of the call that tries the key. header, scheme: what carries the key. extra: further headers.
+    """
+
+    prefix: str
+    name: str
+    variables: tuple[str, ...]
+    base: str
+    path: str = "/models"
+    header: str = "Authorization"
+    scheme: str = "Bearer "
+    extra: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def base_variables(self) -> tuple[str, str]:
+        """The variables that may hold another address: OPENAI_API_BASE, OPENAI_BASE_URL."""
+        stem = self.variables[0].removesuffix("_API_KEY")
+        return f"{stem}_API_BASE", f"{stem}_BASE_URL"
+
+    def other_base(self, environment: Mapping[str, str]) -> str | None:
+        """The address that the environment gives instead of `base`; None when it gives none."""
+        return next((environment[name].strip() for name in self.base_variables if environment.get(name, "").strip()), None)
+
+
+def set_variable(variables: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
+    """The first of the variables that holds anything; None when none does."""
+    return next((name for name in variables if environment.get(name, "").strip()), None)
+
+
+def is_well_formed(key: str) -> bool:
+    """Whether a key can stand in a header: printable ASCII without blanks."""
+    return key.isascii() and key.isprintable() and " " not in key
+
+
+#: OpenRouter lists its models to anybody, so its own description of the key is asked for instead.
+PROVIDERS = (
+    Provider("openai", "OpenAI", ("OPENAI_API_KEY",), "https://api.openai.com/v1"),
+    Provider(
+        "anthropic",
+        "Anthropic",
+        ("ANTHROPIC_API_KEY",),
+        "https://api.anthropic.com",
+        path="/v1/models",
+        header="x-api-key",
+        scheme="",
+        extra=(("anthropic-version", "2023-06-01"),),
+    ),
+    Provider("openrouter", "OpenRouter", ("OPENROUTER_API_KEY",), "https://openrouter.ai/api/v1", path="/key"),
+    Provider(
+        "gemini",
+        "Google",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "https://generativelanguage.googleapis.com/v1beta",
+        header="x-goog-api-key",
+        scheme="",
+    ),
+    Provider("xai", "xAI", ("XAI_API_KEY",), "https://api.x.ai/v1"),
+    Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), "https://api.deepseek.com"),
+    Provider("mistral", "Mistral", ("MISTRAL_API_KEY",), "https://api.mistral.ai/v1"),
+    Provider("together_ai", "Together", ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"), "https://api.together.xyz/v1"),
+    Provider("fireworks_ai", "Fireworks", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"), "https://api.fireworks.ai/inference/v1"),
+    Provider("groq", "Groq", ("GROQ_API_KEY",), "https://api.groq.com/openai/v1"),
+    Provider("moonshot", "Moonshot", ("MOONSHOT_API_KEY",), "https://api.moonshot.ai/v1"),
+)
+
+BY_PREFIX: Mapping[str, Provider] = {provider.prefix: provider for provider in PROVIDERS}
+
+
+def provider_name(prefix: str) -> str:
+    """The provider's name for people; the prefix itself where the table does not have it."""
+    known = {SANDBOX: "Sandbox", LOCAL: "Local"}
+    return BY_PREFIX[prefix].name if prefix in BY_PREFIX else known.get(prefix, prefix)

@@ -1,0 +1,24 @@
+"""Types of fields that entries of several registries have."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+
+def _end_of_knowledge(value: object) -> datetime | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("must be a date, or an instant with its offset such as 2025-10-01T00:00:00Z")
+        return value.astimezone(UTC)
+    if isinstance(value, date):
+        return datetime.combine(value + timedelta(days=1), time(), UTC)
+    raise ValueError("must be a date or an instant, without quotes")
+
+
+#: The instant (UTC) until which a forecaster may know outcomes: a date includes its day; None means that it knows none.
+KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
