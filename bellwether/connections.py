@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from bellwether.errors import BellwetherError, ConfigError, VenueError
+from bellwether.models.providers import PROVIDERS, SANDBOX, Provider, is_well_formed, set_variable
 from bellwether.settings import Settings, World
 from bellwether.worlds import Addresses, addresses
 
@@ -50,58 +51,6 @@ class Connection:
         return self.status in ("refused", "unreachable")
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A provider of models: how its key is called, where its interface is, and which call tries the key.
-
-    variables: the first that is set holds the key. base: address of the interface, unless `base_variable` or `BASE_URL` for it is set.
-    path: of the call. header, prefix: what carries the key. extra: further headers.
-    """
-
-    name: str
-    variables: tuple[str, ...]
-    base: str
-    path: str = "/models"
-    header: str = "Authorization"
-    prefix: str = "Bearer "
-    extra: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def base_variables(self) -> tuple[str, str]:
-        """The variables that may hold another address: OPENAI_API_BASE, OPENAI_BASE_URL."""
-        stem = self.variables[0].removesuffix("_API_KEY")
-        return f"{stem}_API_BASE", f"{stem}_BASE_URL"
-
-
-#: OpenRouter lists its models to anybody, so its own description of the key is asked for instead.
-PROVIDERS = (
-    Provider("OpenAI", ("OPENAI_API_KEY",), "https://api.openai.com/v1"),
-    Provider(
-        "Anthropic",
-        ("ANTHROPIC_API_KEY",),
-        "https://api.anthropic.com",
-        path="/v1/models",
-        header="x-api-key",
-        prefix="",
-        extra=(("anthropic-version", "2023-06-01"),),
-    ),
-    Provider("OpenRouter", ("OPENROUTER_API_KEY",), "https://openrouter.ai/api/v1", path="/key"),
-    Provider(
-        "Google",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        "https://generativelanguage.googleapis.com/v1beta",
-        header="x-goog-api-key",
-        prefix="",
-    ),
-    Provider("xAI", ("XAI_API_KEY",), "https://api.x.ai/v1"),
-    Provider("DeepSeek", ("DEEPSEEK_API_KEY",), "https://api.deepseek.com"),
-    Provider("Mistral", ("MISTRAL_API_KEY",), "https://api.mistral.ai/v1"),
-    Provider("Together", ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"), "https://api.together.xyz/v1"),
-    Provider("Groq", ("GROQ_API_KEY",), "https://api.groq.com/openai/v1"),
-    Provider("Moonshot", ("MOONSHOT_API_KEY",), "https://api.moonshot.ai/v1"),
-)
-
-
 def try_connections(config: Settings) -> list[Connection]:
     """Every venue of the world and every key of the environment, tried side by side; venues come first.
 
@@ -122,7 +71,7 @@ async def _all(venues: Addresses, *, live: bool) -> list[Connection]:
     ]
     if venues.models is not None:
         tries.insert(
-            3, try_provider(Provider("Models of this world", ("SANDBOX_API_KEY",), venues.models), {"SANDBOX_API_KEY": "sandbox-doctor"})
+            3, try_provider(Provider(SANDBOX, "Models of this world", ("SANDBOX_API_KEY",), venues.models), {"SANDBOX_API_KEY": "sandbox-doctor"})
         )
     return await asyncio.gather(*tries)
 
@@ -225,15 +174,15 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
 
 async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Connection:
     """A provider's key, by a list of its models or, where that is open to all, by what the provider says of the key."""
-    variable = next((name for name in provider.variables if environment.get(name, "").strip()), None)
+    variable = set_variable(provider.variables, environment)
     if variable is None:
         return Connection(provider.name, "not set", f"{provider.variables[0]} is not set", f"set {provider.variables[0]} to use its models")
     key = environment[variable].strip()
-    base = next((environment[name].strip() for name in provider.base_variables if environment.get(name, "").strip()), provider.base)
-    if not (key.isascii() and key.isprintable() and " " not in key):
+    base = provider.other_base(environment) or provider.base
+    if not is_well_formed(key):
         found = f"{variable} holds blanks, line breaks or characters that no key has"
         return Connection(provider.name, "refused", found, f"copy the key again into {variable}")
-    headers = {provider.header: provider.prefix + key, **dict(provider.extra)}
+    headers = {provider.header: provider.scheme + key, **dict(provider.extra)}
     advice = f"look at {variable}, the account's credit, the network, or {provider.base_variables[0]}"
     return await _timed(provider.name, lambda: _ask(base.rstrip("/") + provider.path, lambda: headers), advice)
 

@@ -101,7 +101,7 @@ def test_the_key_of_each_provider_is_tried_with_one_call_and_stays_out_of_the_ad
     assert [request.url.path for request in fake.seen] == [f"/base{provider.path}"]
     assert fake.seen[0].method == "GET"
     assert KEY not in str(fake.seen[0].url)
-    assert fake.seen[0].headers[provider.header] == provider.prefix + KEY
+    assert fake.seen[0].headers[provider.header] == provider.scheme + KEY
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
