@@ -6,6 +6,7 @@ Variables start with `BELLWETHER_`. Secrets are read where they are used and nev
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -48,7 +49,14 @@ class Settings(BaseSettings):
     lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
     warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
     registry: Path | None = Field(
-        default=None, description="folder with your own releases.toml and forecasters.toml, read after the built-in ones"
+        default=None, description="folder with your own releases.toml, forecasters.toml and models.toml, read after the built-in ones"
+    )
+    models: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
+    )
+    budget: Decimal = Field(default=Decimal(20), gt=0, description="most dollars that one evaluation may spend on calls of models")
+    reports: str | None = Field(
+        default=None, description="folder or object-store URL of reports and exported datasets; <home>/<world>/reports when left out"
     )
     playback: Path | None = Field(default=None, description="folder of recorded bodies that the playback world serves")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
@@ -92,7 +100,7 @@ class Settings(BaseSettings):
             return f"{value}T00:00:00Z"
         return value
 
-    @field_validator("venues", mode="before")
+    @field_validator("venues", "models", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
@@ -120,6 +128,11 @@ class Settings(BaseSettings):
     def journal_url(self) -> str:
         """Database URL of the journal; it may hold a password, so it is shown to nobody."""
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
+
+    @property
+    def reports_uri(self) -> str:
+        """Where reports and exported datasets are: an absolute folder or an object-store URL."""
+        return self.reports or str(self.world_home / "reports")
 
     @property
     def recordings_path(self) -> Path:

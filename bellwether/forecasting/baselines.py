@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import polars as pl
 from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr
 
-from bellwether.forecasting.forecaster import Registered, forecast_rows
+from bellwether.forecasting.forecaster import Models, Registered, forecast_rows
 from bellwether.tables.benchmark import HORIZONS
 
 
@@ -23,7 +23,7 @@ class MarketPrice(Registered):
 
     horizon: Annotated[StrictStr, AfterValidator(_horizon)]
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
         price = pl.col(f"price_{self.horizon}")
         return forecast_rows(
             self,
@@ -43,7 +43,7 @@ class BaseRate(Registered):
 
     within: Literal["all", "category"] = "all"
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
         group = ["venue", "category"] if self.within == "category" else ["venue"]
         counted = _running_counts(history, group)
         asked = questions.rename({"source": "venue"}).select("id", "open_time", *group).sort("open_time")
@@ -90,7 +90,7 @@ class Constant(Registered):
 
     p_yes: StrictFloat = Field(ge=0, le=1)
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
         return forecast_rows(self, questions, p_yes=pl.lit(self.p_yes), as_of=pl.col("open_time"))
 
 
@@ -99,7 +99,7 @@ class Random(Registered):
 
     seed: StrictInt
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
         drawn = pl.Series("p_yes", [self._uniform(name) for name in questions["id"]], dtype=pl.Float64)
         return forecast_rows(self, questions, p_yes=drawn, as_of=pl.col("open_time"))
 

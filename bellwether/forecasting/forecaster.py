@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
+from bellwether.questions.knowledge import knowledge
 from bellwether.registry.fields import KnowledgeCutoff
 from bellwether.tables.benchmark import FORECASTS
 from bellwether.tables.schema import TEXT
 
+if TYPE_CHECKING:
+    from bellwether.models.client import ModelClient
+
 NO_ERROR = pl.lit(None, TEXT)
 KNOWN_AT = pl.col("known_at")
+
+#: Kind of failure of a forecaster that is not asked: it has nothing to go by.
+NO_BASIS = "no_basis"
+
+
+class Models(Protocol):
+    """Where a forecaster gets a client that asks language models, with the keys, limits and budget of the evaluation."""
+
+    def client(self) -> AbstractAsyncContextManager[ModelClient]: ...
 
 
 class Forecaster(Protocol):
@@ -36,11 +50,16 @@ class Forecaster(Protocol):
     @property
     def version(self) -> str: ...
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+    @property
+    def automatic(self) -> bool:
+        """Whether it takes part in every release without being named."""
+        ...
+
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
         """One row of benchmark/forecasts per question and sample: a forecast, or the reason why there is none.
 
         questions: rows of benchmark/questions of one release. history: all of clean/markets; what settled after the
-        forecast's `as_of` must not be used.
+        forecast's `as_of` must not be used. models: for forecasters that ask one.
         """
         ...
 
@@ -64,8 +83,13 @@ class Registered(BaseModel, ABC):
         parameters = self.model_dump_json(exclude={"name", "description", "knowledge_cutoff"})
         return hashlib.sha256(f"{self.method}:{parameters}".encode()).hexdigest()[:12]
 
+    @property
+    def automatic(self) -> bool:
+        """It costs nothing, so it always takes part."""
+        return True
+
     @abstractmethod
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`."""
 
 
@@ -84,7 +108,7 @@ def forecast_rows(
     question, unless the forecast is made from more. The answer is yes from 0.5 on, a tie included; the confidence is
     that of the answer.
     """
-    stated = questions.with_columns(p_yes=p_yes, as_of=as_of, error=error, known_at=known_at)
+    stated = questions.with_columns(p_yes=p_yes, as_of=as_of, error=error, known_at=known_at, **knowledge(forecaster.knowledge_cutoff))
     stated = stated.with_columns(answer=pl.when(pl.col("p_yes") >= 0.5).then(pl.lit("yes")).when(pl.col("p_yes") < 0.5).then(pl.lit("no")))
     rows = stated.select(
         release="release",
@@ -96,6 +120,10 @@ def forecast_rows(
         confidence=pl.when(pl.col("answer") == "yes").then("p_yes").otherwise(1.0 - pl.col("p_yes")),
         p_yes="p_yes",
         error="error",
+        failure=pl.when(pl.col("error").is_not_null()).then(pl.lit(NO_BASIS)),
+        knowledge_cutoff="knowledge_cutoff",
+        days_from_cutoff="days_from_cutoff",
+        could_know="could_know",
         known_at="known_at",
         rules=pl.lit(forecaster.version),
     )
