@@ -20,7 +20,7 @@ def could_know(cutoff: datetime | None) -> pl.Expr:
 
     A market often closes because its answer is known, days before it is paid out; so both must lie strictly after the cutoff.
     """
-    return pl.lit(False) if cutoff is None else FIRST_KNOWN <= pl.lit(cutoff, TIME)
+    return pl.lit(False) if cutoff is None else FIRST_KNOWN.le(pl.lit(cutoff, TIME))
 
 
 def days_from_cutoff(cutoff: datetime | None) -> pl.Expr:
