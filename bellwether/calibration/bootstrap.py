@@ -78,7 +78,7 @@ def replicate(samples: Sequence[Clustered], n_clusters: int, plan: Bootstrap) ->
     result = np.full((len(samples), len(ESTIMATED), plan.replicates), np.nan)
     if not n_clusters or not samples:
         return result
-    sums = [_exactly_summable(per_cluster(sample.forecasts, sample.cluster, n_clusters).matrix) for sample in samples]
+    sums = [exactly_summable(per_cluster(sample.forecasts, sample.cluster, n_clusters).matrix) for sample in samples]
     ordered = [Ordered.of(sample.forecasts) for sample in samples]
     sorted_cluster = [sample.cluster[order.order] for sample, order in zip(samples, ordered, strict=True)]
     largest = max(len(sample.cluster) for sample in samples)
@@ -87,7 +87,7 @@ def replicate(samples: Sequence[Clustered], n_clusters: int, plan: Bootstrap) ->
     for weights in plan.weights(n_clusters, block):
         rows = slice(start, start + len(weights))
         for index, (matrix, order, cluster) in enumerate(zip(sums, ordered, sorted_cluster, strict=True)):
-            values = strict.from_sums(Sums(_product(weights, matrix)), order.weighted_ace(weights.take(cluster, axis=1)))
+            values = strict.from_sums(Sums(product(weights, matrix)), order.weighted_ace(weights.take(cluster, axis=1)))
             result[index, :, rows] = [values[name] for name in ESTIMATED]
         start += len(weights)
     return result
@@ -103,7 +103,7 @@ def percentile_interval(replicates: Floats, plan: Bootstrap) -> tuple[float, flo
     return float(lower), float(upper)
 
 
-def _product(weights: Floats, sums: Floats) -> Floats:
+def product(weights: Floats, sums: Floats) -> Floats:
     """`weights @ sums`, in slices so small that BLAS works on them alone: threads cost such products more than they save."""
     totals = np.empty((len(weights), sums.shape[1]))
     rows = max(1, _ONE_THREAD // sums.size)
@@ -112,7 +112,7 @@ def _product(weights: Floats, sums: Floats) -> Floats:
     return totals
 
 
-def _exactly_summable(sums: Floats) -> Floats:
+def exactly_summable(sums: Floats) -> Floats:
     """Round each column of per-cluster sums (C, K) to a power of two so small that any replicate's total is exact in float64.
 
     A replicate draws C clusters, so no partial sum exceeds C times the largest. Exact sums make the result independent of the order in

@@ -91,7 +91,7 @@ def evaluate(
     if clusters is None:
         cluster, n_clusters = np.zeros(size, dtype=np.intp), min(size, 1)
     else:
-        cluster = _index(clusters, size)
+        cluster = index_of(clusters, size)
         n_clusters = int(cluster.max(initial=-1)) + 1
     return evaluate_together({"": Clustered(forecasts, cluster)}, n_clusters, size if asked is None else asked, bootstrap)[""]
 
@@ -117,7 +117,7 @@ def _scores(sample: Clustered, asked: int, replicates: NDArray[np.float64] | Non
     return Scores(size, _clusters_of(sample), {name: estimates[name] for name in METRICS})
 
 
-def _index(labels: Sequence[Any] | NDArray[Any], size: int) -> Ints:
+def index_of(labels: Sequence[Any] | NDArray[Any], size: int) -> Ints:
     """Index of each label among the distinct ones, in order of first appearance."""
     if len(labels) != size:
         raise ScoringError(f"scoring: column clusters has {len(labels)} values and p has {size}; give one label per forecast")

@@ -69,14 +69,14 @@ def test_the_same_plan_gives_the_same_bytes_whatever_the_size_of_a_block(monkeyp
 def test_sums_over_a_replicate_are_the_same_in_any_order() -> None:
     generator = np.random.default_rng(2)
     weights = next(Bootstrap(replicates=50).weights(400, block=50))
-    exact = bootstrap._exactly_summable(generator.random((400, 3)) * [1e-9, 1.0, 1e9])
+    exact = bootstrap.exactly_summable(generator.random((400, 3)) * [1e-9, 1.0, 1e9])
     for row in weights:
         terms = row[:, None] * exact
         assert (np.cumsum(terms, axis=0)[-1] == np.cumsum(terms[::-1], axis=0)[-1]).all()
 
 
 def test_a_statistic_that_is_tiny_or_zero_everywhere_is_no_error() -> None:
-    assert (bootstrap._exactly_summable(np.array([[0.0, 1e-300], [0.0, 0.0]])) == 0).all()
+    assert (bootstrap.exactly_summable(np.array([[0.0, 1e-300], [0.0, 0.0]])) == 0).all()
 
 
 def test_another_seed_gives_other_draws() -> None:
