@@ -1,0 +1,115 @@
+"""Small releases for tests: frames of the benchmark's tables, made from few facts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
+
+CUTOFF = datetime(2025, 10, 1, tzinfo=UTC)
+KNOWN = datetime(2026, 1, 5, 6, 7, 8, tzinfo=UTC)
+STAMP = {"release": "q", "known_at": KNOWN, "rules": "1"}
+
+
+def question(number: int, truth: str = "yes", **facts: Any) -> dict[str, Any]:
+    """One row of benchmark/questions; `facts` replace its columns."""
+    close = facts.pop("close_time", CUTOFF + timedelta(days=number + 1, hours=6))
+    row = {
+        **STAMP,
+        "id": f"kalshi:M{number}",
+        "question": f"Will number {number} happen?",
+        "description": f"If number {number} happens, it is yes.",
+        "category": ("Politics", "Sports", "Weather")[number % 3],
+        "close_time": close,
+        "ground_truth": truth,
+        "market_probability": 0.99 if truth == "yes" else 0.01,
+        "series_ticker": f"S{number // 2}",
+        "source": "kalshi",
+        "market_id": f"M{number}",
+        "event_id": f"E{number}",
+        "cluster": f"kalshi:S{number // 2}",
+        "open_time": close - timedelta(days=10),
+        "settled_at": close + timedelta(hours=3),
+        "ordinal": number,
+        "cutoff": CUTOFF,
+    }
+    for name, hours in HORIZONS.items():
+        row |= {f"price_{name}": Decimal("0.6"), f"price_{name}_at": close - timedelta(hours=hours)}
+    return row | facts
+
+
+def questions(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    return QUESTIONS.validate(QUESTIONS.frame(rows))
+
+
+def release(n: int = 24, seed: int = 3, **facts: Any) -> pl.DataFrame:
+    """`n` questions with outcomes and prices drawn by `seed`."""
+    generator = np.random.default_rng(seed)
+    truths = generator.random(n) < 0.4
+    prices = np.clip(generator.random(n) * 0.5 + 0.3 * truths, 0.01, 0.99)
+    return questions(
+        [
+            question(number, "yes" if truth else "no", **{f"price_{name}": Decimal(f"{price:.2f}") for name in HORIZONS}, **facts)
+            for number, (truth, price) in enumerate(zip(truths, prices, strict=True))
+        ]
+    )
+
+
+def forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
+    """One row of benchmark/forecasts; without `p_yes` the reason why there is none."""
+    answer = None if p_yes is None else "yes" if p_yes >= 0.5 else "no"
+    row: dict[str, Any] = {
+        **STAMP,
+        "forecaster": forecaster,
+        "question_id": f"kalshi:M{number}",
+        "sample": 0,
+        "as_of": CUTOFF,
+        "answer": answer,
+        "confidence": None if p_yes is None else p_yes if answer == "yes" else 1 - p_yes,
+        "p_yes": p_yes,
+        "combine": "mean",
+        "error": None if p_yes is not None else "it took too long",
+        "failure": None if p_yes is not None else "timeout",
+        "could_know": False,
+    }
+    return row | facts
+
+
+def asked(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
+    """A forecast of a language model, with what is known of the call."""
+    said = (
+        None
+        if p_yes is None
+        else f"<answer>{'yes' if p_yes >= 0.5 else 'no'}</answer><confidence>{max(p_yes, 1 - p_yes) * 100:g}</confidence>"
+    )
+    call = {
+        "model": f"openai/{forecaster}",
+        "elicitation": "tags/1",
+        "prompt_hash": f"{number:016x}",
+        "raw_response": said,
+        "reasoning": "because",
+        "finish_reason": "stop",
+        "parsed_by": "tag" if said else None,
+        "repaired": False,
+        "input_tokens": 200 + number,
+        "output_tokens": 50,
+        "reasoning_tokens": 10,
+        "cost": Decimal("0.001234"),
+        "cost_source": "price_list",
+        "price_map": "1.103/abc",
+        "latency": 0.5 + number / 8,
+        "attempts": 1,
+        "call_key": f"{forecaster}-{number}",
+        "knowledge_cutoff": CUTOFF - timedelta(days=30),
+        "days_from_cutoff": 30.0 + number,
+    }
+    return forecast(forecaster, number, p_yes, **(call | facts))
+
+
+def forecasts(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    return FORECASTS.validate(FORECASTS.frame(rows))
