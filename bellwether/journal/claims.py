@@ -10,11 +10,12 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any, TypeVar
 
+from bellwether.credentials import redact
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import rows
 from bellwether.journal.budget import Budget, keep
 from bellwether.journal.database import Database, Transaction
-from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage, redact
+from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.journal.request import CallKey, Request
 from bellwether.journal.values import natural
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -10,9 +9,6 @@ from enum import StrEnum
 from bellwether.errors import ConfigError
 from bellwether.journal.request import CallKey
 from bellwether.journal.values import natural
-
-#: What looks like a credential in the words of an error.
-_CREDENTIAL = re.compile(r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|gsk_\w{8,}|tgp_v1_[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})")
 
 
 class State(StrEnum):
@@ -176,11 +172,6 @@ class CallStatus:
     def to_dict(self) -> dict[str, object]:
         """Its fields by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
-
-
-def redact(reason: str) -> str:
-    """`reason` without what looks like a credential."""
-    return _CREDENTIAL.sub("***", reason)
 
 
 def dollars(micro: int) -> str:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from bellwether.credentials import redact
 from bellwether.errors import ConfigError
 from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Scope, Spending, spending
 from bellwether.journal.claims import Claim, adopt
 from bellwether.journal.database import Database, Transaction
-from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, redact
+from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State
 from bellwether.journal.request import CallKey, Request
 from bellwether.journal.schema import calls
 from bellwether.journal.values import short

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NewType
 
+from bellwether.credentials import is_credential_name
 from bellwether.errors import ConfigError
 from bellwether.journal.values import natural, short
 
@@ -20,11 +21,6 @@ CallKey = NewType("CallKey", str)
 RECIPE = 1
 #: Integers up to this size are the same number in every JSON reader.
 _LARGEST_INTEGER = 2**53
-#: Parameters that carry credentials and determine nothing; compared in lower case with underscores.
-_CREDENTIALS = frozenset(
-    {"api_key", "apikey", "x_api_key", "authorization", "proxy_authorization", "access_token", "bearer_token", "client_secret", "password"}
-    | {"headers", "extra_headers", "default_headers"}
-)
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ def _number(value: int | float, where: str) -> int | float:
 def _refuse_credentials(value: Any, where: str) -> None:
     if isinstance(value, Mapping):
         for name, part in value.items():
-            if str(name).lower().replace("-", "_") in _CREDENTIALS:
+            if is_credential_name(str(name)):
                 raise ConfigError(
                     f"a model call: {where} has {name!r}, which may carry a credential and would be stored; hand it to the client instead"
                 )
