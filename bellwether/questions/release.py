@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,8 +110,20 @@ def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | 
 
 
 def release(name: str, folder: Path | None = None) -> Release:
-    """The release called `name`; raises `ConfigError` when there is none."""
+    """The release called `name`; raises `ConfigError` when there is none.
+
+    `NAME@N` is the release NAME with a sample of N questions, which are the first N of the larger sample.
+    """
     known = releases(folder)
-    if name not in known:
-        raise ConfigError(f"no release is called {name!r}; there are {', '.join(known)}, and {FILE} in your registry folder can add more")
-    return known[name]
+    whole, at, size = name.partition("@")
+    if whole not in known:
+        raise ConfigError(f"no release is called {whole!r}; there are {', '.join(known)}, and {FILE} in your registry folder can add more")
+    return _resized(known[whole], size) if at else known[whole]
+
+
+def _resized(found: Release, size: str) -> Release:
+    if not re.fullmatch(r"[1-9][0-9]{0,5}", size):
+        raise ConfigError(f"release {found.name}@{size}: {size!r} is no number of questions; write it as {found.name}@200")
+    if found.sample_size and int(size) > found.sample_size:
+        raise ConfigError(f"release {found.name}@{size}: {found.name} has {found.sample_size} questions at most; ask for fewer")
+    return found.model_copy(update={"name": f"{found.name}@{size}", "sample_size": int(size)})

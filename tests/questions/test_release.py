@@ -115,3 +115,16 @@ def test_the_version_changes_with_what_decides_the_questions_and_with_nothing_el
     versions = {base.version, *(base.model_copy(update=change).version for change in changed)}
     assert len(versions) == len(changed) + 1
     assert base.model_copy(update={"name": "b", "description": "y", "models": ("always-no",)}).version == base.version
+
+
+def test_a_release_can_be_made_smaller_by_its_name() -> None:
+    small, whole = release("sandbox-2026@200"), release("sandbox-2026")
+    assert (small.name, small.sample_size) == ("sandbox-2026@200", 200)
+    assert small.model_copy(update={"name": whole.name, "sample_size": 300}) == whole
+    assert small.version != whole.version
+
+
+@pytest.mark.parametrize("name", ["sandbox-2026@0", "sandbox-2026@", "sandbox-2026@ten", "sandbox-2026@301", "sandbox-2026@2@3"])
+def test_a_size_that_the_release_cannot_have_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="sandbox-2026@"):
+        release(name)
