@@ -122,7 +122,7 @@ def _prepare(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataF
         y=pl.col("ground_truth") == "yes",
         market=pl.col(MARKET_PRICE).cast(pl.Float64),
     )
-    return _combine_samples(forecasts), asked
+    return combine_samples(forecasts), asked
 
 
 def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: str) -> None:
@@ -133,7 +133,8 @@ def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: st
         )
 
 
-def _combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
+def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
+    """One forecast per forecaster and question answered (forecaster, id, p, answer), from the samples of each."""
     yes, no = ((pl.col("answer") == answer).sum().cast(pl.Int64) for answer in ("yes", "no"))
     return (
         forecasts.filter(pl.col("p_yes").is_not_null())
