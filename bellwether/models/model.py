@@ -39,7 +39,8 @@ _DECIDED = {
     "tool_choice": "is decided by who asks",
 }
 _ID = re.compile(r"[a-z0-9_]+/[^\s/][^\s]*")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+#: Name of an environment variable.
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class Model(BaseModel):
@@ -84,9 +85,9 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, fields: Any) -> Any:
-        if not isinstance(fields, dict) or not isinstance(fields.get("model"), str):
+        if not isinstance(fields, dict):
             return fields
-        provider, _, bare = fields["model"].partition("/")
+        provider, _, bare = str(fields.get("model")).partition("/")
         title = fields.get("title", fields.get("name"))
         made: dict[str, Any] = {
             "title": title,
@@ -123,7 +124,7 @@ class Model(BaseModel):
     @field_validator("key_variable")
     @classmethod
     def _is_a_variable(cls, value: str | None) -> str | None:
-        if value is not None and not _VARIABLE.fullmatch(value):
+        if value is not None and not VARIABLE.fullmatch(value):
             raise ValueError("must be the name of an environment variable, in capitals")
         return value
 
