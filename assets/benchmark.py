@@ -1,5 +1,8 @@
 """The benchmark: questions of a release, every forecaster's forecasts on them, scores, reliability and the leaderboard."""
 
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
 import dagster as dg
 import polars as pl
 
@@ -8,8 +11,13 @@ from assets.figures import picture
 from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
-from orchestration.automation import FOLLOW, FOLLOW_ANY, follow_except
+from bellwether.settings import settings
+from orchestration.automation import FOLLOW, FOLLOW_ANY, FOLLOW_UNASKED
 from orchestration.partitions import ALL_DAYS, RELEASE, RELEASE_FORECASTER
+from resources import ModelsResource
+
+if TYPE_CHECKING:
+    from bellwether.models.client import Limits
 
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
@@ -21,6 +29,21 @@ class ScoreConfig(dg.Config):
     """Replicates of the cluster bootstrap."""
     seed: int = Bootstrap().seed
     """Seed of the cluster bootstrap, the same for all forecasters, so that their intervals are paired."""
+
+
+class ForecastConfig(dg.Config):
+    """Limits of a language model's evaluation; other forecasters need none."""
+
+    dollars: float | None = None
+    """Most dollars that may be spent on calls; BELLWETHER_BUDGET when left out."""
+    paid_by: str | None = None
+    """Name under which spending is counted, so that several runs share one budget; the run's own when left out."""
+    concurrency: int | None = None
+    """Most calls under way at a time; the model's own limit holds besides."""
+    requests_per_minute: int | None = None
+    """Most requests per minute; the model's own limit holds besides."""
+    tokens_per_minute: int | None = None
+    """Most tokens per minute; the model's own limit holds besides."""
 
 
 def _pair(context: dg.AssetExecutionContext) -> tuple[str, str]:
@@ -63,16 +86,44 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
     **of("benchmark/forecasts", "polars"),
     ins={"questions": dg.AssetIn(key("benchmark/questions")), "markets": HISTORY},
     partitions_def=RELEASE_FORECASTER,
-    automation_condition=follow_except("clean/markets"),
+    automation_condition=FOLLOW_UNASKED,
 )
-def forecasts(context: dg.AssetExecutionContext, questions: Slice, markets: Slice) -> dg.Output[pl.DataFrame]:
+def forecasts(
+    context: dg.AssetExecutionContext, config: ForecastConfig, questions: Slice, markets: Slice, models: ModelsResource
+) -> dg.Output[pl.DataFrame]:
     """One forecast of one forecaster on one question, or the reason why there is none."""
+    from bellwether.errors import BellwetherError
     from bellwether.forecasting import forecaster
 
     _, name = _pair(context)
-    frame = forecaster(name).forecast(questions.read(), markets.scan())
-    answered = frame["p_yes"].count()
-    return dg.Output(frame, metadata={"answered": answered, "without a forecast": frame.height - answered})
+    asking = models.of_run(config.paid_by or context.run_id, _limits(config))
+    try:
+        frame = forecaster(name).forecast(questions.read(), markets.scan(), asking)
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return dg.Output(frame, metadata=_came_of_it(frame))
+
+
+def _limits(config: ForecastConfig) -> "Limits":
+    from bellwether.models.client import Limits
+
+    dollars = settings().budget if config.dollars is None else Decimal(str(config.dollars))
+    given = config.model_dump(include={"concurrency", "requests_per_minute", "tokens_per_minute"}, exclude_none=True)
+    return Limits(dollars=dollars, **given)
+
+
+def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
+    """Counts of forecasts and failures by kind, and what was paid, in dollars."""
+    failures = frame["failure"].drop_nulls().value_counts(sort=True)
+    priced, cost = frame["cost"].count(), frame["cost"].sum()
+    return {
+        "answered": frame["p_yes"].count(),
+        "without a forecast": frame["p_yes"].null_count(),
+        **{f"failed: {kind}": count for kind, count in failures.rows()},
+        **({"contradictions": frame["contradiction"].count(), "repaired": int(frame["repaired"].sum())} if frame["repaired"].count() else {}),
+        **({"dollars": float(cost), "forecasts with a known price": priced} if priced else {}),
+        **({"could have been known": count} if (count := int(frame["could_know"].sum())) else {}),
+    }
 
 
 @dg.asset(

@@ -28,3 +28,30 @@ def follow_except(*ignored: str) -> dg.AutomationCondition:
     condition = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())
     keys = [dg.AssetKey(name.split("/")) for name in ignored]
     return condition.ignore(dg.AssetSelection.assets(*keys)).with_label(f"follow_except({', '.join(ignored)})")
+
+
+class TakesPartUnasked(dg.AutomationCondition):
+    """True for partitions of forecasters that cost nothing or that the settings name: no clock may spend money that nobody allowed."""
+
+    @property
+    def name(self) -> str:
+        """How it is shown in the UI."""
+        return "takes_part_unasked"
+
+    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
+        """Of the partitions that are candidates, those whose forecaster is among the competitors of this world."""
+        from bellwether.forecasting import competitors
+
+        names = competitors()
+        candidates = context.candidate_subset
+        keys = {found for found in candidates.expensively_compute_partition_keys() if _forecaster_of(found) in names}
+        return dg.AutomationResult(context, true_subset=candidates.compute_intersection_with_partition_keys(keys))
+
+
+def _forecaster_of(partition: str) -> str:
+    """The forecaster of a partition of release and forecaster; Dagster writes dimensions in the order of their names."""
+    return partition.keys_by_dimension["forecaster"] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
+
+
+#: Forecasts follow their questions; what is known of past markets neither triggers them nor is waited for.
+FOLLOW_UNASKED = (follow_except("clean/markets") & TakesPartUnasked()).with_label("follow_unasked")

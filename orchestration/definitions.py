@@ -22,7 +22,7 @@ from orchestration.jobs import JOBS  # noqa: E402
 from orchestration.progress import progress  # noqa: E402
 from orchestration.schedules import SCHEDULES  # noqa: E402
 from orchestration.sensors import SENSORS  # noqa: E402
-from resources import LakeIOManager, LakeResource, WarehouseResource  # noqa: E402
+from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource  # noqa: E402
 from resources.journal import JournalResource  # noqa: E402
 from resources.recordings import RecordingsResource  # noqa: E402
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource  # noqa: E402
@@ -33,14 +33,15 @@ EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_meth
 
 def resources(config: Settings) -> dict[str, Any]:
     """The resources of a world."""
-    lake, world = LakeResource(uri=config.lake_uri), WorldResource.of(config)
+    lake, world, journal = LakeResource(uri=config.lake_uri), WorldResource.of(config), JournalResource()
     sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
     return {
         "lake": lake,
         "io_manager": LakeIOManager(lake=lake),
         "warehouse": WarehouseResource(path=str(config.warehouse_path)),
         "world": world,
-        "journal": JournalResource(),
+        "journal": journal,
+        "models": ModelsResource(world=world, journal=journal),
         "recordings": RecordingsResource(path=str(config.recordings_path)),
         "kalshi": KalshiVenue(
             world=world, asked=Venue.KALSHI in config.venues, tokens_per_second=config.kalshi_tokens_per_second, **sample

@@ -29,12 +29,12 @@ def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
 
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
     """Requests for every forecaster, and every release of this world, that is registered and that Dagster does not know yet."""
-    from bellwether.forecasting import forecasters
+    from bellwether.forecasting import available
     from bellwether.questions import releases
 
     here = [name for name, release in releases().items() if settings().world in release.worlds]
     requests = []
-    for definition, names in ((RELEASE, here), (FORECASTER, list(forecasters()))):
+    for definition, names in ((RELEASE, here), (FORECASTER, list(available()))):
         new = missing(names, instance.get_dynamic_partitions(str(definition.name)))
         if new:
             requests.append(definition.build_add_request(new))
@@ -110,8 +110,9 @@ def finished_recordings(context: dg.SensorEvaluationContext, recordings: Recordi
 automation = dg.AutomationConditionSensorDefinition(
     "automation",
     target=dg.AssetSelection.all(),
+    use_user_code_server=True,  # one of the conditions is ours
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Lets derived tables follow what they are made from.",
+    description="Lets derived tables follow what they are made from; models that cost money only where the settings name them.",
 )
 
 SENSORS = (registry, finished_recordings, automation, publisher)

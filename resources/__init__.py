@@ -2,6 +2,7 @@
 
 from resources.io_manager import LakeIOManager, lake_partition
 from resources.lake import LakeResource, table_schema
+from resources.models import ModelsResource
 from resources.warehouse import WarehouseResource
 
-__all__ = ["LakeIOManager", "LakeResource", "WarehouseResource", "lake_partition", "table_schema"]
+__all__ = ["LakeIOManager", "LakeResource", "ModelsResource", "WarehouseResource", "lake_partition", "table_schema"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random
 from bellwether.forecasting.forecaster import Forecaster, Registered
+from bellwether.forecasting.language_model import LanguageModel
+from bellwether.models.registry import FILE as MODELS_FILE
+from bellwether.models.registry import models
 from bellwether.settings import settings
 
 FILE = "forecasters.toml"
@@ -22,11 +26,17 @@ KINDS: dict[str, type[Registered]] = {
 
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
-    """All forecasters by name: the built-in ones, then those of `folder` (the registry folder of the settings when left out).
+    """All forecasters by name: baselines and language models, the built-in ones, then those of `folder`.
 
-    Raises `ConfigError`, naming file, field and value, for whatever is wrong in either.
+    folder: the registry folder of the settings when left out. Raises `ConfigError`, naming file, field and value, for whatever is wrong
+    in either, and for a name that both registries have.
     """
-    return {name: _forecaster(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+    found: dict[str, Forecaster] = {name: _forecaster(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+    for name, model in models(folder).items():
+        if name in found:
+            raise ConfigError(f"the forecaster {name!r} stands in {FILE} and in {MODELS_FILE}; rename one of them")
+        found[name] = LanguageModel(model)
+    return found
 
 
 def _forecaster(entry: registry.Entry) -> Forecaster:
@@ -40,7 +50,29 @@ def forecaster(name: str, folder: Path | None = None) -> Forecaster:
     """The forecaster called `name`; raises `ConfigError` when there is none."""
     known = forecasters(folder)
     if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
         raise ConfigError(
-            f"no forecaster is called {name!r}; there are {', '.join(known)}, and {FILE} in your registry folder can add more"
+            f"no forecaster is called {name!r}; {meant} `bellwether models` lists them; {FILE} and {MODELS_FILE} in your registry folder add more"
         )
     return known[name]
+
+
+def available(folder: Path | None = None) -> dict[str, Forecaster]:
+    """The forecasters that can be chosen in this world."""
+    world = settings().world
+    return {
+        name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds
+    }
+
+
+def competitors(folder: Path | None = None) -> dict[str, Forecaster]:
+    """The forecasters that take part in every release of this world without being named: those that cost nothing, and the settings' `models`.
+
+    Raises `ConfigError` when the settings name one that there is not.
+    """
+    here, named = available(folder), settings().models
+    for name in named:
+        if name not in here:
+            raise ConfigError(f"BELLWETHER_MODELS names {name!r}, which cannot be asked in this world; `bellwether models` lists what can")
+    return {name: entry for name, entry in here.items() if entry.automatic or name in named}

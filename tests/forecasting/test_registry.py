@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.forecasting import KINDS, forecaster, forecasters
+from bellwether.forecasting import KINDS, available, competitors, forecaster, forecasters
+from bellwether.settings import Settings, World
 
 CONSTANT = '[mine]\ndescription = "mine"\nkind = "constant"\np_yes = 0.7\n'
 
@@ -22,7 +23,7 @@ def test_the_built_in_baselines_are_there_under_their_own_names() -> None:
     built_in = forecasters()
     assert {"market-1h", "market-6h", "market-24h", "market-7d", "base-rate", "always-half", "always-no", "random"} <= built_in.keys()
     assert all(name == made.name for name, made in built_in.items())
-    assert {made.kind for made in built_in.values()} == set(KINDS)
+    assert {made.kind for made in built_in.values()} == {*KINDS, "language_model"}
     assert len({made.version for made in built_in.values()}) == len(built_in)
 
 
@@ -74,3 +75,39 @@ def test_a_wrong_forecaster_is_named_with_file_field_and_value(tmp_path: Path, t
 def test_an_unknown_forecaster_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'nope'.*always-no"):
         forecaster("nope")
+
+
+def test_a_misspelt_forecaster_is_an_error_with_the_name_that_was_meant() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean gpt-4o"):
+        forecaster("gpt4o")
+
+
+def test_a_name_in_both_registries_is_refused(tmp_path: Path) -> None:
+    folder = user_file(tmp_path, CONSTANT)
+    (folder / "models.toml").write_text('[mine]\nmodel = "openai/mine"\napi_base = "http://127.0.0.1:1/v1"\n')
+    with pytest.raises(ConfigError, match=r"'mine' stands in forecasters.toml and in models.toml"):
+        forecasters(folder)
+
+
+def in_world(monkeypatch: pytest.MonkeyPatch, world: World, *models: str) -> None:
+    monkeypatch.setattr("bellwether.forecasting.registry.settings", lambda: Settings(world=world, models=models))
+
+
+def test_only_what_is_free_takes_part_without_being_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_world(monkeypatch, World.SANDBOX)
+    assert {"sandbox-calibrated", "always-no"} <= competitors().keys()
+    assert "gpt-4o" in available()
+    in_world(monkeypatch, World.LIVE)
+    assert {made.kind for made in competitors().values()} == set(KINDS)
+    assert "sandbox-calibrated" not in available()
+
+
+def test_a_model_takes_part_when_the_settings_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_world(monkeypatch, World.LIVE, "gpt-4o")
+    assert [name for name, made in competitors().items() if made.kind == "language_model"] == ["gpt-4o"]
+
+
+def test_a_model_of_the_settings_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_world(monkeypatch, World.LIVE, "sandbox-calibrated")
+    with pytest.raises(ConfigError, match="BELLWETHER_MODELS names 'sandbox-calibrated'"):
+        competitors()

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.forecasting import forecasters
+from bellwether.forecasting import available
 from bellwether.questions import releases
 from bellwether.settings import settings
 from orchestration.automation import FOLLOW_ANY
@@ -24,7 +24,7 @@ def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> Non
         result = registry(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
-        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": list(forecasters())}
+        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": list(available())}
         for name, keys in added.items():
             instance.add_dynamic_partitions(name, keys)
         assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
@@ -34,7 +34,7 @@ def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeyp
     (tmp_path / "forecasters.toml").write_text('[mine]\ndescription = "Mine."\nkind = "constant"\np_yes = 0.4\n')
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("release", list(releases()))
-        instance.add_dynamic_partitions("forecaster", list(forecasters()))
+        instance.add_dynamic_partitions("forecaster", list(available()))
         monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
         settings.cache_clear()
         result = registry(dg.build_sensor_context(instance=instance))

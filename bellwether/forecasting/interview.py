@@ -1,0 +1,198 @@
+"""Asks a language model every question of a release and reads its answers; whatever came of it is a row.
+
+Not here: how a question is put (prompt.py), how an answer is read (parsing/), or how a provider is asked and paid (bellwether/models).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import polars as pl
+
+from bellwether.errors import BellwetherError
+from bellwether.forecasting.knowledge import knowledge
+from bellwether.forecasting.language_model import LanguageModel
+from bellwether.forecasting.parsing import Reading, compat, read
+from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
+from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
+from bellwether.journal import CostSource
+from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped
+from bellwether.models.model import Model
+from bellwether.tables.benchmark import FORECASTS, HORIZONS
+
+PURPOSE = "benchmark/forecasts"
+UNREADABLE = "unreadable"
+NOT_ASKED = "not_asked"
+
+#: Columns of a row that the question does not give.
+_ROW = {"id": pl.String()} | {
+    column.name: column.dtype
+    for column in FORECASTS.columns
+    if column.name not in {"question_id", "release", "known_at", "knowledge_cutoff", "days_from_cutoff", "could_know"}
+}
+
+T = TypeVar("T")
+Row = dict[str, Any]
+#: Told after each sample: how many are done, and of how many.
+Progress = Callable[[int, int], None]
+
+
+class Interrupted(BellwetherError):
+    """A model's evaluation ended early for a reason that a person must mend; what was answered is kept.
+
+    answered, total: samples that have a row, and those that there are to be.
+    """
+
+    def __init__(self, model: str, cause: Stopped, answered: int, total: int) -> None:
+        self.cause, self.answered, self.total = cause, answered, total
+        super().__init__(f"{model} stopped after {answered} of {total} forecasts, which are kept: {cause}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One forecast that is to be asked for: the question's row, the index of the sample, the instant of the forecast and the prompt."""
+
+    question: Row
+    sample: int
+    as_of: datetime | None
+    prompt: list[dict[str, str]]
+
+
+def samples_of(model: Model, questions: pl.DataFrame) -> list[Sample]:
+    """What is to be asked: every sample of every question of benchmark/questions, in the release's order."""
+    dated = questions.sort("ordinal").with_columns(as_of=dated_at(model.horizon))
+    return [
+        Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
+        for row in dated.iter_rows(named=True)
+        for sample in range(model.samples)
+    ]
+
+
+def dated_at(horizon: str) -> pl.Expr:
+    """The instant of a forecast: the opening, or that long before the close but never before the opening. Null where it is unknown."""
+    if horizon == "open":
+        return pl.col("open_time")
+    return pl.max_horizontal(pl.col("close_time") - timedelta(hours=HORIZONS[horizon]), "open_time")
+
+
+async def interview(
+    forecaster: LanguageModel, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
+) -> pl.DataFrame:
+    """Ask every sample of every question, as many at a time as the client allows: rows of benchmark/forecasts.
+
+    A question that brings no forecast is a row with its reason. Answers that the journal has are not asked for again, so that an evaluation
+    which was interrupted goes on where it was. Raises `Interrupted`.
+    """
+    samples = samples_of(forecaster.model, questions)
+    done = 0
+
+    async def one(sample: Sample) -> Row:
+        nonlocal done
+        row = await _row(forecaster.model, sample, client)
+        done += 1
+        progress(done, len(samples))
+        return row
+
+    progress(0, len(samples))
+    found = await _all([one(sample) for sample in samples])
+    rows = [row for row in found if not isinstance(row, BaseException)]
+    stopped = next((error for error in found if isinstance(error, Stopped)), None)
+    if stopped is not None:
+        raise Interrupted(forecaster.name, stopped, len(rows), len(samples))
+    return _frame(forecaster, questions, rows)
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+    """Every result; what stops a model comes back as a result, so that calls under way end and are stored. Other errors are raised."""
+    found = await asyncio.gather(*work, return_exceptions=True)
+    for result in found:
+        if isinstance(result, BaseException) and not isinstance(result, Stopped):
+            raise result
+    return found
+
+
+async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
+    """One sample's row: asked once, and once more for the form alone where the answer cannot be read."""
+    row: Row = {"id": sample.question["id"], "sample": sample.sample, "as_of": sample.as_of}
+    if sample.as_of is None:
+        return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
+    row |= {"prompt_hash": prompt_hash(sample.prompt)}
+    form = _form(model)
+    first = await client.ask(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form)
+    if isinstance(first, NoAnswer):
+        return row | _paid([first]) | {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
+    reading = read(first.content)
+    row |= {"p_yes_compat": compat.read(first.content).p_yes, "repaired": False}
+    if reading.problem is None:
+        return row | _paid([first]) | _answered(first, reading)
+    again = repair(sample.prompt, first.content, reading, model.elicitation)
+    second = await client.ask(model, again, purpose=PURPOSE, sample=sample.sample, parameters=form)
+    paid = _paid([first, second])
+    if isinstance(second, Answer):
+        repaired = read(second.content)
+        if repaired.problem is None:
+            return row | paid | _answered(second, repaired) | {"repaired": True}
+    return row | paid | _answered(first, reading) | {"error": reading.problem, "failure": UNREADABLE}
+
+
+def _form(model: Model) -> dict[str, Any] | None:
+    form = response_format(model.elicitation)
+    return None if form is None else {"response_format": form}
+
+
+def _answered(answer: Answer, reading: Reading) -> Row:
+    return {
+        "answer": reading.answer,
+        "confidence": reading.confidence,
+        "p_yes": reading.p_yes,
+        "parsed_by": reading.path,
+        "contradiction": reading.contradiction,
+        "raw_response": answer.content,
+        "reasoning": answer.reasoning or reading.reasoning,
+        "finish_reason": answer.finish_reason,
+        "latency": None if answer.latency_ms is None else answer.latency_ms / 1000,
+        "call_key": answer.key,
+    }
+
+
+def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
+    """Tokens, cost and requests of everything that was sent; a sum with an unknown part is unknown."""
+    usages = [one.usage for one in asked]
+    costs = [usage.cost for usage in usages]
+    sources = {usage.cost_source for usage in usages if usage.cost_source is not None}
+    return {
+        "input_tokens": _sum([usage.prompt_tokens for usage in usages]),
+        "output_tokens": _sum([usage.completion_tokens for usage in usages]),
+        "reasoning_tokens": _sum([usage.reasoning_tokens for usage in usages]),
+        "cost": None if (total := _sum(costs)) is None else Decimal(total).scaleb(-6),
+        "cost_source": "+".join(sorted(sources - {CostSource.UNBILLED} or sources)) or None,
+        "attempts": sum(one.attempts for one in asked),
+    }
+
+
+def _sum(parts: Sequence[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
+    from bellwether.models.prices import price_map_version
+
+    model = forecaster.model
+    same = {
+        "forecaster": forecaster.name,
+        "combine": model.combine,
+        "model": model.model,
+        "elicitation": f"{model.elicitation}/{PROMPT_VERSION}",
+        "price_map": price_map_version(),
+        "rules": forecaster.version,
+    }
+    facts = questions.select("id", "release", "known_at", **knowledge(forecaster.knowledge_cutoff))
+    made = pl.DataFrame([row | same for row in rows], schema=_ROW, infer_schema_length=None)
+    table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
+    return FORECASTS.validate(table.select(FORECASTS.names).sort(FORECASTS.order))

@@ -1,0 +1,73 @@
+"""A language model as a forecaster: one competitor among others, with how it is asked.
+
+Not here: the asking itself (interview.py), how a question is put (prompt.py), or how an answer is read (parsing/).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from datetime import datetime
+
+import polars as pl
+
+from bellwether.errors import ConfigError
+from bellwether.forecasting.forecaster import Models
+from bellwether.models.model import Model
+
+#: Version of the method beside prompt and parser: raise it when the same parameters would give other forecasts.
+METHOD = "1"
+
+
+class LanguageModel:
+    """A model of the registry as one competitor among others."""
+
+    kind = "language_model"
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @property
+    def name(self) -> str:
+        """The registry's name."""
+        return self.model.name
+
+    @property
+    def description(self) -> str:
+        """One sentence for people."""
+        return self.model.description
+
+    @property
+    def knowledge_cutoff(self) -> datetime | None:
+        """The instant until which it may know outcomes."""
+        return self.model.knowledge_cutoff
+
+    @property
+    def automatic(self) -> bool:
+        """Whether it takes part without being named."""
+        return self.model.automatic
+
+    @property
+    def version(self) -> str:
+        """Hash of everything that determines its forecasts: the model, what is sent, the prompt, and how answers are read and combined."""
+        from bellwether.forecasting.parsing import VERSION as PARSER_VERSION
+        from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
+
+        model = self.model
+        how = (model.elicitation, model.samples, model.combine, model.horizon)
+        text = json.dumps([METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
+        """See `Forecaster.forecast`. Raises `Interrupted` when a budget, a key or a credit ends the evaluation early."""
+        from bellwether.forecasting.interview import interview
+
+        if models is None:
+            raise ConfigError(f"asking {self.name}: a language model needs a model client, and none was given")
+
+        async def ask() -> pl.DataFrame:
+            async with models.client() as client:
+                return await interview(self, questions, client)
+
+        return asyncio.run(ask())

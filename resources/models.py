@@ -1,0 +1,49 @@
+"""The client of language models as a resource.
+
+Not here: how models are asked, paid and limited (bellwether/models), or what a call's journal row guarantees (bellwether/journal).
+Concept: https://docs.dagster.io/guides/build/external-resources
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from resources.journal import JournalResource
+from resources.venues import WorldResource
+
+if TYPE_CHECKING:
+    from bellwether.models.client import Limits, ModelClient
+
+
+class ModelsResource(dg.ConfigurableResource):
+    """Language models of the registry, asked over the journal: the sandbox's own there, everybody's with the user's keys elsewhere."""
+
+    world: dg.ResourceDependency[WorldResource]
+    journal: dg.ResourceDependency[JournalResource]
+
+    def of_run(self, run: str, limits: "Limits") -> "ModelsOfRun":
+        """Models within the limits of one run; its budget counts what was spent under the name `run`."""
+        return ModelsOfRun(self, run, limits)
+
+
+@dataclass(frozen=True)
+class ModelsOfRun:
+    """What a forecaster is given: a client for as long as it asks."""
+
+    models: ModelsResource
+    run: str
+    limits: "Limits"
+
+    @asynccontextmanager
+    async def client(self) -> "AsyncIterator[ModelClient]":
+        """A client on this world; the sandbox, and a local model's server, run as long as it is open."""
+        from bellwether.models.client import ModelClient
+
+        from bellwether.models.keys import endpoints
+
+        with self.models.world.addresses() as venues, endpoints(venues.models) as locate:
+            async with ModelClient(self.models.journal.journal, endpoint=locate, run=self.run, limits=self.limits) as client:
+                yield client

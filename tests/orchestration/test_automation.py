@@ -1,0 +1,40 @@
+"""What follows by itself, and what must not."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from orchestration import automation
+from orchestration.automation import FOLLOW_UNASKED
+
+RELEASE = dg.StaticPartitionsDefinition(["r"])
+PAIR = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": dg.StaticPartitionsDefinition(["free", "paid"])})
+
+
+@dg.asset(key=["benchmark", "questions"], partitions_def=RELEASE)
+def questions() -> None:
+    """Questions of a release."""
+
+
+@dg.asset(key=["benchmark", "forecasts"], deps=[questions], partitions_def=PAIR, automation_condition=FOLLOW_UNASKED)
+def forecasts() -> None:
+    """Forecasts on them."""
+
+
+def requested(competitors: set[str], monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    monkeypatch.setattr("bellwether.forecasting.competitors", lambda: dict.fromkeys(competitors))
+    defs = dg.Definitions([questions, forecasts])
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = dg.evaluate_automation_conditions(defs=defs, instance=instance)
+        instance.report_runless_asset_event(dg.AssetMaterialization(["benchmark", "questions"], partition="r"))
+        then = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=first.cursor)
+    return {automation._forecaster_of(found) for found in then.get_requested_partitions(forecasts.key)}
+
+
+def test_new_questions_are_answered_by_who_takes_part_unasked_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert requested({"free"}, monkeypatch) == {"free"}
+
+
+def test_a_model_that_the_settings_name_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert requested({"free", "paid"}, monkeypatch) == {"free", "paid"}
