@@ -1,0 +1,323 @@
+"""What calls of models cost: afterwards from the usage, beforehand as an estimate. Money is integer micro-dollars.
+
+A price is the registry's (`input_price`, `output_price`), else that of LiteLLM's price map, which comes with the package: it is read as a
+file, without importing LiteLLM and without a network, and its version and digest are recorded. What the map does not have is unknown, and said so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from bellwether.errors import ConfigError
+
+if TYPE_CHECKING:
+    from bellwether.models.model import Model
+
+Messages = Sequence[Mapping[str, Any]]
+
+_MICRO = Decimal(1_000_000)
+_FILE = "model_prices_and_context_window_backup.json"
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+#: Characters of a prompt per token, as a rule of thumb for English text; the sandbox counts so too.
+CHARACTERS_PER_TOKEN = 4
+#: Bytes of UTF-8 per token that no usual text falls below; bounds are counted with it.
+_LEAST_BYTES_PER_TOKEN = 2
+#: Tokens that the form of a chat adds to each message.
+_TOKENS_PER_MESSAGE = 8
+#: Tokens that an answer is expected to take, reasoning included, where nothing is known of the model: by its reasoning effort.
+EXPECTED_COMPLETION: Mapping[str | None, int] = {
+    None: 500,
+    "none": 500,
+    "minimal": 700,
+    "low": 1_000,
+    "medium": 2_500,
+    "high": 6_000,
+    "xhigh": 10_000,
+    "max": 16_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens of one call; None is unknown.
+
+    prompt: all that was sent, cached and written parts included. completion: all that was made, reasoning included.
+    reasoning: the part of the completion. cached, written: parts of the prompt that were read from and written to the provider's cache.
+    """
+
+    prompt: int | None = None
+    completion: int | None = None
+    reasoning: int | None = None
+    cached: int = 0
+    written: int = 0
+
+
+NO_TOKENS = Tokens()
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars per token, for a prompt of a certain length.
+
+    put_in: of the prompt. out: of the completion. cached, written: of parts of the prompt that are read from and written to the cache.
+    reasoning: of the part of the completion that is reasoning.
+    """
+
+    put_in: Decimal
+    out: Decimal
+    cached: Decimal
+    written: Decimal
+    reasoning: Decimal
+
+    def of(self, tokens: Tokens) -> Decimal | None:
+        """Dollars; None where a number of tokens is unknown."""
+        if tokens.prompt is None or tokens.completion is None:
+            return None
+        cached = min(tokens.cached, tokens.prompt)
+        written = min(tokens.written, tokens.prompt - cached)
+        reasoning = min(tokens.reasoning or 0, tokens.completion)
+        return (
+            (tokens.prompt - cached - written) * self.put_in
+            + cached * self.cached
+            + written * self.written
+            + (tokens.completion - reasoning) * self.out
+            + reasoning * self.reasoning
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What calls will take, before the first one is made.
+
+    Parameters
+    ----------
+    calls: how many.
+    prompt_tokens: of all of them, counted.
+    completion_tokens: of all of them, as expected.
+    expected_cost, most_cost: micro-dollars; None where the price is not known. At most: every answer takes all of max_tokens.
+    price_map: the version of the prices.
+    basis: in words, how tokens were counted, what was expected, and where the price is from or that it is unknown.
+    """
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    expected_cost: int | None
+    most_cost: int | None
+    price_map: str
+    basis: str
+
+
+# --- the map -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _map_bytes() -> bytes:
+    found = find_spec("litellm")
+    if found is None or not found.submodule_search_locations:
+        raise ConfigError("reading the prices of models: the package litellm is not installed; install the project's dependencies")
+    path = Path(found.submodule_search_locations[0]) / _FILE
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"reading the prices of models: {_FILE} of litellm cannot be read ({error.strerror}); install litellm again"
+        ) from None
+
+
+@cache
+def price_map() -> Mapping[str, Mapping[str, Any]]:
+    """LiteLLM's price map: dollars per token and limits, by model id. Raises `ConfigError` when the package is not there or damaged."""
+    try:
+        entries: Mapping[str, Mapping[str, Any]] = orjson.loads(_map_bytes())
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"reading the prices of models: {_FILE} of litellm is damaged ({error}); install litellm again") from None
+    return entries
+
+
+@cache
+def price_map_version() -> str:
+    """Version of LiteLLM and digest of its map: "litellm 1.103.7 sha256:ab12cd34"."""
+    return f"litellm {version('litellm')} sha256:{sha256(_map_bytes()).hexdigest()[:8]}"
+
+
+def listed(model: str) -> Mapping[str, Any]:
+    """The map's entry of `provider/id`; empty where it has none. An id without its provider counts where the entry is of that provider."""
+    if model in price_map():
+        return price_map()[model]
+    provider, slash, bare = model.partition("/")
+    entry = price_map().get(bare, {}) if slash else {}
+    return entry if str(entry.get("litellm_provider", "")).startswith(provider) else {}
+
+
+# --- prices ------------------------------------------------------------------------------------------------------------
+
+
+def price(model: Model, prompt_tokens: int) -> Price | None:
+    """What a token costs in a call with a prompt of that length; None where it is not known.
+
+    The registry's prices know neither caches nor lengths. In the map, providers charge all tokens of a long prompt at the higher price.
+    """
+    if model.input_price is not None and model.output_price is not None:
+        put_in, out = model.input_price / _MICRO, model.output_price / _MICRO
+        return Price(put_in, out, put_in, put_in, out)
+    return _listed_price(listed(model.model), prompt_tokens)
+
+
+def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
+    entry = _banded(entry, prompt_tokens)
+    reached = [int(found[1]) for name in entry if (found := _TIER.fullmatch(name)) and prompt_tokens > int(found[1]) * 1000]
+    suffix = f"_above_{max(reached)}k_tokens" if reached else ""
+
+    def rate(name: str) -> Decimal | None:
+        value = entry.get(name + suffix)
+        value = entry.get(name) if value is None else value
+        return None if value is None else Decimal(str(value))
+
+    put_in, out = rate("input_cost_per_token"), rate("output_cost_per_token")
+    if put_in is None or out is None:
+        return None
+    cached, written, reasoning = (
+        rate(name) for name in ("cache_read_input_token_cost", "cache_creation_input_token_cost", "output_cost_per_reasoning_token")
+    )
+    return Price(
+        put_in=put_in,
+        out=out,
+        cached=put_in if cached is None else cached,
+        written=put_in if written is None else written,
+        reasoning=out if reasoning is None else reasoning,
+    )
+
+
+def _banded(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
+    """`entry` with the prices of the band that the prompt's length is in, where prices come in bands."""
+    for band in entry.get("tiered_pricing") or ():
+        limits = band.get("range") or (0, 0)
+        if limits[0] <= prompt_tokens <= limits[1]:
+            return {**entry, **band}
+    return entry
+
+
+def cost(model: Model, tokens: Tokens) -> int | None:
+    """What a call cost by the price list, in micro-dollars; None where the price or the usage is not known."""
+    if model.is_free:
+        return 0
+    found = price(model, tokens.prompt or 0)
+    dollars = found.of(tokens) if found else None
+    return None if dollars is None else _micro(dollars, ROUND_HALF_EVEN)
+
+
+def _micro(dollars: Decimal, rounding: str) -> int:
+    return int((dollars * _MICRO).to_integral_value(rounding))
+
+
+# --- beforehand --------------------------------------------------------------------------------------------------------
+
+
+def _texts(messages: Messages, parameters: Mapping[str, Any]) -> list[str]:
+    """Everything that becomes prompt: the messages, and the tools and the form of the answer that go with them."""
+    said = [content if isinstance(content := message.get("content"), str) else _json(content) for message in messages]
+    called = [_json(message["tool_calls"]) for message in messages if message.get("tool_calls")]
+    return said + called + [_json(parameters[name]) for name in ("tools", "response_format") if parameters.get(name)]
+
+
+def _json(value: Any) -> str:
+    return "" if value is None else orjson.dumps(value).decode()
+
+
+def count_tokens(messages: Messages, parameters: Mapping[str, Any] | None = None) -> int:
+    """Tokens of a prompt by the rule of thumb of four characters each, and eight for each message."""
+    texts = _texts(messages, parameters or {})
+    return sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts) + _TOKENS_PER_MESSAGE * len(messages)
+
+
+def _most_prompt(messages: Messages, parameters: Mapping[str, Any]) -> int:
+    texts = _texts(messages, parameters)
+    sizes = (len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return sum(-(-size // _LEAST_BYTES_PER_TOKEN) for size in sizes) + _TOKENS_PER_MESSAGE * len(messages)
+
+
+def _most_completion(model: Model, parameters: Mapping[str, Any]) -> int:
+    return int(parameters.get("max_completion_tokens") or parameters.get("max_tokens") or model.max_tokens)
+
+
+def most_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
+    """The most that one call is expected to cost, in micro-dollars rounded up, for budgets; None where the price is not known.
+
+    The prompt at one token per two bytes, and an answer of `max_tokens`, each at the dearest of its prices.
+    """
+    if model.is_free:
+        return 0
+    parameters = model.request_parameters if parameters is None else parameters
+    prompt = _most_prompt(messages, parameters)
+    found = price(model, prompt)
+    if found is None:
+        return None
+    dollars = prompt * max(found.put_in, found.written) + _most_completion(model, parameters) * max(found.out, found.reasoning)
+    return _micro(dollars, ROUND_CEILING)
+
+
+def estimate(
+    model: Model,
+    prompts: Sequence[Messages],
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    completion_tokens: float | None = None,
+) -> Estimate:
+    """What asking `model` each of `prompts` once would take; no call is made.
+
+    parameters: what is sent beside the messages; the model's own when left out.
+    completion_tokens: what this model's answers took on average so far; when left out, what is usual for its reasoning effort.
+    """
+    parameters = model.request_parameters if parameters is None else parameters
+    counted = [count_tokens(prompt, parameters) for prompt in prompts]
+    most = _most_completion(model, parameters)
+    usual = EXPECTED_COMPLETION.get(parameters.get("reasoning_effort"), EXPECTED_COMPLETION[None])
+    each = min(most, round(usual if completion_tokens is None else completion_tokens))
+    expected = [_expected(model, tokens, each) for tokens in counted]
+    bounds = [most_cost(model, prompt, parameters) for prompt in prompts]
+    return Estimate(
+        calls=len(prompts),
+        prompt_tokens=sum(counted),
+        completion_tokens=each * len(prompts),
+        expected_cost=_sum(expected),
+        most_cost=_sum(bounds),
+        price_map=price_map_version(),
+        basis=f"prompts at {CHARACTERS_PER_TOKEN} characters per token; {each} tokens per answer, "
+        f"{_whence(completion_tokens)}; {_price_words(model)}",
+    )
+
+
+def _expected(model: Model, prompt: int, completion: int) -> int | None:
+    return cost(model, Tokens(prompt, completion))
+
+
+def _sum(costs: list[int | None]) -> int | None:
+    known = [one for one in costs if one is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _whence(completion_tokens: float | None) -> str:
+    return "assumed from the reasoning effort" if completion_tokens is None else "as this model's answers took so far"
+
+
+def _price_words(model: Model) -> str:
+    if model.is_free:
+        return "it is free"
+    if model.input_price is not None:
+        return "prices of your registry"
+    if price(model, 0) is not None:
+        return "prices of LiteLLM's map"
+    return f"price unknown: LiteLLM's map does not have {model.model}; give input_price and output_price in models.toml"

@@ -1,0 +1,151 @@
+"""Chat completions in OpenAI's form over aiohttp: one session for all models, the body kept as it came."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from functools import cache
+from types import TracebackType
+from typing import Any, Self
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from bellwether.errors import ConfigError
+from bellwether.journal.facts import Outcome
+from bellwether.models.wire.call import Call, Result
+from bellwether.models.wire.routes import Route
+from bellwether.models.wire.verdict import Heard, judge, lost
+
+#: Bytes of the longest body that is read.
+LARGEST_BODY = 8 << 20
+#: What is kept of a longer one.
+_KEPT = 100_000
+_CONNECT_SECONDS = 30.0
+_KEEP_ALIVE_SECONDS = 30.0
+
+
+class Direct:
+    """The transport; used as an async context manager. connections: most at a time, over all models."""
+
+    def __init__(self, connections: int) -> None:
+        self._connections = connections
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "bellwether"},
+        )
+        self._proxy = cache(_proxy)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        await self._session.close()
+
+    async def send(self, call: Call, route: Route) -> Result:
+        """Send `call`; see `Wire.send`."""
+        exchange = _Exchange()
+        model, secret = call.model, call.endpoint.api_key
+
+        def failed(outcome: Outcome, reason: str, *, unsent: bool = False) -> Result:
+            return lost(model, outcome, reason, exchange.heard, secret=secret, unsent=unsent)
+
+        try:
+            async with asyncio.timeout(model.timeout):
+                await self._exchange(exchange, route.url, encoded(call, route), secret)
+        except aiohttp.ConnectionTimeoutError:
+            return failed(Outcome.TIMEOUT, f"no connection in {_CONNECT_SECONDS:g} seconds", unsent=True)
+        except TimeoutError:
+            return failed(Outcome.TIMEOUT, f"no whole answer in {model.timeout:g} seconds")
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+            return failed(Outcome.PROVIDER_ERROR, f"no connection to the model's endpoint ({_cause(error)})", unsent=True)
+        except (aiohttp.ClientError, OSError) as error:
+            return failed(Outcome.PROVIDER_ERROR, f"the connection broke before the answer was whole ({_cause(error)})")
+        if exchange.is_too_long:
+            return failed(Outcome.MALFORMED, f"HTTP {exchange.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read")
+        return judge(model, exchange.heard, secret=secret)
+
+    async def _exchange(self, exchange: _Exchange, url: str, body: bytes, secret: str | None) -> None:
+        headers = None if secret is None else {"Authorization": f"Bearer {secret}"}
+        address = _address(url)
+        posting = self._session.post(address, data=body, headers=headers, proxy=self._proxy(address), allow_redirects=False)
+        async with posting as response:
+            exchange.status, exchange.headers = response.status, response.headers
+            async for chunk in response.content.iter_any():
+                exchange.take(chunk)
+                if exchange.is_too_long:
+                    response.close()
+                    return
+
+
+class _Exchange:
+    """What has come so far of one answer."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.headers: Mapping[str, str] = {}
+        self._started = time.perf_counter()
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def take(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+
+    @property
+    def is_too_long(self) -> bool:
+        return self._size > LARGEST_BODY
+
+    @property
+    def heard(self) -> Heard:
+        body = b"".join(self._chunks)
+        return Heard(
+            self.status,
+            {name.lower(): value for name, value in self.headers.items()},
+            body[:_KEPT] if self.is_too_long else body,
+            round((time.perf_counter() - self._started) * 1000),
+        )
+
+
+def encoded(call: Call, route: Route) -> bytes:
+    """The body of the request. Raises `ConfigError` for what JSON does not have."""
+    whole = {"model": call.model.id, "messages": list(call.messages), **route.parameters(call.parameters)}
+    try:
+        return orjson.dumps(whole)
+    except orjson.JSONEncodeError:
+        pass  # a lone surrogate in untrusted text can be sent only as an escape
+    try:
+        return json.dumps(whole, default=_plain).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"asking {call.model.name}: the request is no JSON ({error}); hand in plain values") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"it has a {type(value).__name__}")
+
+
+@cache
+def _address(url: str) -> URL:
+    return URL(url)
+
+
+def _proxy(address: URL) -> str | None:
+    """The proxy that the environment names for an address, as other HTTP clients use it."""
+    if not address.host or proxy_bypass(address.host):
+        return None
+    return getproxies().get(address.scheme)
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong in words that hold neither headers nor addresses."""
+    system = getattr(error, "os_error", None) or error
+    words = system.strerror if isinstance(system, OSError) and system.strerror else ""
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

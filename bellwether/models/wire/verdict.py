@@ -1,0 +1,125 @@
+"""What a provider's answer amounts to: an outcome of the journal, its reason in one line, and what the caller can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bellwether.journal.facts import UNBILLED as TURNED_AWAY
+from bellwether.journal.facts import Outcome, Reply, Usage, redact
+from bellwether.models.wire.call import Result
+from bellwether.models.wire.message import Message, read_reply
+from bellwether.models.wire.refusals import Verdict, Words, refused, reported
+from bellwether.models.wire.usage import UNBILLED, usage_of
+from bellwether.models.wire.waiting import retry_after
+
+if TYPE_CHECKING:
+    from bellwether.models.model import Model
+
+_MOST_CHARACTERS = 300
+#: Shorter keys are words such as "none" and "EMPTY"; taking those out of a text would spoil it.
+_SHORTEST_SECRET = 8
+
+_CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens"})
+_FILTERED = frozenset({"content_filter", "refusal", "safety", "sensitive"})
+_BROKEN = frozenset({"error", "abort", "insufficient_system_resource"})
+_REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came over the wire: status and headers (names in lower case) where there were any, and the body as far as it came."""
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    latency_ms: int | None = None
+
+    def without(self, secret: str | None) -> Heard:
+        """The same; where the body repeats the key, without it."""
+        if secret is None or len(secret) < _SHORTEST_SECRET or secret.encode() not in self.body:
+            return self
+        return Heard(self.status, self.headers, self.body.replace(secret.encode(), b"***"), self.latency_ms)
+
+
+def tidy(text: str, secret: str | None = None) -> str:
+    """`text` as a reason: one line without credentials, at most 300 characters."""
+    if secret is not None and len(secret) >= _SHORTEST_SECRET:
+        text = text.replace(secret, "***")
+    line = redact(" ".join("".join(sign if sign.isprintable() else " " for sign in text[: 10 * _MOST_CHARACTERS]).split()))
+    return line if len(line) <= _MOST_CHARACTERS else line[: _MOST_CHARACTERS - 1] + "…"
+
+
+def lost(model: Model, outcome: Outcome, reason: str, heard: Heard, *, secret: str | None = None, unsent: bool = False) -> Result:
+    """A call that brought no whole answer. What it cost is unknown, unless the model is free or nothing was sent."""
+    usage = UNBILLED if unsent else usage_of(model, Message())
+    return Result(outcome, _reply(heard.without(secret), Message(), usage), tidy(reason, secret))
+
+
+def judge(model: Model, heard: Heard, *, secret: str | None = None) -> Result:
+    """What a whole answer amounts to. Never raises, whatever the body holds."""
+    heard = heard.without(secret)
+    status = heard.status or 200
+    message = read_reply(heard.body)
+    verdict = refused(status, Words.within(heard.body)) if status >= 300 else _answered(message)
+    return Result(
+        verdict.outcome,
+        _reply(heard, message, _usage(model, status, message, verdict)),
+        tidy(verdict.reason, secret),
+        None if verdict.outcome is Outcome.OK else retry_after(heard.status, heard.headers, heard.body),
+        message.tool_calls,
+        verdict.stop,
+        verdict.permanent or verdict.stop is not None,
+    )
+
+
+def _reply(heard: Heard, message: Message, usage: Usage) -> Reply:
+    named = next((one for name in _REQUEST_IDS if (one := heard.headers.get(name))), None) or message.request_id
+    return Reply(
+        body=heard.body,
+        content=message.content,
+        reasoning=message.reasoning,
+        finish_reason=message.finish_reason,
+        usage=usage,
+        http_status=heard.status,
+        request_id=tidy(named)[:200] if named else None,
+        latency_ms=heard.latency_ms,
+    )
+
+
+def _usage(model: Model, status: int, message: Message, verdict: Verdict) -> Usage:
+    """What was used, also by an answer that is of no use. A request that is turned away costs nothing."""
+    turned_away = verdict.outcome in TURNED_AWAY or (400 <= status < 500 and verdict.outcome is Outcome.PROVIDER_ERROR)
+    return UNBILLED if turned_away and not message.usage else usage_of(model, message)
+
+
+def _answered(message: Message) -> Verdict:
+    """What a body amounts to that came with a good status."""
+    if message.error and not message.answers:
+        return reported(message.error)
+    if message.flaw:
+        return Verdict(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
+    return _ended_early(message) or _empty(message) or Verdict(Outcome.OK)
+
+
+def _ended_early(message: Message) -> Verdict | None:
+    """An answer that somebody ended, by the finish reason."""
+    if message.finish_reason in _BROKEN:
+        return Verdict(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
+    if message.finish_reason in _FILTERED:
+        return Verdict(Outcome.REFUSAL, f"the provider withheld the answer: {message.refusal or message.finish_reason}")
+    if message.finish_reason in _CUT:
+        used = message.tokens.completion
+        return Verdict(Outcome.TRUNCATION, f"the answer was cut at its limit of tokens ({'unknown' if used is None else used} used)")
+    return None
+
+
+def _empty(message: Message) -> Verdict | None:
+    """A message without an answer."""
+    if message.answers:
+        return None
+    if message.refusal:
+        return Verdict(Outcome.REFUSAL, f"the model refused: {message.refusal}")
+    found = "reasoning without an answer" if message.reasoning else "an answer without text"
+    return Verdict(Outcome.MALFORMED, f"{found} (finish reason: {message.finish_reason or 'none'})")
