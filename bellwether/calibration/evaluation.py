@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric's value with its interval; None where undefined or withheld. `replicates` is 0 when there is no interval."""
+    """A metric's value with its intervals, percentile and BCa; None where undefined or withheld. `replicates` is 0 when there is no interval."""
 
     value: float | None
     lower: float | None = None
     upper: float | None = None
     replicates: int = 0
+    bca_lower: float | None = None
+    bca_upper: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,9 @@ def _scores(sample: Clustered, asked: int, replicates: NDArray[np.float64] | Non
         lower, upper = percentile_interval(replicated, bootstrap)
         if not (np.isnan(values[name]) or np.isnan(lower)):
             estimates[name] = Estimate(values[name], lower, upper, bootstrap.replicates)
+    error = float(np.square(sample.forecasts.p - sample.forecasts.y).sum())
     estimates["coverage"] = Estimate(size / asked if asked else None)
+    estimates["brier_imputed"] = Estimate((error + 0.25 * (asked - size)) / asked if asked else None)
     return Scores(size, _clusters_of(sample), {name: estimates[name] for name in METRICS})
 
 

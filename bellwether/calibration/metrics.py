@@ -56,7 +56,7 @@ _CALIBRATION = (
         "skill_vs_market",
         Better.HIGHER,
         "1 - brier / brier of the market, on questions with both",
-        "improvement over the market's price 24 h before close; null without a price or when the market made no error",
+        "improvement over the latest market price at the forecast's as_of; null without a price or when the market made no error",
     ),
     (
         "log_loss",
@@ -95,6 +95,12 @@ _CONFIDENCE = (
 _SAMPLE = (
     ("base_rate", Better.NEITHER, "mean y", "share of yes among the questions scored"),
     ("coverage", Better.HIGHER, "N / questions asked", "share of questions with a forecast; never bootstrapped"),
+    (
+        "brier_imputed",
+        Better.LOWER,
+        "mean (p - y)^2 over all questions asked, p = 0.5 where there is no forecast",
+        "the Brier score when silence counts as 0.5; never bootstrapped",
+    ),
 )
 
 #: Every metric, in the order in which it is listed.
@@ -109,4 +115,4 @@ METRICS: dict[str, Metric] = {
 }
 
 #: The metrics that are functions of the forecasts scored, and so have an interval.
-ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name != "coverage")
+ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name not in ("coverage", "brier_imputed"))
