@@ -1,0 +1,61 @@
+"""What the figures draw, from the benchmark's frames: one row per forecaster and question, and statistics with intervals over them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from bellwether.calibration.answers import combine_samples
+from bellwether.calibration.bootstrap import Bootstrap, percentile_interval
+
+#: Replicates of an interval in a figure; it is drawn a few pixels wide.
+_REPLICATES = 2_000
+
+
+def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+    """One row per forecaster and question with a forecast, the samples combined, without what the forecaster could have known.
+
+    Columns forecaster, id, p, y, right (the majority's answer, else p >= 0.5, is the outcome), squared_error, cluster and resolved (when the
+    market was paid out, else closed).
+    """
+    truth = questions.select("id", "cluster", y=pl.col("ground_truth") == "yes", resolved=pl.coalesce("settled_at", "close_time"))
+    decision = pl.when(pl.col("answer").is_null()).then(pl.col("p") >= 0.5).otherwise(pl.col("answer") == "yes")
+    return (
+        combine_samples(forecasts)
+        .filter(pl.col("p").is_not_null() & ~pl.col("said_could_know"))
+        .join(truth, on="id")
+        .select(
+            "forecaster",
+            "id",
+            "p",
+            "y",
+            "cluster",
+            "resolved",
+            right=decision == pl.col("y"),
+            squared_error=(pl.col("p") - pl.col("y").cast(pl.Float64)) ** 2,
+        )
+        .sort("forecaster", "id")
+    )
+
+
+def means(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:
+    """Mean of `value` per forecaster and `by`, with its 95 % cluster-bootstrap interval (null below two clusters).
+
+    Returns forecaster, `by`, value, lower, upper, n, sorted.
+    """
+    found = []
+    for key, part in rows.partition_by("forecaster", by, as_dict=True).items():
+        sums = part.group_by("cluster", maintain_order=True).agg(total=pl.col(value).cast(pl.Float64).sum(), n=pl.len())
+        lower, upper = _interval(sums["total"].to_numpy(), sums["n"].to_numpy().astype(np.float64))
+        found.append((*key, float(sums["total"].sum()) / part.height, lower, upper, part.height))
+    numbers = {"value": pl.Float64(), "lower": pl.Float64(), "upper": pl.Float64(), "n": pl.Int64()}
+    return pl.DataFrame(found, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
+
+
+def _interval(totals: np.ndarray, counts: np.ndarray) -> tuple[float | None, float | None]:
+    if len(totals) < 2:
+        return None, None
+    plan = Bootstrap(_REPLICATES)
+    drawn = [(weights @ totals) / (weights @ counts) for weights in plan.weights(len(totals), _REPLICATES)]
+    lower, upper = percentile_interval(np.concatenate(drawn), plan)
+    return lower, upper
