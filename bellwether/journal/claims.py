@@ -87,9 +87,12 @@ class Claim:
         self.expires_at = self._do("renewing a lease", self._renew)
         return self.expires_at
 
-    def release(self, reason: str) -> None:
-        """Let anybody claim the call again. An attempt under way counts as abandoned. Raises `LeaseLost`."""
-        self._do("releasing a model call", lambda transaction: self._put_down(transaction, State.OPEN, None, reason))
+    def release(self, reason: str, outcome: Outcome | None = None) -> None:
+        """Let anybody claim the call again; `outcome` and `reason` say why, until then. An attempt under way counts as abandoned.
+
+        Raises `LeaseLost`.
+        """
+        self._do("releasing a model call", lambda transaction: self._put_down(transaction, State.OPEN, outcome, reason))
 
     def give_up(self, outcome: Outcome, reason: str) -> None:
         """End the call as a failure, final until a person reopens it. An attempt under way counts as abandoned.

@@ -10,7 +10,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,6 +95,12 @@ class Database:
         self._ready = False
         self._opening = threading.Lock()
         self._writing = threading.Lock()
+        self._shared = threading.local()
+
+    @property
+    def has_one_writer(self) -> bool:
+        """Whether writers wait for each other, so that it pays to share transactions: SQLite."""
+        return self._path is not None
 
     def close(self) -> None:
         """Close all connections; the next use opens new ones."""
@@ -110,8 +116,11 @@ class Database:
                 return journal_version.name in _tables(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """`work` on a connection without a transaction: for single statements."""
+        """`work` on a connection without a transaction, or within the one that this thread shares: for single statements."""
         self._open()
+        if (shared := self._shared_transaction) is not None:
+            with self._in_words(doing):
+                return work(shared)
         return self._again_when_it_passes(doing, lambda: self._run(work, None))
 
     def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
@@ -127,9 +136,33 @@ class Database:
         Raises `LakeError` when a lock is not free, or the server not back, within the patience.
         """
         self._open()
+        if (shared := self._shared_transaction) is not None:
+            with self._in_words(doing), _part_of(shared):
+                return work(shared)
         begin = "BEGIN IMMEDIATE" if self._path is not None else "BEGIN ISOLATION LEVEL READ COMMITTED"
         with self._only_writer(doing):
             return self._again_when_it_passes(doing, lambda: self._run(work, begin))
+
+    def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
+        """What `works`, which read and write this database, return or raise. With one writer they share one transaction.
+
+        Of a work that raises nothing is kept. Raises what `write` raises when nothing of any work was.
+        """
+        if not self.has_one_writer or self._shared_transaction is not None:
+            return [_tried(work) for work in works]
+
+        def share(transaction: Transaction) -> list[T | Exception]:
+            self._shared.transaction = transaction
+            try:
+                return [_tried_within(transaction, work) for work in works]
+            finally:
+                self._shared.transaction = None
+
+        return self.write(doing, share)
+
+    @property
+    def _shared_transaction(self) -> Transaction | None:
+        return getattr(self._shared, "transaction", None)
 
     def _run(self, work: Callable[[Transaction], T], begin: str | None) -> T:
         with self._engine.connect() as connection:
@@ -273,6 +306,40 @@ class Database:
             if mode is not None:
                 raise ConfigError(f"opening the journal {self.where}: this place does not allow SQLite's write-ahead log; use a local disk")
             time.sleep(random.uniform(0.005, 0.05))
+
+
+@contextmanager
+def _part_of(transaction: Transaction) -> Iterator[None]:
+    """A part of a SQLite transaction that is kept whole or not at all. Raises what the part raises."""
+    raw: Any = transaction.connection.connection.driver_connection
+    raw.execute("SAVEPOINT part").close()
+    try:
+        yield
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK TO part").close()
+            raw.execute("RELEASE part").close()
+        raise
+    raw.execute("RELEASE part").close()
+
+
+def _tried(work: Callable[[], T]) -> T | Exception:
+    try:
+        return work()
+    except Exception as error:
+        return error
+
+
+def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Exception:
+    """What `work` returns or raises; raises itself when the database ended the whole transaction for it, as it does when the disk is full."""
+    raw: Any = transaction.connection.connection.driver_connection
+    try:
+        with _part_of(transaction):
+            return work()
+    except Exception as error:
+        if not raw.in_transaction:
+            raise
+        return error
 
 
 def _tables(connection: Connection) -> set[str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -20,7 +18,8 @@ from bellwether.journal import rows
 from bellwether.journal.budget import EVERYTHING, Scope, Spending, spending
 from bellwether.journal.claims import Claim, adopt
 from bellwether.journal.database import Database, Transaction
-from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State
+from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
+from bellwether.journal.holders import is_gone, this_process
 from bellwether.journal.request import CallKey, Request
 from bellwether.journal.schema import calls
 from bellwether.journal.values import short
@@ -28,13 +27,10 @@ from bellwether.journal.values import short
 if TYPE_CHECKING:
     import polars as pl
 
+T = TypeVar("T")
+
 _CHUNK = 500
 _HEXADECIMAL = frozenset("0123456789abcdef")
-
-
-def this_process() -> str:
-    """A holder's name that says where to look: host and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Journal:
@@ -82,13 +78,14 @@ class Journal:
     ) -> Claim | Answered | Busy | Failed:
         """The right to ask, for exactly one of all who try; or the answer, who holds the call, or why it failed.
 
-        A call whose lease has expired is taken over, and what its holder had under way counts as abandoned.
+        A call whose lease has expired is taken over, and what its holder had under way counts as abandoned. So is, at once, the call of a
+        process of this machine that has ended (`bellwether.journal.holders`).
 
         Parameters
         ----------
         request: what is asked.
         lease: how long the right lasts, from now and again from each attempt; longer than one attempt may take.
-        holder: who asks; host and process id when left out.
+        holder: who asks; this process when left out.
         run: the run that pays for the attempts.
         """
         if lease <= timedelta(0):
@@ -100,6 +97,23 @@ class Journal:
             return found
         claim = Claim(self._database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
         return self._database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
+
+    def look(self, key: str) -> Answered | Busy | Failed | None:
+        """How a call stands, without claiming it; None when it may be claimed."""
+        return self._database.read("reading a model call", lambda transaction: _standing_of(transaction, CallKey(key)))
+
+    def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
+        """The results of `works`, which use this journal, its claims and attempts; errors take the place of results.
+
+        On SQLite they share one transaction, and so one write to the disk: all is durable when this returns, and of a work that raises
+        nothing is kept. On Postgres, where writers do not wait for each other, each is done by itself.
+        """
+        return self._database.together("writing to the journal", works)
+
+    @property
+    def shares(self) -> bool:
+        """Whether works that are done `together` share a transaction."""
+        return self._database.has_one_writer
 
     def answer(self, key: str) -> Answered | None:
         """The stored answer of a call; None while there is none."""
@@ -160,6 +174,10 @@ class Journal:
         name = short(by, "reopening a model call: by")
         self._database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
 
+    def used(self, key: str) -> tuple[int, Usage]:
+        """How many attempts a call had, and what they used in sum; a cost or a count is None as long as that of any of them is not known."""
+        return self._database.read("summing the attempts of a model call", lambda transaction: rows.used(transaction, key))
+
     def spent(self, of: Scope = EVERYTHING) -> Spending:
         """What the attempts of a scope have cost and may still cost, in micro-dollars."""
         return self._database.read("summing costs", lambda transaction: spending(transaction, of))
@@ -203,7 +221,7 @@ def _settled(transaction: Transaction, key: CallKey, call: Any) -> Answered | Bu
         return rows.answer(transaction, key)
     if call.state == State.FAILED:
         return Failed(key=key, outcome=Outcome(call.outcome), reason=call.reason, finished_at=call.finished_at)
-    if call.state == State.CLAIMED and call.lease_expires_at > transaction.now():
+    if call.state == State.CLAIMED and call.lease_expires_at > transaction.now() and not is_gone(call.holder):
         return Busy(key=key, holder=call.holder, until=call.lease_expires_at)
     return None
 

@@ -62,6 +62,10 @@ _answer = (
 _one_answer = _answer.where(calls.c.key == sa.bindparam("k"))
 _many_answers = _answer.where(calls.c.key.in_(sa.bindparam("keys", expanding=True)))
 
+_used = sa.select(
+    *(attempts.c[name] for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source"))
+).where(attempts.c.key == sa.bindparam("k"))
+
 _count = sa.select(sa.func.count()).where(attempts.c.key == calls.c.key).scalar_subquery()
 _status = sa.select(
     *(calls.c[name] for name in ("key", "model", "purpose", "scope", "sample", "state", "holder", "lease_expires_at")),
@@ -139,6 +143,22 @@ def end_attempt(
     if outcome is Outcome.OK or reply.body or reply.content is not None:
         texts = {"content": reply.content, "reasoning": reply.reasoning, "finish_reason": reply.finish_reason}
         transaction.change(_insert_response, {"key": key, "number": number, "body": reply.body, "stored_at": at, **texts})
+
+
+def used(transaction: Transaction, key: str) -> tuple[int, Usage]:
+    """How many attempts a call had, and the sums of what they used; None where a part is not known. Unbilled attempts used nothing."""
+    found = transaction.rows(_used, {"k": key})
+    billed = [row for row in found if row.cost_source != CostSource.UNBILLED]
+    tokens = {name: _sum([getattr(row, name) for row in billed]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")}
+    cost = _sum([row.cost_microdollars for row in billed]) if found else None
+    sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
+    source = CostSource.PRICE_LIST if len(sources) > 1 else CostSource(sources.pop() or CostSource.PRICE_LIST)
+    return len(found), Usage(**tokens, cost=cost, cost_source=None if cost is None else source)
+
+
+def _sum(values: list[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def body(transaction: Transaction, key: str, number: int) -> bytes | None:

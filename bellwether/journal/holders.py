@@ -1,0 +1,71 @@
+"""Who holds a call: a name that says where to look, and whether the process behind it is gone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from functools import lru_cache
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def this_process() -> str:
+    """A holder's name that says where to look, `host:pid:mark`; the mark tells processes with the same number apart."""
+    return _name(os.getpid())
+
+
+def is_gone(holder: str | None) -> bool:
+    """Whether `holder` names a process of this machine that has ended. False where that cannot be told, such as for other machines."""
+    host, pid, mark = _parts(holder)
+    if pid is None or host != socket.gethostname():
+        return False
+    space, _, started = mark.partition("-")
+    if space != _space():
+        return False
+    return _started(pid) != started if space else not _runs(pid)
+
+
+@lru_cache(maxsize=4)
+def _name(pid: int) -> str:
+    return f"{socket.gethostname()}:{pid}:{_space()}-{_started(pid) or ''}"
+
+
+def _parts(holder: str | None) -> tuple[str, int | None, str]:
+    parts = (holder or "").rsplit(":", 2)
+    if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdigit()):
+        return "", None, ""
+    return parts[0], int(parts[1]), parts[2]
+
+
+@lru_cache(maxsize=1)
+def _space() -> str:
+    """What process numbers are unique in: this boot and process namespace, as 8 digits; "" where the system does not say (no /proc)."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text()
+        namespace = os.readlink(_PROC / "self/ns/pid")
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{boot.strip()} {namespace}".encode()).hexdigest()[:8]
+
+
+def _started(pid: int) -> str | None:
+    """When the process started, in clock ticks since the boot (proc(5), field 22 of `stat`); None when there is none, or only its remains."""
+    try:
+        state, *fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state in "ZX" else fields[18]
+
+
+def _runs(pid: int) -> bool:
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
