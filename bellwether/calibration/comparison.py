@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from bellwether.calibration.bootstrap import Bootstrap, exactly_summable, percentile_interval, product
 from bellwether.calibration.comparison_pairs import IDENTICAL, Differences, Panel, pair_statistics
 from bellwether.calibration.evaluation import index_of
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.forecasts import Bools, Floats, Forecasts
 from bellwether.calibration.ranking import letters, model_confidence_set, share_first
 from bellwether.calibration.sufficient import CLIP
 from bellwether.errors import ScoringError
@@ -57,7 +57,7 @@ class Comparison:
         minus that of the other), lower, upper, standard_error, t, p_cluster, p_sign_flip, p_holm, p_mcnemar and undefined_because. Where
         that says why, every test and the interval are null.
     ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), share_first, mcs_p, in_mcs and
-        group.
+        group; null for those that are not ranked.
     """
 
     pairs: pl.DataFrame
@@ -99,17 +99,19 @@ def compare(
     losses, right = (np.stack(parts, axis=1) for parts in zip(*columns, strict=True)) if names else (np.empty((len(outcome), 0)),) * 2
     cluster = index_of(clusters, len(outcome))
     panel = Panel(names, losses, right.astype(bool), cluster, int(cluster.max(initial=-1)) + 1)
-    return compare_panel(panel, loss=Loss(loss), bootstrap=Bootstrap(replicates, seed), permutations=permutations)
+    everyone = np.asarray(panel.seen.any(axis=0))
+    return compare_panel(panel, everyone, loss=Loss(loss), bootstrap=Bootstrap(replicates, seed), permutations=permutations)
 
 
-def compare_panel(panel: Panel, *, loss: Loss, bootstrap: Bootstrap, permutations: int) -> Comparison:
-    """`compare` of losses that are already computed."""
+def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, bootstrap: Bootstrap, permutations: int) -> Comparison:
+    """`compare` of losses that are already computed. `ranked` bool (M,): who takes part in the ranking; all take part in the pairs."""
     differences = Differences.of(panel)
     tests = pair_statistics(panel, differences, permutations, bootstrap.seed)
-    of_pairs, of_models = _replicate(panel, differences, bootstrap)
+    replicates = _replicate(panel, differences, bootstrap)
+    mcs_p = _confidence_set(panel, ranked, differences, replicates.of_pairs)
     return Comparison(
-        pairs=_pairs(panel, differences, tests, of_pairs, bootstrap),
-        ranking=_ranking(panel, differences, tests, of_pairs, of_models),
+        pairs=_pairs(panel, differences, tests, replicates.of_pairs, bootstrap),
+        ranking=_ranking(panel, ranked, mcs_p, replicates.of_models, tests["p_holm"]),
         loss=loss,
         replicates=bootstrap.replicates,
         permutations=permutations,
@@ -117,7 +119,7 @@ def compare_panel(panel: Panel, *, loss: Loss, bootstrap: Bootstrap, permutation
     )
 
 
-def losses_of(p: Floats, y: NDArray[np.bool_], loss: Loss) -> Floats:
+def losses_of(p: Floats, y: Bools, loss: Loss) -> Floats:
     """Loss of each forecast p of yes given the outcome, float64 of the shape of `p`; NaN where p is."""
     if loss is Loss.BRIER:
         return np.square(p - y)
@@ -125,7 +127,7 @@ def losses_of(p: Floats, y: NDArray[np.bool_], loss: Loss) -> Floats:
     return -np.log(np.where(y, clipped, 1 - clipped))
 
 
-def _losses(name: str, p: ArrayLike, y: NDArray[np.bool_], answer: Sequence[Any] | None, loss: Loss) -> tuple[Floats, NDArray[np.bool_]]:
+def _losses(name: str, p: ArrayLike, y: Bools, answer: Sequence[Any] | None, loss: Loss) -> tuple[Floats, Bools]:
     """Loss and whether the decision was right, of one forecaster on every question."""
     try:
         probability = np.asarray(p, dtype=np.float64)
@@ -138,14 +140,21 @@ def _losses(name: str, p: ArrayLike, y: NDArray[np.bool_], answer: Sequence[Any]
     return losses_of(probability, y, loss), decision == y
 
 
-def _replicate(panel: Panel, differences: Differences, plan: Bootstrap) -> tuple[Floats, Floats]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Replicates:
     """Mean difference of every pair (P, R) and mean loss of every forecaster (M, R) on each replicate, NaN where nothing was drawn."""
+
+    of_pairs: Floats
+    of_models: Floats
+
+
+def _replicate(panel: Panel, differences: Differences, plan: Bootstrap) -> _Replicates:
     size, clusters = len(panel.names), panel.n_clusters
     pairs = differences.total.shape[1]
     replicates = plan.replicates if clusters >= plan.least_clusters else 0
     of_pairs, of_models = np.full((pairs, replicates), np.nan), np.full((size, replicates), np.nan)
     if not replicates:
-        return of_pairs, of_models
+        return _Replicates(of_pairs, of_models)
     seen = panel.seen.astype(np.float64)
     total = exactly_summable(np.concatenate([differences.total, panel.per_cluster(np.where(panel.seen, panel.loss, 0.0))], axis=1))
     counts, which = np.unique(np.concatenate([differences.count, panel.per_cluster(seen)], axis=1), axis=1, return_inverse=True)
@@ -156,7 +165,7 @@ def _replicate(panel: Panel, differences: Differences, plan: Bootstrap) -> tuple
         rows = slice(start, start + len(weights))
         of_pairs[:, rows], of_models[:, rows] = means[:, :pairs].T, means[:, pairs:].T
         start += len(weights)
-    return of_pairs, of_models
+    return _Replicates(of_pairs, of_models)
 
 
 def _pairs(panel: Panel, differences: Differences, tests: Mapping[str, Floats], replicates: Floats, plan: Bootstrap) -> pl.DataFrame:
@@ -180,35 +189,43 @@ def _pairs(panel: Panel, differences: Differences, tests: Mapping[str, Floats], 
     )
 
 
-def _ranking(panel: Panel, differences: Differences, tests: Mapping[str, Floats], of_pairs: Floats, of_models: Floats) -> pl.DataFrame:
+def _confidence_set(panel: Panel, ranked: Bools, differences: Differences, replicates: Floats) -> Floats:
+    """p-values of the model confidence set among the ranked, float64 (M,), NaN for the others and where it is undefined."""
+    first, second = panel.pairs
+    tested = [reason in {None, IDENTICAL} for reason in differences.undefined_because()]
+    rarely_drawn = np.isnan(replicates).mean(axis=1) > Bootstrap().most_undefined if replicates.size else np.zeros(len(tested), dtype=bool)
+    comparable = ranked[first] & ranked[second] & np.array(tested, dtype=bool) & ~rarely_drawn
+    return model_confidence_set(differences.mean, replicates, panel.pairs, comparable, len(panel.names))
+
+
+def _ranking(panel: Panel, ranked: Bools, mcs_p: Floats, replicates: Floats, p_holm: Floats) -> pl.DataFrame:
     import polars as pl
 
     size = len(panel.names)
     n = panel.seen.sum(axis=0)
     loss = np.divide(np.where(panel.seen, panel.loss, 0.0).sum(axis=0), n, out=np.full(size, np.nan), where=n > 0)
-    reasons = differences.undefined_because()
-    comparable = np.array([reason in (None, IDENTICAL) for reason in reasons], dtype=bool)
-    mcs_p = model_confidence_set(differences.mean, of_pairs, panel.pairs, comparable, size)
     in_mcs = [None if np.isnan(p) else bool(p > CONFIDENCE_SET_LEVEL) for p in mcs_p]
+    first_places = np.full(size, np.nan)
+    first_places[ranked] = share_first(replicates[ranked])
     return pl.DataFrame(
         {
             "forecaster": pl.Series(panel.names, dtype=pl.String),
             "n": n.astype(np.int64),
             "loss": pl.Series(loss, nan_to_null=True),
-            "share_first": pl.Series(share_first(of_models), nan_to_null=True),
+            "share_first": pl.Series(first_places, nan_to_null=True),
             "mcs_p": pl.Series(mcs_p, nan_to_null=True),
             "in_mcs": pl.Series(in_mcs, dtype=pl.Boolean),
-            "group": pl.Series(_groups(panel, loss, tests["p_holm"]), dtype=pl.String),
+            "group": pl.Series(_groups(panel, np.where(ranked, loss, np.nan), p_holm), dtype=pl.String),
         }
     ).sort("loss", nulls_last=True, maintain_order=True)
 
 
 def _groups(panel: Panel, loss: Floats, p: Floats) -> list[str | None]:
-    """Letters of each forecaster; None without a forecast."""
+    """Letters of each forecaster; None without a loss."""
     size = len(panel.names)
     differ = np.zeros((size, size), dtype=bool)
-    first, second = panel.pairs
-    differ[first, second] = differ[second, first] = p <= SIGNIFICANCE
+    differ[panel.pairs] = p <= SIGNIFICANCE
+    differ |= differ.T
     order = [int(index) for index in np.argsort(loss, kind="stable") if not np.isnan(loss[index])]
     of = dict(zip(order, letters(order, differ), strict=True))
     return [of.get(index) for index in range(size)]

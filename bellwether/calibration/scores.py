@@ -1,35 +1,39 @@
-"""Benchmark frames in, benchmark frames out: scores, reliability and ranking of forecasters on a release, under the strict rules."""
+"""Benchmark frames in, benchmark frames out: scores, reliability, comparisons and ranking of forecasters, under the strict rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
+from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, Clusters, combine_samples, common_scopes, own_scopes
 from bellwether.calibration.bootstrap import Bootstrap, Clustered
-from bellwether.calibration.evaluation import Scores, evaluate_together
+from bellwether.calibration.comparison import PERMUTATIONS, Comparison, Loss, compare_panel, losses_of
+from bellwether.calibration.comparison_pairs import Panel
+from bellwether.calibration.evaluation import Estimate, Scores, evaluate_together
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.metrics import METRICS
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
-from bellwether.tables.benchmark import FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
+from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
+
+__all__ = ["RULES", "combine_samples", "compare_forecasters", "comparison_table", "failures", "leaderboard", "reliability", "score"]
 
 #: Version of the rules that this package scores by; it changes when any number on the same forecasts would.
-RULES = "strict/1"
+RULES = "strict/2"
 
-#: The market's price that `skill_vs_market` compares with.
-MARKET_PRICE = "price_24h"
-
-#: A category gets intervals when the forecasts in it come from at least so many series.
-CATEGORY_CLUSTERS = 5
+#: A part of a release gets intervals when the forecasts in it come from at least so many clusters.
+PART_CLUSTERS = 5
 
 #: Forecasters that answered a smaller share of the questions are listed and not ranked: what they left out is rarely a fair sample.
 COVERAGE_FLOOR = 0.9
 
-ALL = "all"
+#: What stands for the forecast of a question that has none: nothing, 0.5, or the share of yes among the release's questions.
+Imputation = Literal["none", "half", "base_rate"]
+_IMPUTATIONS: tuple[Imputation, ...] = ("none", "half", "base_rate")
 
 
 def score(
@@ -37,46 +41,117 @@ def score(
     questions: pl.DataFrame,
     *,
     known_at: datetime | None = None,
+    clusters: Clusters = "cluster",
+    imputation: Imputation = "none",
     replicates: int = Bootstrap().replicates,
     seed: int = Bootstrap().seed,
 ) -> pl.DataFrame:
-    """Every metric of every forecaster of one release, over all questions and per category: table benchmark/scores.
+    """Every metric of every forecaster of one release, over all questions and over parts of them: table benchmark/scores.
 
-    `forecasts` are rows of benchmark/forecasts (one forecaster or several), `questions` all rows of the release in benchmark/questions.
-    The samples of one question count as one forecast: the mean of p_yes, and the majority's answer. A question without a forecast lowers
-    the coverage and nothing else. The bootstrap draws from all series of the scope, so that forecasters scored apart are still paired.
-    `known_at` is the latest of the given rows when left out. Raises `SchemaError` for frames of another shape and `ScoringError` for
-    rows that cannot be scored, naming the row.
+    What a forecaster could have known is in the scope `could_know` and in no other. The samples of one question count as one forecast: the
+    mean or the median of p_yes, as the rows say, and the majority's answer. The bootstrap draws from all clusters of the scope, so that
+    forecasters scored apart are still paired.
+
+    Parameters
+    ----------
+    forecasts: rows of benchmark/forecasts, of one forecaster or several.
+    questions: all rows of the release in benchmark/questions.
+    known_at: when the scores became known; the latest of the given rows when left out.
+    clusters: what the bootstrap resamples: the release's own choice, "series" or "event".
+    imputation: what stands for a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
+        would have given; the coverage never counts what was imputed.
+
+    Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
-    answers, asked = _prepare(forecasts, questions)
-    stamp = _stamp(forecasts, questions, known_at)
-    names = _names(forecasts)
+    if imputation not in _IMPUTATIONS:
+        raise ScoringError(f"scoring: imputation is {imputation!r}; give one of {', '.join(_IMPUTATIONS)}")
+    answers = Answers.of(forecasts, questions, clusters)
+    stamp = _stamp(forecasts, questions, known_at) | {"seed": seed}
+    filling = {"none": None, "half": 0.5, "base_rate": _share_of_yes(answers.questions)}[imputation]
+    sheets = {name: answers.sheet(name) for name in answers.names}
+    parts = [(name, scope, part) for name, sheet in sheets.items() for scope, part in own_scopes(sheet) if part.height]
+    together = [(scope, {name: part}) for name, scope, part in parts] + list(_together(sheets))
     rows: list[Mapping[str, Any]] = []
-    for scope, members in _scopes(asked):
-        bootstrap = Bootstrap(replicates, seed, least_clusters=2 if scope == ALL else CATEGORY_CLUSTERS)
-        samples = {name: _sample(answers, name, members) for name in names}
-        for name, scores in evaluate_together(samples, members["cluster"].n_unique(), members.height, bootstrap).items():
-            line = stamp | {"forecaster": name, "scope": scope, "n_questions": members.height, "seed": seed}
-            rows += [line | row for row in _rows(scores, samples[name])]
+    for scope, members in together:
+        bootstrap = Bootstrap(replicates, seed, least_clusters=2 if scope == ALL else PART_CLUSTERS)
+        for name, metrics in _score_part(scope, members, filling, bootstrap):
+            rows += [stamp | {"forecaster": name, "scope": scope} | metric for metric in metrics]
     return SCORES.validate(SCORES.frame(rows).sort(SCORES.order))
 
 
 def reliability(forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None) -> pl.DataFrame:
-    """Ten bins per forecaster of one release: table benchmark/reliability. Arguments and errors as in `score`."""
-    answers, asked = _prepare(forecasts, questions)
+    """Ten bins per forecaster of one release, over the questions that count: table benchmark/reliability. Arguments and errors as in `score`."""
+    answers = Answers.of(forecasts, questions)
     stamp = _stamp(forecasts, questions, known_at)
     rows: list[Mapping[str, Any]] = []
-    for name in _names(forecasts):
-        bins = bins_of(_sample(answers, name, asked).forecasts)
+    for name in answers.names:
+        bins = bins_of(_forecasts(_counting(answers.sheet(name))))
         rows += [stamp | {"forecaster": name} | row for row in bins.iter_rows(named=True)]
     return RELIABILITY.validate(RELIABILITY.frame(rows).sort(RELIABILITY.order))
 
 
-def leaderboard(scores: pl.DataFrame, kinds: Mapping[str, str], *, coverage_floor: float = COVERAGE_FLOOR) -> pl.DataFrame:
-    """Rank forecasters by Brier score over all questions: table benchmark/leaderboard.
+def failures(forecasts: pl.DataFrame) -> pl.DataFrame:
+    """How often which kind of failure left a forecaster without a forecast: columns forecaster, failure, n (rows), questions.
 
-    `scores` are rows of benchmark/scores, `kinds` the kind of each forecaster in the registry. Equal scores share a rank. Forecasters below
-    the coverage floor, or without a score, have no rank and come last. Raises `ScoringError` for a forecaster without a kind.
+    `forecasts` are rows of benchmark/forecasts. Where a row names no kind, the failure is "other".
+    """
+    missing = FORECASTS.validate(forecasts).filter(pl.col("p_yes").is_null())
+    return (
+        missing.group_by("forecaster", pl.col("failure").fill_null("other"))
+        .agg(n=pl.len().cast(pl.Int64), questions=pl.col("question_id").n_unique().cast(pl.Int64))
+        .sort("forecaster", "failure")
+    )
+
+
+def compare_forecasters(
+    forecasts: pl.DataFrame,
+    questions: pl.DataFrame,
+    *,
+    clusters: Clusters = "cluster",
+    loss: Loss | str = Loss.BRIER,
+    coverage_floor: float = COVERAGE_FLOOR,
+    replicates: int = Bootstrap().replicates,
+    permutations: int = PERMUTATIONS,
+    seed: int = Bootstrap().seed,
+) -> Comparison:
+    """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
+
+    Every pair is tested and corrected for; only those at or above the coverage floor take part in the ranking, that is in the shares ranked
+    first, the model confidence set and the groups. The draws are those of `score`. Arguments and errors as there and in `compare`.
+    """
+    answers = Answers.of(forecasts, questions, clusters)
+    outcome = answers.questions["y"].to_numpy()
+    cluster = answers.questions["cluster"].to_numpy().astype(np.intp)
+    size = (len(outcome), len(answers.names))
+    losses, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
+    for column, name in enumerate(answers.names):
+        sheet = answers.sheet(name).with_columns(counts=~pl.col("could_know") & pl.col("p").is_not_null())
+        at = sheet["counts"].to_numpy()
+        made = _forecasts(sheet.filter("counts"))
+        losses[at, column] = losses_of(made.p, made.y, Loss(loss))
+        right[at, column] = made.decision == made.y
+    ranked = (~np.isnan(losses)).mean(axis=0) >= coverage_floor if len(outcome) else np.zeros(size[1], dtype=bool)
+    panel = Panel(tuple(answers.names), losses, right, cluster, answers.questions["cluster"].n_unique())
+    return compare_panel(panel, ranked, loss=Loss(loss), bootstrap=Bootstrap(replicates, seed), permutations=permutations)
+
+
+def comparison_table(comparison: Comparison, *, release: str, known_at: datetime) -> pl.DataFrame:
+    """The pairs of a comparison of one release: table benchmark/comparisons."""
+    stamped = comparison.pairs.with_columns(
+        release=pl.lit(release), known_at=pl.lit(known_at).cast(COMPARISONS.schema["known_at"]), rules=pl.lit(RULES)
+    )
+    return COMPARISONS.validate(stamped.select(COMPARISONS.names).sort(COMPARISONS.order))
+
+
+def leaderboard(
+    scores: pl.DataFrame, kinds: Mapping[str, str], *, comparison: Comparison | None = None, coverage_floor: float = COVERAGE_FLOOR
+) -> pl.DataFrame:
+    """Rank forecasters by Brier score over the questions that they could not have known: table benchmark/leaderboard.
+
+    `scores` are rows of benchmark/scores, `kinds` the kind of each forecaster in the registry, `comparison` that of the same release, from
+    which groups, confidence set and shares ranked first are taken. Equal scores share a rank. Forecasters below the coverage floor, or
+    without a score, have no rank and come last, with the reason. Raises `ScoringError` for a forecaster without a kind, and for a
+    comparison with the scores of several releases.
     """
     SCORES.validate(scores)
     unknown = sorted({*scores["forecaster"]} - {*kinds})
@@ -84,99 +159,137 @@ def leaderboard(scores: pl.DataFrame, kinds: Mapping[str, str], *, coverage_floo
         raise ScoringError(
             f"ranking forecasters: no kind is given for {', '.join(unknown)}, which the scores name; register it in forecasters.toml"
         )
-    line = [pl.col("n", "n_questions", "n_clusters").filter(pl.col("metric") == "brier").first(), pl.col("known_at").max()]
-    for metric in (name for name in METRICS if name in LEADERBOARD.names):
-        for column, alias in (("value", metric), ("lower", f"{metric}_lower"), ("upper", f"{metric}_upper")):
-            line.append(pl.col(column).filter(pl.col("metric") == metric).first().alias(alias))
-    ranked = pl.when(pl.col("coverage") >= coverage_floor).then(pl.col("brier"))
-    table = (
-        scores.filter(pl.col("scope") == ALL)
-        .group_by("release", "forecaster")
-        .agg(line)
-        .with_columns(
-            rank=ranked.rank("min").over("release").cast(pl.Int32),
-            kind=pl.col("forecaster").replace_strict(dict(kinds), return_dtype=pl.String),
-            rules=pl.lit(RULES),
-        )
+    if comparison is not None and scores["release"].n_unique() > 1:
+        raise ScoringError("ranking forecasters: one comparison is given with the scores of several releases; rank one release at a time")
+    counted = _lines(scores).with_columns(
+        could_know_share=pl.col("could_know") / pl.col("n_questions"),
+        failed=pl.col("n_questions") - pl.col("could_know") - pl.col("answered"),
+        unranked_because=_unranked(coverage_floor),
     )
+    ranked = pl.when(pl.col("unranked_because").is_null()).then(pl.col("brier"))
+    table = counted.with_columns(
+        rank=ranked.rank("min").over("release").cast(pl.Int32),
+        kind=pl.col("forecaster").replace_strict(dict(kinds), return_dtype=pl.String),
+        rules=pl.lit(RULES),
+    )
+    table = table.join(_surety(comparison), on="forecaster", how="left")
     return LEADERBOARD.validate(table.select(LEADERBOARD.names).sort(LEADERBOARD.order, nulls_last=True))
 
 
-def _prepare(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One row per forecaster and question answered (forecaster, id, p, answer), and one per question (id, ordinal, y, category, cluster, market)."""
-    FORECASTS.validate(forecasts)
-    QUESTIONS.validate(questions)
-    _refuse(questions, pl.col("release") != pl.col("release").first(), ("release", "id"), "one release is scored at a time")
-    _refuse(questions, ~pl.col("ground_truth").is_in(["yes", "no"]), ("id", "ground_truth"), "a question's ground truth is yes or no")
-    _refuse(
-        forecasts, ~pl.col("p_yes").is_between(0, 1), (*FORECASTS.key, "p_yes"), "p_yes lies in [0, 1], or is null with the reason in error"
-    )
-    _refuse(forecasts, ~pl.col("answer").is_in(["yes", "no"]), (*FORECASTS.key, "answer"), "an answer is yes, no or null")
-    strangers = forecasts.join(questions, left_on=["release", "question_id"], right_on=["release", "id"], how="anti")
-    _refuse(strangers, pl.lit(True), FORECASTS.key, "the release has no such question; score forecasts with the questions that they answer")
-    asked = questions.select(
-        "id",
-        "ordinal",
-        "category",
-        "cluster",
-        y=pl.col("ground_truth") == "yes",
-        market=pl.col(MARKET_PRICE).cast(pl.Float64),
-    )
-    return combine_samples(forecasts), asked
+def _together(sheets: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
+    """The scopes that hold the same questions for all: each with every forecaster's part."""
+    parts: dict[str, dict[str, pl.DataFrame]] = {}
+    for name, sheet in sheets.items():
+        for scope, part in common_scopes(sheet):
+            parts.setdefault(scope, {})[name] = part
+    yield from parts.items()
 
 
-def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: str) -> None:
-    found = frame.filter(bad)
-    if found.height:
-        raise ScoringError(
-            f"scoring: {found.height} row{'s' if found.height > 1 else ''} cannot be scored, first {found.select(show).row(0, named=True)}; {advice}"
-        )
+def _score_part(
+    scope: str, members: Mapping[str, pl.DataFrame], filling: float | None, bootstrap: Bootstrap
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Metrics of the forecasters on the same questions, each with what it made of them."""
+    samples: dict[str, Clustered] = {}
+    for name, part in members.items():
+        indexed = part.with_columns(index=pl.col("cluster").rank("dense").cast(pl.Int64) - 1)
+        counting = _counting(indexed) if scope != COULD_KNOW else indexed.filter(pl.col("p").is_not_null())
+        if filling is not None and scope != COULD_KNOW:
+            counting = indexed.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
+        samples[name] = Clustered(_forecasts(counting), counting["index"].to_numpy().astype(np.intp))
+    some = next(iter(members.values()))
+    for name, scores in evaluate_together(samples, some["cluster"].n_unique(), some.height, bootstrap).items():
+        by_sheet = _of_sheet(members[name], scope)
+        yield name, [{**row, "n_questions": some.height} for row in _rows(scores, by_sheet, samples[name])]
 
 
-def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
-    """One forecast per forecaster and question answered (forecaster, id, p, answer), from the samples of each."""
-    yes, no = ((pl.col("answer") == answer).sum().cast(pl.Int64) for answer in ("yes", "no"))
-    return (
-        forecasts.filter(pl.col("p_yes").is_not_null())
-        .sort(FORECASTS.key)
-        .group_by("forecaster", pl.col("question_id").alias("id"), maintain_order=True)
-        .agg(p=pl.col("p_yes").mean(), lead=yes - no)
-        .with_columns(answer=pl.when(pl.col("lead") > 0).then(pl.lit("yes")).when(pl.col("lead") < 0).then(pl.lit("no")))
-        .drop("lead")
-    )
+def _share_of_yes(questions: pl.DataFrame) -> float | None:
+    return float(questions["y"].sum() / questions.height) if questions.height else None
 
 
-def _scopes(asked: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    yield ALL, asked
-    for category in sorted(asked["category"].unique()):
-        yield f"category:{category}", asked.filter(pl.col("category") == category)
+def _of_sheet(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
+    """The metrics that depend on what was asked and not answered: coverage, and the Brier score with 0.5 for what is missing."""
+    asked = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
+    error = np.square(asked["p"].fill_null(0.5).to_numpy() - asked["y"].to_numpy())
+    return {
+        "coverage": Estimate(asked["p"].count() / part.height if part.height else None),
+        "brier_imputed": Estimate(float(error.sum() / asked.height) if asked.height else None),
+    }
 
 
-def _sample(answers: pl.DataFrame, forecaster: str, members: pl.DataFrame) -> Clustered:
-    """The forecaster's answers on the questions `members`, with each one's cluster as its rank among theirs."""
-    indexed = members.with_columns(index=pl.col("cluster").rank("dense").cast(pl.Int64) - 1)
-    rows = answers.filter(pl.col("forecaster") == forecaster).join(indexed, on="id").sort("ordinal", "id")
-    forecasts = Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), answer=rows["answer"].to_list(), market=rows["market"].to_numpy())
-    return Clustered(forecasts, rows["index"].to_numpy().astype(np.intp))
-
-
-def _rows(scores: Scores, sample: Clustered) -> Iterator[dict[str, Any]]:
+def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], sample: Clustered) -> Iterator[dict[str, Any]]:
     priced = ~np.isnan(sample.forecasts.market)
-    for metric, estimate in scores.items():
+    for metric, estimate in {**scores, **by_sheet}.items():
         with_price = metric == "skill_vs_market"
         yield {
             "metric": metric,
             "value": estimate.value,
             "lower": estimate.lower,
             "upper": estimate.upper,
+            "bca_lower": estimate.bca_lower,
+            "bca_upper": estimate.bca_upper,
             "n": int(priced.sum()) if with_price else scores.n,
             "n_clusters": len(np.unique(sample.cluster[priced])) if with_price else scores.n_clusters,
             "replicates": estimate.replicates,
         }
 
 
-def _names(forecasts: pl.DataFrame) -> list[str]:
-    return sorted(forecasts["forecaster"].unique())
+def _counting(sheet: pl.DataFrame) -> pl.DataFrame:
+    """The rows that count: with a forecast, and not of what could be known."""
+    return sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know"))
+
+
+def _forecasts(rows: pl.DataFrame) -> Forecasts:
+    return Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), answer=rows["answer"].to_list(), market=rows["market"].to_numpy())
+
+
+def _lines(scores: pl.DataFrame) -> pl.DataFrame:
+    """One row per release and forecaster with its metrics over all questions that count, and how many it could have known."""
+    over_all, known = pl.col("scope") == ALL, pl.col("scope") == COULD_KNOW
+    brier = pl.col("metric") == "brier"
+    line = [pl.col("n", "n_questions", "n_clusters").filter(over_all & brier).first(), pl.col("known_at").max()]
+    for metric in (name for name in METRICS if name in LEADERBOARD.names):
+        at = over_all & (pl.col("metric") == metric)
+        line.append(pl.col("value").filter(at).first().alias(metric))
+        bounds = [(bound, f"{metric}_{bound}") for bound in ("lower", "upper", "bca_lower", "bca_upper")]
+        line += [pl.col(bound).filter(at).first().alias(alias) for bound, alias in bounds if alias in LEADERBOARD.names]
+    line += [
+        pl.col("n_questions").filter(known & brier).first().fill_null(0).alias("could_know"),
+        pl.col("value").filter(known & brier).first().alias("brier_could_know"),
+    ]
+    answered = (pl.col("coverage") * pl.col("n_questions")).round().cast(pl.Int64)
+    return scores.group_by("release", "forecaster").agg(line).with_columns(answered=answered)
+
+
+def _unranked(floor: float) -> pl.Expr:
+    """Why a forecaster has no rank; null where it has one."""
+    covered = pl.col("coverage") >= floor
+    could = pl.col("could_know") > 0
+    share = (pl.col("coverage") * 100).round(1)
+    return (
+        pl.when(pl.col("brier").is_null() & ~could)
+        .then(pl.lit("no forecast"))
+        .when(~covered & could)
+        .then(
+            pl.format(
+                "forecasts that count on {} % of the questions, fewer than {} %: it could have known {} of {}",
+                share,
+                pl.lit(f"{100 * floor:g}"),
+                "could_know",
+                "n_questions",
+            )
+        )
+        .when(~covered | pl.col("brier").is_null())
+        .then(pl.format("forecasts on {} % of the questions, fewer than {} %", share, pl.lit(f"{100 * floor:g}")))
+    )
+
+
+def _surety(comparison: Comparison | None) -> pl.DataFrame:
+    """How surely each forecaster of a comparison is ranked where it is."""
+    columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
+    if comparison is None:
+        schema = {name: LEADERBOARD.schema[name] for name in columns}
+        return pl.DataFrame(schema=schema)
+    return comparison.ranking.select(columns)
 
 
 def _stamp(forecasts: pl.DataFrame, questions: pl.DataFrame, known_at: datetime | None) -> dict[str, Any]:

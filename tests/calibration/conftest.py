@@ -58,6 +58,8 @@ def _forecasts(p: Sequence[float | None], *, forecaster: str = "f", **columns: S
             "sample": 0,
             "p_yes": value,
             "error": "timeout" if value is None else None,
+            "failure": "timeout" if value is None else None,
+            "could_know": False,
             "known_at": ANSWERED,
             "rules": "1",
         }

@@ -67,7 +67,7 @@ def test_a_question_without_a_forecast_lowers_the_coverage_only(questions: Build
 def test_a_forecaster_that_failed_on_everything_has_rows_of_nulls(questions: Build, forecasts: Build) -> None:
     frame = score(forecasts([None, None]), questions(["yes", "no"]), replicates=10)
     assert one(frame, "coverage")["value"] == 0.0
-    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["coverage", "coverage"]
+    assert frame.filter(pl.col("value").is_not_null())["metric"].to_list() == ["brier_imputed", "coverage"] * 2
 
 
 def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Build, forecasts: Build) -> None:
@@ -78,14 +78,6 @@ def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Bui
     assert one(frame, "brier")["value"] == pytest.approx(0.3**2)
     assert one(frame, "accuracy")["value"] == 0.0
     assert one(frame, "brier")["n"] == 1
-
-
-def test_skill_against_the_market_counts_only_questions_with_a_price(questions: Build, forecasts: Build) -> None:
-    asked = questions(["yes", "no", "no"], price_24h=[0.8, None, 0.4], cluster=["a", "b", "a"])
-    frame = score(forecasts([0.9, 0.99, 0.2]), asked, replicates=0)
-    row = one(frame, "skill_vs_market")
-    assert row["value"] == pytest.approx(1 - (0.01 + 0.04) / (0.04 + 0.16))
-    assert (row["n"], row["n_clusters"]) == (2, 1)
 
 
 def test_the_order_of_the_rows_does_not_matter(questions: Build, forecasts: Build) -> None:

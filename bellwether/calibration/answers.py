@@ -1,0 +1,173 @@
+"""Benchmark frames, checked, as one sheet per forecaster: every question of the release with what the forecaster made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+from bellwether.forecasting.knowledge import could_know, days_from_cutoff
+from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
+from bellwether.tables.schema import TIME
+
+#: What an interval resamples whole: the release's own choice, every series, or every event.
+Clusters = Literal["cluster", "series", "event"]
+CLUSTERS: dict[Clusters, pl.Expr] = {
+    "cluster": pl.col("cluster"),
+    "series": pl.format("{}:{}", "source", "series_ticker"),
+    "event": pl.format("{}:{}", "source", "event_id"),
+}
+
+ALL = "all"
+COULD_KNOW = "could_know"
+
+_DAY = 86_400_000_000
+
+#: Scopes by days from the forecast to the close: name, and the most days.
+_HORIZON_SCOPES = (("horizon:<=1d", 1.0), ("horizon:1d-7d", 7.0), ("horizon:7d-30d", 30.0), ("horizon:>30d", float("inf")))
+
+#: Scopes by days from the knowledge cutoff to the resolution: name, and the bound that the days stay below.
+_DISTANCE_SCOPES = (
+    ("distance:<90d", 90.0),
+    ("distance:90d-180d", 180.0),
+    ("distance:180d-365d", 365.0),
+    ("distance:>=365d", float("inf")),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """The forecasts of one release. Make it with `Answers.of`, which checks.
+
+    questions: one row per question: id, ordinal, category, cluster (index), y, times and the market's prices, in the release's order.
+    combined: one row per forecaster and question with a row of benchmark/forecasts, its samples combined: forecaster, id, p, answer, as_of,
+        said_could_know, cutoff.
+    """
+
+    questions: pl.DataFrame
+    combined: pl.DataFrame
+
+    @classmethod
+    def of(cls, forecasts: pl.DataFrame, questions: pl.DataFrame, clusters: Clusters = "cluster") -> Answers:
+        """Check rows of benchmark/forecasts against all rows of one release in benchmark/questions.
+
+        Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the first.
+        """
+        _check(forecasts, questions)
+        if clusters not in CLUSTERS:
+            raise ScoringError(f"scoring: clusters is {clusters!r}; give one of {', '.join(CLUSTERS)}")
+        asked = questions.sort("ordinal", "id").select(
+            "id",
+            "ordinal",
+            "category",
+            "open_time",
+            "close_time",
+            "settled_at",
+            cluster=CLUSTERS[clusters].rank("dense").cast(pl.Int64) - 1,
+            y=pl.col("ground_truth") == "yes",
+            **{f"price_{name}": pl.col(f"price_{name}").cast(pl.Float64) for name in HORIZONS},
+            **{f"price_{name}_at": pl.col(f"price_{name}_at") for name in HORIZONS},
+        )
+        return cls(asked, combine_samples(forecasts))
+
+    @property
+    def names(self) -> list[str]:
+        """The forecasters, sorted."""
+        return sorted(self.combined["forecaster"].unique())
+
+    def sheet(self, forecaster: str) -> pl.DataFrame:
+        """Every question of the release, in its order, with what the forecaster made of it.
+
+        Beside the columns of `questions`: p and answer (null without a forecast), as_of, market (the market's price that was known at
+        as_of), knowledge_cutoff, could_know (the row or the cutoff says so) and days_from_cutoff.
+        """
+        rows = self.combined.filter(pl.col("forecaster") == forecaster)
+        cutoff: datetime | None = rows.select(pl.col("cutoff").max()).item() if rows.height else None
+        joined = self.questions.join(rows.drop("forecaster", "cutoff"), on="id", how="left", maintain_order="left")
+        return joined.with_columns(
+            market=_market_price(),
+            knowledge_cutoff=pl.lit(cutoff, TIME),
+            could_know=could_know(cutoff) | pl.col("said_could_know").fill_null(False),
+            days_from_cutoff=days_from_cutoff(cutoff),
+        ).drop("said_could_know")
+
+
+def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
+    """The samples of a question as one forecast: one row per forecaster and question in rows of benchmark/forecasts.
+
+    Columns forecaster, id, p (mean or median of p_yes, as `combine` says; null without a forecast), answer (of the majority; null in a
+    tie), as_of (the earliest), said_could_know and cutoff (the latest knowledge cutoff).
+    """
+    yes, no = ((pl.col("answer").filter(pl.col("p_yes").is_not_null()) == answer).sum().cast(pl.Int64) for answer in ("yes", "no"))
+    return (
+        forecasts.sort(FORECASTS.key)
+        .group_by("forecaster", pl.col("question_id").alias("id"), maintain_order=True)
+        .agg(
+            p=pl.when(pl.col("combine").first() == "median").then(pl.col("p_yes").median()).otherwise(pl.col("p_yes").mean()),
+            lead=yes - no,
+            as_of=pl.col("as_of").min(),
+            said_could_know=pl.col("could_know").any(),
+            cutoff=pl.col("knowledge_cutoff").max(),
+        )
+        .with_columns(answer=pl.when(pl.col("lead") > 0).then(pl.lit("yes")).when(pl.col("lead") < 0).then(pl.lit("no")))
+        .drop("lead")
+    )
+
+
+def common_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Parts of a sheet that hold the same questions for every forecaster: all, and one per category."""
+    yield ALL, sheet
+    for category in sorted(sheet["category"].unique()):
+        yield f"category:{category}", sheet.filter(pl.col("category") == category)
+
+
+def own_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Parts of a sheet that depend on the forecaster: by horizon, by distance from its cutoff, and what it could have known."""
+    horizon = (pl.col("close_time") - pl.col("as_of")).dt.total_microseconds() / _DAY
+    least = float("-inf")
+    for name, most in _HORIZON_SCOPES:
+        yield name, sheet.filter((horizon > least) & (horizon <= most))
+        least = most
+    days, least = pl.col("days_from_cutoff"), 0.0
+    for name, below in _DISTANCE_SCOPES:
+        yield name, sheet.filter((days >= least) & (days < below))
+        least = below
+    yield COULD_KNOW, sheet.filter("could_know")
+
+
+def _check(forecasts: pl.DataFrame, questions: pl.DataFrame) -> None:
+    FORECASTS.validate(forecasts, unique=False)
+    QUESTIONS.validate(questions)
+    key = FORECASTS.key
+    _refuse(questions, pl.col("release") != pl.col("release").first(), ("release", "id"), "one release is scored at a time")
+    _refuse(questions, ~pl.col("ground_truth").is_in(["yes", "no"]), ("id", "ground_truth"), "a question's ground truth is yes or no")
+    _refuse(forecasts, pl.struct(key).is_duplicated(), key, "a forecaster forecasts a question once per sample; remove the copies")
+    _refuse(forecasts, ~pl.col("p_yes").is_between(0, 1), (*key, "p_yes"), "p_yes lies in [0, 1], or is null with the reason in error")
+    _refuse(forecasts, ~pl.col("answer").is_in(["yes", "no"]), (*key, "answer"), "an answer is yes, no or null")
+    _refuse(forecasts, ~pl.col("combine").is_in(["mean", "median"]), (*key, "combine"), "samples combine by mean or median")
+    mixed = pl.col("combine").fill_null("mean").n_unique().over("forecaster") > 1
+    _refuse(forecasts, mixed, (*key, "combine"), "all forecasts of a forecaster combine their samples alike")
+    strangers = forecasts.join(questions, left_on=["release", "question_id"], right_on=["release", "id"], how="anti")
+    _refuse(strangers, pl.lit(True), key, "the release has no such question; score forecasts with the questions that they answer")
+
+
+def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: str) -> None:
+    found = frame.filter(bad)
+    if found.height:
+        raise ScoringError(
+            f"scoring: {found.height} row{'s' if found.height > 1 else ''} cannot be scored, first {found.select(show).row(0, named=True)}; {advice}"
+        )
+
+
+def _market_price() -> pl.Expr:
+    """The latest of the market's recorded prices whose instant is at or before as_of; null where there is none."""
+    at = {
+        name: pl.when(pl.col(f"price_{name}").is_not_null() & (pl.col(f"price_{name}_at") <= pl.col("as_of"))).then(f"price_{name}_at")
+        for name in HORIZONS
+    }
+    latest = pl.max_horizontal(*at.values())
+    return pl.coalesce(*(pl.when(instant == latest).then(f"price_{name}") for name, instant in at.items()))
