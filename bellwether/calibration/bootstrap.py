@@ -1,25 +1,32 @@
 """Cluster bootstrap of every metric: whole series are resampled, because questions of one series are not independent.
 
 A replicate is a vector of weights, how often each cluster was drawn. Every metric is computed from weighted sums, so that nothing is copied
-and several forecasters share the same draws, which makes their replicates paired.
+and several forecasters share the same draws, which makes their replicates paired. Leaving out one cluster at a time is such weights too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
 from bellwether.calibration import strict
-from bellwether.calibration.equal_mass import Ordered
+from bellwether.calibration.equal_mass import weighted_ace
 from bellwether.calibration.forecasts import Floats, Forecasts, Ints
+from bellwether.calibration.isotonic import explained
 from bellwether.calibration.metrics import ESTIMATED
+from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.smooth import Smoother
 from bellwether.calibration.sufficient import WIDTH, Sums, per_cluster
 from bellwether.errors import ScoringError
 
 #: Floats held at a time by one block of replicates, about 16 MB; blocks that fit the cache are the fastest.
 _BLOCK = 2_000_000
+
+#: Relative difference up to which two values of a metric are the same but for rounding.
+_EQUAL = 1e-12
 
 #: Multiplications in a matrix product up to which OpenBLAS uses one thread.
 _ONE_THREAD = 250_000
@@ -33,7 +40,7 @@ class Bootstrap:
     ----------
     replicates: number of resamples; 0 makes no interval.
     seed: of the generator (PCG64).
-    level: mass of the percentile interval.
+    level: mass of the intervals.
     least_clusters: a forecaster whose forecasts come from fewer clusters gets no interval.
     most_undefined: an interval is withheld when a metric is undefined on more than this share of the replicates.
     """
@@ -75,22 +82,58 @@ def replicate(samples: Sequence[Clustered], n_clusters: int, plan: Bootstrap) ->
     (forecasters, metrics, replicates), metrics in the order of `ESTIMATED`. Time grows with replicates x forecasts, memory beyond the
     result is bounded.
     """
-    result = np.full((len(samples), len(ESTIMATED), plan.replicates), np.nan)
-    if not n_clusters or not samples:
-        return result
-    sums = [exactly_summable(per_cluster(sample.forecasts, sample.cluster, n_clusters).matrix) for sample in samples]
-    ordered = [Ordered.of(sample.forecasts) for sample in samples]
-    sorted_cluster = [sample.cluster[order.order] for sample, order in zip(samples, ordered, strict=True)]
-    largest = max(len(sample.cluster) for sample in samples)
-    block = max(1, _BLOCK // (n_clusters + WIDTH + 5 * largest))
+    prepared = [_Prepared.of(sample, n_clusters) for sample in samples]
+    return _metrics(prepared, plan.weights(n_clusters, _block(prepared, n_clusters)) if n_clusters else iter(()), plan.replicates)
+
+
+def jackknife(samples: Sequence[Clustered], n_clusters: int) -> Floats:
+    """Every metric without one cluster, for each cluster: as `replicate`, float64 (forecasters, metrics, n_clusters)."""
+    prepared = [_Prepared.of(sample, n_clusters) for sample in samples]
+    block = _block(prepared, n_clusters)
+    each = np.arange(n_clusters)
+    weights = ((each[start : start + block, None] != each).astype(np.float64) for start in range(0, n_clusters, block))
+    return _metrics(prepared, weights, n_clusters)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prepared:
+    """A forecaster with all that does not change from one replicate to the next; `cluster` is that of each forecast in ascending order of p."""
+
+    sums: Floats
+    ordered: Ordered
+    cluster: Ints
+    smoother: Smoother
+
+    @classmethod
+    def of(cls, sample: Clustered, n_clusters: int) -> _Prepared:
+        sums = exactly_summable(per_cluster(sample.forecasts, sample.cluster, n_clusters).matrix)
+        ordered = Ordered.of(sample.forecasts)
+        return cls(sums, ordered, sample.cluster[ordered.order], Smoother.near(ordered))
+
+    def metrics(self, weights: Floats) -> list[Floats]:
+        """Each metric of `ESTIMATED` on each replicate, float64 (R,), from float64 (R, C) counts of the clusters."""
+        each = weights.take(self.cluster, axis=1)
+        mass, yes = self.ordered.weighted_tally(each)
+        ranked = strict.Ranked(weighted_ace(self.ordered, each), explained(mass, yes), self.smoother.replicates(mass, yes))
+        values = strict.from_sums(Sums(product(weights, self.sums)), ranked)
+        return [values[name] for name in ESTIMATED]
+
+
+def _metrics(prepared: Sequence[_Prepared], blocks: Iterator[Floats], rows: int) -> Floats:
+    """Every metric of every forecaster on `rows` rows of weights that come in blocks."""
+    result = np.full((len(prepared), len(ESTIMATED), rows), np.nan)
     start = 0
-    for weights in plan.weights(n_clusters, block):
-        rows = slice(start, start + len(weights))
-        for index, (matrix, order, cluster) in enumerate(zip(sums, ordered, sorted_cluster, strict=True)):
-            values = strict.from_sums(Sums(product(weights, matrix)), order.weighted_ace(weights.take(cluster, axis=1)))
-            result[index, :, rows] = [values[name] for name in ESTIMATED]
+    for weights in blocks:
+        for index, sample in enumerate(prepared):
+            result[index, :, start : start + len(weights)] = sample.metrics(weights)
         start += len(weights)
     return result
+
+
+def _block(prepared: Sequence[_Prepared], n_clusters: int) -> int:
+    """Rows of weights at a time."""
+    largest = max((len(sample.cluster) for sample in prepared), default=0)
+    return max(1, _BLOCK // (n_clusters + WIDTH + 8 * largest))
 
 
 def percentile_interval(replicates: Floats, plan: Bootstrap) -> tuple[float, float]:
@@ -101,6 +144,43 @@ def percentile_interval(replicates: Floats, plan: Bootstrap) -> tuple[float, flo
     tail = (1 - plan.level) / 2
     lower, upper = np.quantile(defined, [tail, 1 - tail])
     return float(lower), float(upper)
+
+
+def bca_interval(value: float, replicates: Floats, without: Floats, plan: Bootstrap) -> tuple[float, float]:
+    """Bias-corrected and accelerated interval of one metric (Efron, JASA 82, 1987), from the replicates of the percentile interval.
+
+    value: the metric on all forecasts. replicates: float64 (R,). without: float64 (C,), the metric without each cluster.
+
+    The acceleration is that of the jackknife over clusters, 0 where leaving out a cluster changes nothing. (NaN, NaN) when too many
+    replicates are undefined, when a cluster cannot be left out, or when all replicates are on one side of the value.
+    """
+    nowhere = float("nan"), float("nan")
+    defined = replicates[~np.isnan(replicates)]
+    if len(defined) == 0 or len(replicates) - len(defined) > plan.most_undefined * len(replicates) or np.isnan(without).any():
+        return nowhere
+    equal = _EQUAL * max(abs(value), 1.0)
+    below = (np.count_nonzero(defined < value - equal) + np.count_nonzero(defined <= value + equal)) / (2 * len(defined))
+    if not 0 < below < 1:
+        return nowhere
+    normal = NormalDist()
+    bias = normal.inv_cdf(below)
+    acceleration = _acceleration(without, equal)
+    tails = []
+    for tail in ((1 - plan.level) / 2, (1 + plan.level) / 2):
+        shifted = bias + normal.inv_cdf(tail)
+        if acceleration * shifted >= 1:
+            return nowhere
+        tails.append(normal.cdf(bias + shifted / (1 - acceleration * shifted)))
+    lower, upper = np.quantile(defined, tails)
+    return float(lower), float(upper)
+
+
+def _acceleration(without: Floats, equal: float) -> float:
+    """A sixth of the skewness of the jackknife's influences."""
+    influence = without.mean() - without
+    if np.abs(influence).max() <= equal:
+        return 0.0
+    return float(np.sum(influence**3) / (6 * np.sum(influence**2) ** 1.5))
 
 
 def product(weights: Floats, sums: Floats) -> Floats:

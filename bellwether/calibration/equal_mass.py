@@ -11,51 +11,30 @@ k copies of the data score as the data do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from bellwether.calibration.binning import BINS
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
+from bellwether.calibration.forecasts import Floats
+from bellwether.calibration.ordered import Ordered
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ordered:
-    """Forecasts in ascending order of p.
+def ace(ordered: Ordered) -> float:
+    """ACE with every forecast counted once; NaN without a forecast."""
+    if not len(ordered.order):
+        return float("nan")
+    mass = (ordered.ends + 1).astype(np.float64)[None, :]
+    return float(_ace(mass, np.cumsum(ordered.gap)[None, ordered.ends])[0])
 
-    order: intp (N,), positions of the forecasts in that order, ties as they came.
-    gap: float64 (N,), p - y in that order.
-    ends: intp (G,), the last position of each group of equal p.
-    """
 
-    order: Ints
-    gap: Floats
-    ends: Ints
-
-    @classmethod
-    def of(cls, forecasts: Forecasts) -> Ordered:
-        """Sort `forecasts` by probability."""
-        order = np.argsort(forecasts.p, kind="stable")
-        p = forecasts.p[order]
-        last_of_group = np.append(np.diff(p) > 0, True)[: len(p)]
-        return cls(order, p - forecasts.y[order], np.flatnonzero(last_of_group))
-
-    def ace(self) -> float:
-        """ACE with every forecast counted once; NaN without a forecast."""
-        if not len(self.order):
-            return float("nan")
-        mass = (self.ends + 1).astype(np.float64)[None, :]
-        return float(_ace(mass, np.cumsum(self.gap)[None, self.ends])[0])
-
-    def weighted_ace(self, weights: Floats) -> Floats:
-        """ACE of each replicate, float64 (R,); `weights` float64 (R, N) counts each forecast, in the sorted order. NaN where all are 0."""
-        if not len(self.order):
-            return np.full(len(weights), np.nan)
-        mass = np.cumsum(weights, axis=1)
-        deviation = np.cumsum(np.multiply(weights, self.gap), axis=1)
-        if len(self.ends) < len(self.order):
-            mass, deviation = mass[:, self.ends], deviation[:, self.ends]
-        return _ace(mass, deviation)
+def weighted_ace(ordered: Ordered, weights: Floats) -> Floats:
+    """ACE of each replicate, float64 (R,); `weights` float64 (R, N) counts each forecast, in the sorted order. NaN where all are 0."""
+    if not len(ordered.order):
+        return np.full(len(weights), np.nan)
+    mass = np.cumsum(weights, axis=1)
+    deviation = np.cumsum(np.multiply(weights, ordered.gap), axis=1)
+    if len(ordered.ends) < len(ordered.order):
+        mass, deviation = mass[:, ordered.ends], deviation[:, ordered.ends]
+    return _ace(mass, deviation)
 
 
 def _ace(mass: Floats, deviation: Floats) -> Floats:

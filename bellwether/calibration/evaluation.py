@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bellwether.calibration import strict
-from bellwether.calibration.bootstrap import Bootstrap, Clustered, percentile_interval, replicate
-from bellwether.calibration.forecasts import Forecasts, Ints
+from bellwether.calibration.bootstrap import Bootstrap, Clustered, bca_interval, jackknife, percentile_interval, replicate
+from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.metrics import ESTIMATED, METRICS
 from bellwether.errors import ScoringError
 
@@ -54,11 +54,14 @@ class Scores(Mapping[str, Estimate]):
         return len(self.estimates)
 
     def frame(self) -> pl.DataFrame:
-        """One row per metric: metric, value, lower, upper, better, meaning."""
+        """One row per metric: metric, value, lower, upper, bca_lower, bca_upper, better, meaning."""
         import polars as pl
 
-        rows = [(name, one.value, one.lower, one.upper, METRICS[name].better.value, METRICS[name].meaning) for name, one in self.items()]
-        floats = dict.fromkeys(("value", "lower", "upper"), pl.Float64())
+        floats = dict.fromkeys(("value", "lower", "upper", "bca_lower", "bca_upper"), pl.Float64())
+        rows = [
+            (name, *(getattr(one, column) for column in floats), METRICS[name].better.value, METRICS[name].meaning)
+            for name, one in self.items()
+        ]
         return pl.DataFrame(rows, schema={"metric": pl.String(), **floats, "better": pl.String(), "meaning": pl.String()}, orient="row")
 
 
@@ -103,22 +106,31 @@ def evaluate_together(samples: Mapping[str, Clustered], n_clusters: int, asked: 
     resampled = {
         name: sample for name, sample in samples.items() if bootstrap.replicates and _clusters_of(sample) >= bootstrap.least_clusters
     }
-    replicates = dict(zip(resampled, replicate(list(resampled.values()), n_clusters, bootstrap), strict=True))
-    return {name: _scores(sample, asked, replicates.get(name), bootstrap) for name, sample in samples.items()}
+    drawn = list(resampled.values())
+    resamples = dict(zip(resampled, zip(replicate(drawn, n_clusters, bootstrap), jackknife(drawn, n_clusters), strict=True), strict=True))
+    return {name: _scores(sample, asked, resamples.get(name), bootstrap) for name, sample in samples.items()}
 
 
-def _scores(sample: Clustered, asked: int, replicates: NDArray[np.float64] | None, bootstrap: Bootstrap) -> Scores:
+def _scores(sample: Clustered, asked: int, resamples: tuple[Floats, Floats] | None, bootstrap: Bootstrap) -> Scores:
+    """`resamples`: every metric on every replicate, (metrics, R), and without each cluster, (metrics, C); None for no interval."""
     size = len(sample.forecasts)
     values = strict.point(sample.forecasts)
     estimates = {name: Estimate(_defined(values[name])) for name in ESTIMATED}
-    for name, replicated in zip(ESTIMATED, [] if replicates is None else replicates, strict=False):
-        lower, upper = percentile_interval(replicated, bootstrap)
-        if not (np.isnan(values[name]) or np.isnan(lower)):
-            estimates[name] = Estimate(values[name], lower, upper, bootstrap.replicates)
+    if resamples is not None:
+        for name, replicates, without in zip(ESTIMATED, *resamples, strict=True):
+            estimates[name] = _estimate(values[name], replicates, without, bootstrap)
     error = float(np.square(sample.forecasts.p - sample.forecasts.y).sum())
     estimates["coverage"] = Estimate(size / asked if asked else None)
     estimates["brier_imputed"] = Estimate((error + 0.25 * (asked - size)) / asked if asked else None)
     return Scores(size, _clusters_of(sample), {name: estimates[name] for name in METRICS})
+
+
+def _estimate(value: float, replicates: Floats, without: Floats, bootstrap: Bootstrap) -> Estimate:
+    lower, upper = percentile_interval(replicates, bootstrap)
+    if np.isnan(value) or np.isnan(lower):
+        return Estimate(_defined(value))
+    bca_lower, bca_upper = bca_interval(value, replicates, without, bootstrap)
+    return Estimate(value, lower, upper, bootstrap.replicates, _defined(bca_lower), _defined(bca_upper))
 
 
 def index_of(labels: Sequence[Any] | NDArray[Any], size: int) -> Ints:

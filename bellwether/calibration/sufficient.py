@@ -1,4 +1,4 @@
-"""Sufficient statistics: sums over forecasts, per group, from which every metric but ACE follows.
+"""Sufficient statistics: sums over forecasts, per group, from which every metric with bins or without order follows.
 
 The same sums serve the point estimate (one group) and the bootstrap (one group per cluster, combined with replicate weights).
 """
@@ -20,6 +20,7 @@ _SCALARS = (
     *("n", "yes", "said_yes", "hit_yes", "squared_error", "log_loss", "confidence_correct", "confidence_wrong"),
     *(f"{what}_{name}" for name in THRESHOLDS for what in ("confident", "confident_wrong")),
     *("priced", "squared_error_priced", "squared_error_market"),
+    *("squared_error_yes", "squared_error_no", "p", "p_squared", "p_yes"),
 )
 _BINNED = ("bin_n", "bin_p", "bin_yes")
 _AT: dict[str, int | slice] = {name: index for index, name in enumerate(_SCALARS)}
@@ -61,6 +62,11 @@ def _columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
     yield "priced", priced
     yield "squared_error_priced", np.where(priced, squared_error, 0.0)
     yield "squared_error_market", np.where(priced, np.square(forecasts.market - y), 0.0)
+    yield "squared_error_yes", np.where(y, squared_error, 0.0)
+    yield "squared_error_no", np.where(y, 0.0, squared_error)
+    yield "p", p
+    yield "p_squared", np.square(p)
+    yield "p_yes", np.where(y, p, 0.0)
 
 
 def total(forecasts: Forecasts) -> Sums:
@@ -84,3 +90,9 @@ def per_cluster(forecasts: Forecasts, cluster: Ints, n_clusters: int) -> Sums:
     for name, column in (("bin_n", np.ones(len(cell))), ("bin_p", forecasts.p), ("bin_yes", forecasts.y)):
         matrix[:, _AT[name]] = np.bincount(cell, column, n_clusters * BINS).reshape(n_clusters, BINS)
     return Sums(matrix)
+
+
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """`numerator / denominator`, NaN where the denominator is not positive."""
+    numerator, denominator = np.broadcast_arrays(numerator, denominator)
+    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.calibration.equal_mass import Ordered
+from bellwether.calibration.equal_mass import ace, weighted_ace
 from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.ordered import Ordered
 
 ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -26,7 +27,7 @@ def by_copies(p: np.ndarray, y: np.ndarray) -> float:
 @given(ROWS)
 def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bool, int]]) -> None:
     p, y = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
-    assert Ordered.of(Forecasts.of(p, y)).ace() == pytest.approx(by_copies(p, y), abs=1e-12)
+    assert ace(Ordered.of(Forecasts.of(p, y))) == pytest.approx(by_copies(p, y), abs=1e-12)
 
 
 @settings(deadline=None)
@@ -34,9 +35,9 @@ def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bo
 def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
     ordered = Ordered.of(Forecasts.of(p, y))
-    weighted = ordered.weighted_ace(np.array([times, np.ones_like(times)], dtype=float)[:, ordered.order])
-    repeated = Ordered.of(Forecasts.of(np.repeat(p, times), np.repeat(y, times))).ace()
-    assert weighted == pytest.approx([repeated, ordered.ace()], abs=1e-12, nan_ok=True)
+    weighted = weighted_ace(ordered, np.array([times, np.ones_like(times)], dtype=float)[:, ordered.order])
+    repeated = ace(Ordered.of(Forecasts.of(np.repeat(p, times), np.repeat(y, times))))
+    assert weighted == pytest.approx([repeated, ace(ordered)], abs=1e-12, nan_ok=True)
 
 
 def test_distinct_forecasts_whose_number_divides_by_ten_give_the_textbook_bins() -> None:
@@ -44,11 +45,11 @@ def test_distinct_forecasts_whose_number_divides_by_ten_give_the_textbook_bins()
     p, y = generator.random(200), generator.random(200) < 0.4
     order = np.argsort(p)
     expected = np.mean([abs(p[part].mean() - y[part].mean()) for part in order.reshape(10, 20)])
-    assert Ordered.of(Forecasts.of(p, y)).ace() == pytest.approx(float(expected), abs=1e-12)
+    assert ace(Ordered.of(Forecasts.of(p, y))) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_ties_do_not_depend_on_the_order_in_which_they_came() -> None:
     p = np.full(20, 0.3)
     first, last = np.arange(20) < 6, np.arange(20) >= 14
-    assert Ordered.of(Forecasts.of(p, first)).ace() == pytest.approx(0.0, abs=1e-12)
-    assert Ordered.of(Forecasts.of(p, last)).ace() == pytest.approx(0.0, abs=1e-12)
+    assert ace(Ordered.of(Forecasts.of(p, first))) == pytest.approx(0.0, abs=1e-12)
+    assert ace(Ordered.of(Forecasts.of(p, last))) == pytest.approx(0.0, abs=1e-12)
