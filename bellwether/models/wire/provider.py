@@ -45,4 +45,5 @@ class ProviderWire:
             from bellwether.models.wire.litellm import LiteLLM
 
             self._litellm = LiteLLM()
+            self._stack.push_async_callback(self._litellm.close)
         return await self._litellm.send(call)

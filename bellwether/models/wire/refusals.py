@@ -20,7 +20,7 @@ _NO_MODEL = re.compile(
     r"|(?:invalid|unknown|not a valid) model\b|unable to access model"
 )
 _NO_KEY = re.compile(r"(?i)api[_ ]key[_ ](?:not valid|invalid|expired)|(?:invalid|incorrect)[_ ]api[_ ]key|invalid x-api-key")
-_FILTER = re.compile(r"(?i)content[_ ](?:filter|policy)|requires moderation|(?:input|prompt) was flagged|responsible ?ai")
+_FILTER = re.compile(r"(?i)content[_ ]?(?:filter|policy)|requires moderation|(?:input|prompt) was flagged|responsible ?ai")
 _RATE = re.compile(r"(?i)rate[_ ]limit")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bellwether.credentials import redact
 from bellwether.journal.facts import UNBILLED as TURNED_AWAY
-from bellwether.journal.facts import Outcome, Reply, Usage, redact
+from bellwether.journal.facts import Outcome, Reply, Usage
 from bellwether.models.wire.call import Result
 from bellwether.models.wire.message import Message, read_reply
 from bellwether.models.wire.refusals import Verdict, Words, refused, reported
