@@ -1,0 +1,18 @@
+"""KalshiBench results as published: read, recomputed to the last bit, and scored again without the defects.
+
+    from bellwether.kalshibench import examine, read_labels, read_results
+
+    examination = examine(read_results("results/"), read_labels("labels.parquet"))
+    examination.summary()       # one row per model: published and corrected scores
+    examination.numbers()       # every published number beside the recomputed one
+
+docs/kalshibench.md says what the defects are. The definitions that reproduce the published numbers are in `bellwether.calibration.compat`.
+"""
+
+from __future__ import annotations
+
+from bellwether.kalshibench.examination import Examination, ModelExamination, examine
+from bellwether.kalshibench.labels import Labels, read_labels
+from bellwether.kalshibench.results import ModelResult, Results, read_results
+
+__all__ = ["Examination", "Labels", "ModelExamination", "ModelResult", "Results", "examine", "read_labels", "read_results"]

@@ -1,0 +1,121 @@
+"""JSON documents of others, read field by field; what does not fit is an error that names file, field and value."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bellwether.errors import ConfigError
+
+_REQUIRED: Any = object()
+
+#: Characters of a value that a message shows.
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object: `name` of its file, `path` of the object within it ("" at the top) and its fields."""
+
+    name: str
+    path: str
+    fields: Mapping[str, Any]
+
+    def text(self, field: str, default: str = _REQUIRED) -> str:
+        """A text that is not empty."""
+        value = self._value(field, default)
+        if value is not default and (not isinstance(value, str) or not value):
+            raise self.broken(field, "it is a text that is not empty")
+        return str(value)
+
+    def optional_text(self, field: str) -> str | None:
+        """A text, or None where it is null or absent."""
+        value = self.fields.get(field)
+        if value is not None and not isinstance(value, str):
+            raise self.broken(field, "it is a text or null")
+        return value
+
+    def number(self, field: str, default: float | None = _REQUIRED) -> float | int | None:
+        """A finite number; null where `default` is None."""
+        value = self._value(field, default)
+        if value is None and default is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.broken(field, "it is a finite number")
+        return value
+
+    def probability(self, field: str) -> float | None:
+        """A number in [0, 1], or None where it is null or absent."""
+        value = self.number(field, None)
+        if value is not None and not 0 <= value <= 1:
+            raise self.broken(field, "a probability lies in [0, 1]")
+        return None if value is None else float(value)
+
+    def choice(self, field: str, values: Sequence[str]) -> str | None:
+        """One of `values` in any case, or None where it is null or absent."""
+        value = self.fields.get(field)
+        if value is None:
+            return None
+        if not isinstance(value, str) or value.strip().lower() not in values:
+            raise self.broken(field, f"it is {' or '.join(values)}, or null")
+        return value.strip().lower()
+
+    def mapping(self, field: str, default: Mapping[str, Any] = _REQUIRED) -> Document:
+        """An object within this one."""
+        value = self._value(field, default)
+        if not isinstance(value, dict):
+            raise self.broken(field, "it is an object")
+        return Document(self.name, self._path(field), value)
+
+    def rows(self, field: str, default: Sequence[Any] = _REQUIRED) -> Iterator[Document]:
+        """The objects of a list."""
+        value = self._value(field, default)
+        if not isinstance(value, list):
+            raise self.broken(field, "it is a list")
+        for index, row in enumerate(value):
+            path = f"{self._path(field)}[{index}]"
+            if not isinstance(row, dict):
+                raise ConfigError(f"reading {self.name}: {path} is {_short(row)}; each of its rows is an object; correct the file")
+            yield Document(self.name, path, row)
+
+    def broken(self, field: str, rule: str) -> ConfigError:
+        """The error for a field that does not fit."""
+        found = f"is {_short(self.fields[field])}" if field in self.fields else "is missing"
+        return ConfigError(f"reading {self.name}: {self._path(field)} {found}; {rule}; correct the file")
+
+    def _value(self, field: str, default: Any) -> Any:
+        value = self.fields.get(field)
+        if value is not None:
+            return value
+        if default is _REQUIRED:
+            raise self.broken(field, "it is required")
+        return default
+
+    def _path(self, field: str) -> str:
+        return f"{self.path}.{field}" if self.path else field
+
+
+def read_document(path: Path, name: str) -> Document:
+    """The JSON object in a file; `name` is what messages call it."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"reading {name}: not JSON: {error.msg} in line {error.lineno}, column {error.colno}; mend the file or take it away"
+        ) from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"reading {name}: not JSON: {type(error).__name__}; mend the file or take it away") from None
+    except OSError as error:
+        raise ConfigError(f"reading {name}: {error.strerror}; correct its permissions") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"reading {name}: it holds {_short(value)}; a result file holds an object; mend the file or take it away")
+    return Document(name, "", value)
+
+
+def _short(value: Any) -> str:
+    shown = json.dumps(value, ensure_ascii=True, default=str)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 1] + "…"

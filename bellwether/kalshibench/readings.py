@@ -1,0 +1,61 @@
+"""What the stored predictions mean: the number that a model stated, and the probability of yes that agrees with its answer.
+
+The prompt of KalshiBench asks for the confidence that the answer is yes; its parser takes the number as confidence in the given answer. A "no"
+with a number below 50 obeyed the prompt, and its probability was turned round. The answer-consistent reading takes each number in the sense
+that agrees with the answer it came with.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bellwether.forecasting.parsing import compat, published
+
+#: Two readings of the same number may differ by the last bits of `1 - c / 100`.
+_SAME = 1e-12
+
+
+def read_entries(predictions: pl.DataFrame) -> pl.DataFrame:
+    """`predictions` of a model with what they mean, one row per entry.
+
+    Adds stated (the number / 100, null without an answer), path (how the published rules find the answer; null without a raw response),
+    p_consistent (answer-consistent probability of yes), and the flags of what went wrong: inverted ("no" with a number below 50, turned round),
+    unflipped ("no" found without a tag, whose number was not turned), yes_below_half ("yes" with a number below 50), certain (exactly 1, in no published bin) and misread (the published rules read the raw response otherwise than stored).
+    """
+    read = [None if text is None else compat.read(text) for text in predictions["raw_output"]]
+    found = pl.DataFrame(
+        {
+            "path": [one and one.path for one in read],
+            "read_answer": [one and one.answer for one in read],
+            "read_stated": [one and one.confidence for one in read],
+            "read_p": [one and one.p_yes for one in read],
+        },
+        schema={"path": pl.String(), "read_answer": pl.String(), "read_stated": pl.Float64(), "read_p": pl.Float64()},
+    )
+    answer, p_yes, stored = pl.col("predicted_answer"), pl.col("p_yes"), pl.col("predicted_answer").is_not_null()
+    same_p = ~stored | ((p_yes - pl.col("read_p")).abs() <= _SAME)
+    known = pl.col("path").is_not_null() & answer.eq_missing(pl.col("read_answer")) & same_p
+    from_stored = pl.when(answer == "no").then(1 - p_yes).otherwise(p_yes)
+    rows = (
+        pl.concat([predictions, found], how="horizontal")
+        .with_columns(known=known.fill_null(False))
+        .with_columns(stated=pl.when(stored).then(pl.when("known").then("read_stated").otherwise(from_stored)))
+    )
+    no, yes, stated = answer == "no", answer == "yes", pl.col("stated")
+    flags = {
+        "inverted": no & (stated < 0.5) & ((p_yes - (1 - stated)).abs() <= _SAME),
+        "unflipped": no & (stated != 0.5) & ((p_yes - stated).abs() <= _SAME),
+        "yes_below_half": yes & (stated < 0.5),
+        "certain": p_yes == 1,
+        "misread": pl.col("path").is_not_null() & ~pl.col("known"),
+    }
+    return rows.with_columns(_consistent(rows), **{name: flag.fill_null(False) for name, flag in flags.items()}).drop(
+        "read_answer", "read_stated", "read_p", "known"
+    )
+
+
+def _consistent(rows: pl.DataFrame) -> pl.Series:
+    pairs = zip(rows["predicted_answer"], rows["stated"], strict=True)
+    # the number as it was written: c / 100 * 100 is not always c
+    read = [published.answer_consistent(answer, None if stated is None else round(100 * stated, 9)) for answer, stated in pairs]
+    return pl.Series("p_consistent", read, dtype=pl.Float64)

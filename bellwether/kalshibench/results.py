@@ -1,0 +1,197 @@
+"""Reads a KalshiBench results folder: one JSON file per model, the summaries beside them, and the folders of tiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether.calibration.compat import Number
+from bellwether.errors import ConfigError
+from bellwether.kalshibench.documents import Document, read_document
+
+#: Files of a results folder that hold no predictions, by the beginning of their name.
+_BESIDE = ("summary_", "metadata_", "dataset_analysis_", "run_config")
+
+#: What a result file says of itself that is not a metric.
+_NO_METRIC = {"model_name", "model_config", "timestamp", "predictions", "reliability_diagram", "per_category", "confusion_matrix"}
+
+_BIN_FIELDS = ("avg_confidence", "avg_accuracy", "count")
+_CATEGORY_FIELDS = ("accuracy", "brier_score", "count")
+
+_PREDICTION = {
+    "question_id": pl.String(),
+    "predicted_answer": pl.String(),
+    "p_yes": pl.Float64(),
+    "raw_output": pl.String(),
+    "error": pl.String(),
+    "latency_ms": pl.Float64(),
+    "input_tokens": pl.Int64(),
+    "output_tokens": pl.Int64(),
+    "ground_truth": pl.String(),
+    "category": pl.String(),
+    "cluster": pl.String(),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelResult:
+    """What one result file holds.
+
+    name: display name of the model, unique in the folder. source: path of the file, relative to the folder.
+    published: every number of the file, by the names of `compat.Published.flat`.
+    predictions: one row per entry in the order asked: question_id, predicted_answer (yes, no, null), p_yes (as stored, null without an answer),
+    raw_output, error, latency_ms, input_tokens, output_tokens, and ground_truth, category and cluster where the file holds them.
+    prices: dollars per million tokens of input and output, where the file states them.
+    """
+
+    name: str
+    source: str
+    timestamp: str
+    published: Mapping[str, Number]
+    predictions: pl.DataFrame
+    prices: tuple[float, float] | None = None
+    knowledge_cutoff: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Results:
+    """A results folder: its models in the order of their files, what its summaries say of them, and what was passed over.
+
+    summaries: (model, source, numbers) of each summary file. left_out: one sentence per file that was not used.
+    """
+
+    folder: Path
+    models: Sequence[ModelResult]
+    summaries: Sequence[tuple[str, str, Mapping[str, Number]]] = ()
+    left_out: Sequence[str] = field(default=())
+
+    def names(self) -> list[str]:
+        """The names of the models."""
+        return [model.name for model in self.models]
+
+
+def read_results(folder: Path | str) -> Results:
+    """Read a results folder and the folders in it, whether KalshiBench or Bellwether wrote it.
+
+    A file with predictions is a model's; of several of one model in one folder the newest counts. Raises `ConfigError` for a folder without
+    one, and for what is broken in a file, with the file, the field and the value.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise ConfigError(f"reading KalshiBench results: {root} is not a folder; give the folder that holds the result files")
+    models: list[ModelResult] = []
+    summaries: list[tuple[str, str, Mapping[str, Number]]] = []
+    left_out: list[str] = []
+    for path in sorted(root.rglob("*.json")):
+        name = str(path.relative_to(root))
+        if path.name.startswith("summary_"):
+            summaries += _summary(read_document(path, name))
+        elif path.name.startswith(_BESIDE):
+            read_document(path, name)
+        else:
+            document = read_document(path, name)
+            if "predictions" in document.fields:
+                models.append(_model(document))
+            else:
+                left_out.append(f"{name} is no result file: it has no predictions")
+    if not models:
+        raise ConfigError(
+            f"reading KalshiBench results: {root} holds no result file (JSON with model_name and predictions); give another folder"
+        )
+    newest, older = _newest(models)
+    return Results(root, _distinct(newest), summaries, [*left_out, *older])
+
+
+def _model(document: Document) -> ModelResult:
+    config = document.mapping("model_config", {})
+    prices = tuple(config.number(f"price_per_1m_{side}", None) for side in ("input", "output"))
+    return ModelResult(
+        name=document.text("model_name"),
+        source=document.name,
+        timestamp=document.text("timestamp", ""),
+        published=dict(_published(document)),
+        predictions=_predictions(document),
+        prices=None if None in prices else (float(prices[0] or 0), float(prices[1] or 0)),
+        knowledge_cutoff=config.text("knowledge_cutoff", "") or None,
+    )
+
+
+def _published(document: Document) -> Iterator[tuple[str, Number]]:
+    for name, value in document.fields.items():
+        if name not in _NO_METRIC and (value is None or (isinstance(value, int | float) and not isinstance(value, bool))):
+            yield name, document.number(name, None)
+    confusion = document.mapping("confusion_matrix", {})
+    for name in confusion.fields:
+        yield name, confusion.number(name)
+    for row in document.rows("reliability_diagram", []):
+        label = row.text("bin")
+        for name in _BIN_FIELDS:
+            yield f"reliability[{label}].{name}", row.number(name)
+    categories = document.mapping("per_category", {})
+    for category in categories.fields:
+        row = categories.mapping(category)
+        for name in _CATEGORY_FIELDS:
+            yield f"category[{category}].{name}", row.number(name)
+
+
+def _predictions(document: Document) -> pl.DataFrame:
+    rows = []
+    for row in document.rows("predictions"):
+        answer = row.choice("predicted_answer", ("yes", "no"))
+        p_yes = row.probability("predicted_probability")
+        if answer is not None and p_yes is None:
+            raise row.broken("predicted_probability", "an answered entry has a probability in [0, 1]")
+        rows.append(
+            {
+                "question_id": row.text("question_id"),
+                "predicted_answer": answer,
+                "p_yes": p_yes,
+                "ground_truth": row.choice("ground_truth", ("yes", "no")),
+                **{name: row.optional_text(name) for name in ("raw_output", "error", "category", "cluster")},
+                **{name: row.number(name, None) for name in ("latency_ms", "input_tokens", "output_tokens")},
+            }
+        )
+    if not rows:
+        raise document.broken("predictions", "a result file has at least one prediction")
+    return pl.DataFrame(rows, schema=_PREDICTION)
+
+
+def _summary(document: Document) -> Iterator[tuple[str, str, Mapping[str, Number]]]:
+    models = document.mapping("models", {})
+    for model in models.fields:
+        row = models.mapping(model)
+        numbers = {name: row.number(name, None) for name, value in row.fields.items() if value is None or isinstance(value, int | float)}
+        yield model, document.name, numbers
+
+
+def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]]:
+    kept: dict[tuple[str, str], ModelResult] = {}
+    left_out = []
+    for model in models:
+        key = (str(Path(model.source).parent), model.name)
+        before = kept.get(key)
+        if before is not None:
+            older, newer = sorted((before, model), key=lambda one: (one.timestamp, one.source))
+            left_out.append(f"{older.source} is passed over: {newer.source} is a newer result of {model.name}")
+            model = newer  # noqa: PLW2901
+        kept[key] = model
+    return list(kept.values()), left_out
+
+
+def _distinct(models: Sequence[ModelResult]) -> list[ModelResult]:
+    """A model that several folders hold is told apart by its folder."""
+    from dataclasses import replace
+
+    names = [model.name for model in models]
+    return [
+        model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({Path(model.source).parent})") for model in models
+    ]
+
+
+def rows_of(model: str, source: str, numbers: Mapping[str, Number]) -> list[dict[str, Any]]:
+    """Published numbers as rows: model, source, metric, published."""
+    return [{"model": model, "source": source, "metric": name, "published": value} for name, value in numbers.items()]
