@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
 
 from bellwether.models.providers import LOCAL, SANDBOX, provider_name
-from bellwether.registry.fields import KnowledgeCutoff
+from bellwether.registry.fields import KnowledgeCutoff, last_day
 from bellwether.settings import World
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -174,10 +173,7 @@ class Model(BaseModel):
     @property
     def last_known_day(self) -> str | None:
         """The knowledge cutoff as people write it: the last day that the model may know; None when it knows none."""
-        if self.knowledge_cutoff is None:
-            return None
-        last: datetime = self.knowledge_cutoff - timedelta(days=1) if self.knowledge_cutoff.time() == time() else self.knowledge_cutoff
-        return last.astimezone(UTC).date().isoformat()
+        return None if self.knowledge_cutoff is None else last_day(self.knowledge_cutoff)
 
     @property
     def request_parameters(self) -> dict[str, Any]:

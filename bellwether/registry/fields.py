@@ -22,3 +22,8 @@ def _end_of_knowledge(value: object) -> datetime | None:
 
 #: The instant (UTC) until which a forecaster may know outcomes: a date includes its day; None means that it knows none.
 KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
+
+
+def last_day(cutoff: datetime) -> str:
+    """A knowledge cutoff as people write it: the last day (UTC) of which anything may be known."""
+    return (cutoff.astimezone(UTC) - timedelta(microseconds=1)).date().isoformat()

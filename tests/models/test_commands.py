@@ -1,0 +1,116 @@
+"""`bellwether models`: who is listed, with which key status and price; and that no key is ever shown."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.forecasting import forecasters
+from bellwether.models.commands import models
+from bellwether.models.providers import PROVIDERS
+from bellwether.settings import settings
+
+KEY = "sk-verysecret-0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in PROVIDERS:
+        for name in (*provider.variables, *provider.base_variables):
+            monkeypatch.delenv(name, raising=False)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(models, arguments)
+
+
+def listed(*arguments: str) -> dict[str, dict[str, Any]]:
+    result = run("--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return {one["name"]: one for one in json.loads(result.output)}
+
+
+def test_everyone_who_can_forecast_is_listed() -> None:
+    assert listed().keys() == forecasters().keys()
+
+
+def test_a_key_that_is_set_makes_its_models_ready_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    everyone = listed()
+    assert (everyone["gpt-4o"]["readiness"], everyone["gpt-4o"]["key_variable"]) == ("ready", "OPENAI_API_KEY")
+    assert (everyone["o1"]["ready"], everyone["kimi-k2"]["ready"], everyone["kimi-k2"]["key_variable"]) == (
+        True,
+        False,
+        "FIREWORKS_API_KEY",
+    )
+    for output in (run("--json").output, run().output):
+        assert not any(KEY[first : first + 8] in output for first in range(len(KEY) - 7))
+
+
+def test_prices_are_dollars_per_million_tokens_and_unknown_ones_are_null() -> None:
+    everyone = listed()
+    assert (everyone["gpt-4o"]["input_price"], everyone["gpt-4o"]["output_price"]) == ("2.5", "10")
+    assert everyone["o1-mini"]["input_price"] is None
+    assert everyone["sandbox-timid"]["output_price"] == "0"
+
+
+def test_a_line_says_until_when_the_model_knows_and_who_says_so() -> None:
+    line = listed()["gpt-5.2-xhigh"]
+    assert (line["knowledge_cutoff"], line["model"], line["kind"], line["automatic"]) == (
+        "2025-08-31",
+        "openai/gpt-5.2",
+        "language_model",
+        False,
+    )
+    assert "platform.openai.com" in line["cutoff_source"]
+
+
+def test_the_filters_leave_one_provider_and_what_is_ready() -> None:
+    assert {one["provider"] for one in listed("--provider", "gemini").values()} == {"gemini"}
+    assert all(one["ready"] for one in listed("--ready").values())
+    assert listed("--provider", "gemini", "--ready") == {}
+
+
+def test_an_unknown_provider_is_an_error_that_lists_the_known_ones() -> None:
+    result = run("--provider", "skynet")
+    assert "'skynet'" in str(result.exception)
+    assert "anthropic" in str(result.exception)
+
+
+def test_the_sandboxs_models_are_not_ready_in_the_live_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    settings.cache_clear()
+    assert listed()["sandbox-timid"]["readiness"] == "other world"
+
+
+def test_a_model_of_ones_own_is_listed_with_its_endpoint_as_provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_text('[mine]\nmodel = "openai/llama"\napi_base = "http://127.0.0.1:8000/v1"\n', encoding="utf-8")
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+    settings.cache_clear()
+    mine = listed()["mine"]
+    assert (mine["provider"], mine["readiness"], mine["input_price"], mine["family"]) == ("own", "no key needed", "0", "llama")
+
+
+def test_the_table_fits_a_narrow_terminal_and_names_the_missing_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    output = subprocess.run(
+        [sys.executable, "-c", "from bellwether.models.commands import models; models([])"], capture_output=True, text=True, check=True
+    ).stdout
+    table, caption = output.split("competitors,")
+    assert "sandbox-overconfident" in table
+    assert "together_ai" in table
+    assert max(len(line) for line in table.splitlines()) <= 80
+    assert "OPENAI_API_KEY" in caption
+
+
+def test_the_list_needs_no_heavy_library() -> None:
+    heavy = ("litellm", "scipy", "sklearn", "matplotlib", "pandas", "aiohttp", "dagster", "sqlalchemy", "starlette", "huggingface_hub")
+    code = "import sys; from bellwether.models.commands import models; models(['--json'], standalone_mode=False); print('LOADED', *sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.partition("LOADED")[2].split()
+    assert set(heavy).isdisjoint(loaded)
