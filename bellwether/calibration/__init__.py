@@ -6,6 +6,10 @@
     scores["brier"]        # Estimate(value=0.197, lower=0.171, upper=0.225, replicates=10000)
     scores.frame()         # every metric as a Polars frame
 
+    murphy(p, y), corp(p, y), yates(p, y)   # where the Brier score comes from
+    smooth_ece(p, y)                        # calibration error without bins
+    corp_curve(p, y)                        # reliability curve with its consistency band, as a Polars frame
+
     comparison = compare({"a": p_a, "b": p_b}, y, clusters=series)
     comparison.pairs       # differences of Brier scores with their tests
     comparison.ranking     # who is best, and how surely
@@ -17,8 +21,31 @@ from __future__ import annotations
 
 from bellwether.calibration.bootstrap import Bootstrap
 from bellwether.calibration.comparison import Comparison, compare
+from bellwether.calibration.consistency import corp_curve, reliability_bands
+from bellwether.calibration.decomposition import Corp, Murphy, Yates, corp, murphy, yates
 from bellwether.calibration.evaluation import Estimate, Scores, evaluate
 from bellwether.calibration.metrics import METRICS, Better, Metric
 from bellwether.calibration.reliability import reliability_bins
+from bellwether.calibration.smooth import smooth_ece
 
-__all__ = ["METRICS", "Better", "Bootstrap", "Comparison", "Estimate", "Metric", "Scores", "compare", "evaluate", "reliability_bins"]
+__all__ = [
+    "METRICS",
+    "Better",
+    "Bootstrap",
+    "Comparison",
+    "Corp",
+    "Estimate",
+    "Metric",
+    "Murphy",
+    "Scores",
+    "Yates",
+    "compare",
+    "corp",
+    "corp_curve",
+    "evaluate",
+    "murphy",
+    "reliability_bands",
+    "reliability_bins",
+    "smooth_ece",
+    "yates",
+]

@@ -46,7 +46,7 @@ def explained(mass: Floats, yes: Floats) -> Floats:
     first = isotonic_regression(yes / mass + 2.0 * row, weights=mass).blocks[:-1]
     mass, yes, row = _pool(mass, yes, row, first)
     mass, yes, row = _pool(mass, yes, row, np.flatnonzero(_differs(mass, yes, row)))
-    return np.bincount(row, np.square(yes) / mass, minlength=len(some)).reshape(shape)
+    return np.asarray(np.bincount(row, np.square(yes) / mass, minlength=len(some)), dtype=np.float64).reshape(shape)
 
 
 def _pool(mass: Floats, yes: Floats, row: Ints, first: Ints) -> tuple[Floats, Floats, Ints]:
