@@ -54,6 +54,7 @@ class _Exchange:
         self.status: int | None = None
         self.headers: Mapping[str, str] = {}
         self.body = b""
+        self.is_whole = False
         self._started = time.perf_counter()
 
     @property
@@ -75,6 +76,7 @@ async def _listen(response: httpx.Response) -> None:
     if exchange is not None:
         exchange.status, exchange.headers = response.status_code, _lowered(response.headers)
         exchange.body = await response.aread()
+        exchange.is_whole = True
 
 
 def _client() -> Any:
@@ -115,9 +117,15 @@ class LiteLLM:
             return _failed(call, exchange, error)
         finally:
             _EXCHANGE.reset(held)
-        body = answer.model_dump_json(exclude_none=True).encode()
-        headers = exchange.headers or _hidden(answer)
-        return judge(call.model, Heard(exchange.status or 200, headers, body, exchange.latency_ms), secret=secret)
+        if exchange.is_whole:
+            _take_back(answer, exchange.body)
+        heard = Heard(
+            exchange.status or 200,
+            exchange.headers or _hidden(answer),
+            answer.model_dump_json(exclude_none=True).encode(),
+            exchange.latency_ms,
+        )
+        return judge(call.model, heard, secret=secret)
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         client = {"client": self._handler} if call.model.provider in _TAKE_CLIENT else {}
@@ -136,11 +144,23 @@ class LiteLLM:
         }
 
 
+def _take_back(answer: Any, body: bytes) -> None:
+    """Take out of LiteLLM's answer what it made up: an id of its own, and a number of reasoning tokens that Anthropic does not tell."""
+    whole = decoded(body)
+    native = whole if isinstance(whole, Mapping) else {}
+    answer.id = native.get("id") or native.get("responseId") or ""
+    details = getattr(getattr(answer, "usage", None), "completion_tokens_details", None)
+    if native.get("type") == "message" and details is not None:
+        details.reasoning_tokens = None
+
+
 def _failed(call: Call, exchange: _Exchange, error: Exception) -> Result:
     """What LiteLLM's exception means: by the provider's own answer where it was heard, else by what the exception carries."""
     secret = call.endpoint.api_key
     if exchange.status is not None and exchange.status >= 300:
         return judge(call.model, exchange.heard, secret=secret)
+    if exchange.status is not None and not exchange.is_whole:
+        return lost(call.model, Outcome.PROVIDER_ERROR, "the connection broke before the answer was whole", exchange.heard, secret=secret)
     if exchange.status is not None:
         found = flaw_of(exchange.body) if decoded(exchange.body) is None else "an answer that is not in the provider's form"
         return lost(call.model, Outcome.MALFORMED, f"HTTP {exchange.status} with {found}", exchange.heard, secret=secret)
@@ -156,7 +176,7 @@ def _failed(call: Call, exchange: _Exchange, error: Exception) -> Result:
 
 def _words(error: Exception) -> str:
     """The provider's words, or LiteLLM's, without its own names and traces around them."""
-    return _WRAPPING.sub("", str(error).partition("\nTraceback")[0], count=1)
+    return _WRAPPING.sub("", str(error).partition("\nTraceback")[0].partition(" Handle with `litellm")[0], count=1)
 
 
 def _body(error: Exception) -> bytes:

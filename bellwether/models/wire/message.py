@@ -73,7 +73,7 @@ def read_reply(body: bytes) -> Message:
         flaw="" if message else "a choice without a message",
         content=content,
         reasoning=_reasoning(message) or thoughts or _thought(content),
-        refusal=_text(message.get("refusal")),
+        refusal=_text(message.get("refusal")) or _text(_mapping(message.get("provider_specific_fields")).get("refusal")),
         finish_reason=_text(choice.get("finish_reason")),
         tool_calls=tuple(_tool_calls(message.get("tool_calls"))),
     )
@@ -175,8 +175,8 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     put_in, put_out = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
     reasoning = _first(put_out.get("reasoning_tokens"), usage.get("reasoning_tokens"))
-    if None not in (prompt, completion, total, reasoning) and total == prompt + completion + reasoning:  # type: ignore[operator]
-        completion += reasoning  # type: ignore[operator]  # xAI and Google count the reasoning beside the completion
+    if prompt is not None and completion is not None and total is not None and total > prompt + completion:
+        completion = total - prompt  # xAI and Google count the reasoning beside the completion, but charge it alike
     return Tokens(
         prompt=prompt,
         completion=completion,
