@@ -146,7 +146,7 @@ class Database:
     def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """What `works`, which read and write this database, return or raise. With one writer they share one transaction.
 
-        Of a work that raises nothing is kept. Raises what `write` raises when nothing of any work was.
+        Each write is whole or not at all, as it is by itself. Raises what `write` raises when nothing of any work was kept.
         """
         if not self.has_one_writer or self._shared_transaction is not None:
             return [_tried(work) for work in works]
@@ -334,8 +334,7 @@ def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Except
     """What `work` returns or raises; raises itself when the database ended the whole transaction for it, as it does when the disk is full."""
     raw: Any = transaction.connection.connection.driver_connection
     try:
-        with _part_of(transaction):
-            return work()
+        return work()
     except Exception as error:
         if not raw.in_transaction:
             raise

@@ -105,8 +105,8 @@ class Journal:
     def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
         """The results of `works`, which use this journal, its claims and attempts; errors take the place of results.
 
-        On SQLite they share one transaction, and so one write to the disk: all is durable when this returns, and of a work that raises
-        nothing is kept. On Postgres, where writers do not wait for each other, each is done by itself.
+        They do what they would do one after the other. On SQLite they share one transaction, and so one write to the disk: all is durable
+        when this returns. On Postgres, where writers do not wait for each other, each is durable by itself.
         """
         return self._database.together("writing to the journal", works)
 

@@ -199,9 +199,9 @@ class ModelClient:
 
             self._most_cost = most_cost
         if self._wire is None:
-            from bellwether.models.wire import open_wire
+            from bellwether.models.wire import ProviderWire
 
-            self._wire = open_wire()
+            self._wire = ProviderWire()
         await self._wire.__aenter__()
         return self
 
@@ -422,12 +422,16 @@ class ModelClient:
             raise
 
     def _claim(self, asked: _Asked) -> _Begun | Answered | Busy | Failed:
-        """In the writer's thread: claim and begin, both or neither."""
+        """In the writer's thread: claim and begin, or leave the call to others."""
         lease = timedelta(seconds=asked.lane.model.timeout + _GRACE + _LEASE_MARGIN)
         claim = self._journal.claim(asked.request, lease=lease, run=self._run)
         if not isinstance(claim, Claim):
             return claim
-        return claim, claim.begin(estimate=asked.estimate, budgets=self._limits.budgets(self._run, asked.request.model))
+        try:
+            return claim, claim.begin(estimate=asked.estimate, budgets=self._limits.budgets(self._run, asked.request.model))
+        except BudgetExceeded as exceeded:
+            claim.release(str(exceeded))
+            raise
 
     def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[_Landed]]:
         """Flights under way that count towards the budget."""

@@ -1,0 +1,130 @@
+"""What the client's tests ask, a wire that answers as it is told, and time that passes when somebody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
+from bellwether.models.client import ModelClient
+from bellwether.models.keys import Endpoint
+from bellwether.models.model import Model
+from bellwether.models.wire.call import Call, Result
+
+#: One call may cost so much at most, and costs so much (micro-dollars).
+MOST, COST = 100, 20
+
+
+def model(name: str = "oracle", **changes: Any) -> Model:
+    """An entry of the registry."""
+    return Model.model_validate({"name": name, "model": f"acme/{name}", **changes})
+
+
+def question(number: int = 0) -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"Will event {number} happen?"}]
+
+
+def said(content: str | None = "0.7", *, finish: str | None = "stop", cost: int | None = COST, outcome: Outcome = Outcome.OK) -> Result:
+    """A whole reply."""
+    body = json.dumps({"choices": [{"message": {"content": content}, "finish_reason": finish}]}).encode()
+    usage = Usage(100, 20, 5, cost, None if cost is None else CostSource.PROVIDER)
+    reason = "" if outcome is Outcome.OK else f"it was {outcome.value}"
+    return Result(outcome, Reply(body, content, None, finish, usage, 200, "req-1", 900), reason)
+
+
+def failed(outcome: Outcome, status: int | None = 500, **more: Any) -> Result:
+    """A call without a reply; unbilled where the provider turned it away."""
+    turned_away = outcome in (Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION) or more.get("permanent")
+    usage = Usage(cost=0, cost_source=CostSource.UNBILLED) if turned_away else Usage()
+    return Result(outcome, Reply(usage=usage, http_status=status), f"HTTP {status}", **more)
+
+
+class Time:
+    """Seconds that pass when everybody waits: a sleeper wakes in order of its time, at once by the real clock."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.slept: list[float] = []
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._numbers = itertools.count()
+        self._waking: asyncio.Task[None] | None = None
+
+    def now(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        wakes = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self.seconds + seconds, next(self._numbers), wakes))
+        if self._waking is None or self._waking.done():
+            self._waking = asyncio.create_task(self._wake())
+        await wakes
+
+    async def _wake(self) -> None:
+        while self._sleepers:
+            await asyncio.sleep(0.01)  # others go first, the journal's thread too
+            until, _, wakes = heapq.heappop(self._sleepers)
+            if not wakes.done():
+                self.seconds = max(self.seconds, until)
+                wakes.set_result(None)
+
+
+class FakeWire:
+    """Answers with what `script` gives for a call: a result, or a coroutine that gives one. Counts what was sent."""
+
+    def __init__(self, script: Callable[[Call], Any] | Iterable[Any] = lambda call: said()) -> None:
+        results = iter(()) if callable(script) else iter(script)
+        self._script = script if callable(script) else lambda call: next(results)
+        self.sent: Counter[str] = Counter()
+        self.calls: list[Call] = []
+        self.most = self._under_way = 0
+        self.closed = False
+
+    async def send(self, call: Call) -> Result:
+        self.sent[str(call.messages[-1]["content"])] += 1
+        self.calls.append(call)
+        self._under_way += 1
+        self.most = max(self.most, self._under_way)
+        try:
+            result = self._script(call)
+            return await result if asyncio.iscoroutine(result) else result
+        finally:
+            self._under_way -= 1
+
+    @property
+    def count(self) -> int:
+        return len(self.calls)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed = True
+
+
+def client(journal: Journal, wire: Any, time: Time | None = None, **options: Any) -> ModelClient:
+    """A client whose waits take no time."""
+    time = time or Time()
+    given: dict[str, Any] = {
+        "endpoint": lambda model: Endpoint(None, "sk-secret"),
+        "run": "run",
+        "most_cost": lambda model, messages, parameters: MOST,
+        "sleep": time.sleep,
+        "now": time.now,
+        "seed": 7,
+    }
+    return ModelClient(journal, wire=wire, **{**given, **options})
+
+
+async def ask(client: ModelClient, number: int = 0, of: Model | None = None, **options: Any) -> Any:
+    return await client.ask(of or model(), question(number), purpose="benchmark/forecasts", **options)
+
+
+async def ask_all(client: ModelClient, numbers: Iterable[int], of: Model | None = None) -> list[Any]:
+    """The answers, or what was raised in their place."""
+    return await asyncio.gather(*(ask(client, number, of) for number in numbers), return_exceptions=True)
