@@ -1,0 +1,117 @@
+"""Where a text states an answer, a confidence or P(yes): in tags, as members of JSON, on labelled lines. Every search is linear in the text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+Kind = Literal["answer", "confidence", "p_yes"]
+
+#: What a name states; every other name states P(yes).
+_KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence", "probability": "p_yes", "p_yes": "p_yes"}
+_FLAGS = re.IGNORECASE | re.ASCII
+_TAG = re.compile(r"<(/?)(answer|confidence|probability|p_yes)\s{0,9}>", _FLAGS)
+_MEMBER = re.compile(
+    r"([\"'])(?P<name>answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability)\1\s{0,9}:\s{0,9}"
+    r"(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^,}\]\n\"']{0,200})",
+    _FLAGS,
+)
+_LABEL = re.compile(
+    r"^[ \t>*#_\-•]{0,9}(?:(?:final|my) ){0,2}(?P<name>answer|prediction|confidence|p\(yes\)|p_yes|probability(?: of [\"'*]{0,2}yes[\"'*]{0,2}| \(yes\))?)"
+    r"(?: \((?:0 ?[-–] ?100 ?%?|in %|%)\))?[*_]{0,3}[ \t]{0,3}[:=][ \t]{0,3}(?P<value>[^\n]{0,200})",
+    _FLAGS | re.MULTILINE,
+)
+_THOUGHTS = re.compile(r"\"(?:reasoning|rationale|explanation)\"\s{0,9}:\s{0,9}(\"(?:[^\"\\]++|\\.)*+\")", _FLAGS | re.DOTALL)
+_AT_END = re.compile(r"<answer>([^<]{0,80})</answer>\s{0,99}<confidence>([^<]{0,80})</confidence>[\s`]{0,99}\Z", _FLAGS)
+#: Labelled lines, and tags that end the reasoning, count in so many last characters.
+_END = 400
+_LONGEST = 201
+
+
+class Field(NamedTuple):
+    """A value as it stands in the text, whose long ones are cut: nothing that long is an answer or a number."""
+
+    kind: Kind
+    raw: str
+
+
+class Found(NamedTuple):
+    """What a text states, the least strict form among it, and where the first statement begins (the text's length without any)."""
+
+    fields: tuple[Field, ...]
+    form: str
+    start: int
+
+
+def find(text: str) -> Found:
+    """All statements in the strictest forms that together give an answer with its number, or P(yes)."""
+    found = _tags(text)
+    for search in (_members, _labels):
+        if _is_complete(found.fields):
+            break
+        more = search(text)
+        if more.fields:
+            found = Found(found.fields + more.fields, more.form, min(found.start, more.start))
+    return found
+
+
+def at_end(block: str) -> Found:
+    """The tags with which a text ends, if it ends with an answer and its confidence."""
+    match = _AT_END.search(block[-_END:])
+    fields = (Field("answer", match[1]), Field("confidence", match[2])) if match else ()
+    return Found(fields, "tags_in_reasoning" if match else "none", 0)
+
+
+def thoughts(text: str) -> str | None:
+    """The reasoning that a JSON object carries as a member."""
+    match = _THOUGHTS.search(text)
+    try:
+        return (str(json.loads(match[1], strict=False)).strip() or None) if match else None
+    except ValueError:
+        return None
+
+
+def _is_complete(fields: tuple[Field, ...]) -> bool:
+    kinds = {kind for kind, _ in fields}
+    return len(kinds) > 1 or "p_yes" in kinds
+
+
+def _tags(text: str) -> Found:
+    fields: list[Field] = []
+    form, first = "tags", len(text)
+    name, start = "", 0
+    for tag in _TAG.finditer(text):
+        closes, this = tag.groups()
+        at, end = tag.span()
+        this = this.lower()
+        if name:
+            is_whole = closes and this == name
+            form = form if is_whole else "tags_unclosed"
+            fields.append(Field(_KINDS[name], text[start : min(at, start + _LONGEST)] if is_whole else _line(text, start, at)))
+        elif not closes and not fields:
+            first = at
+        name, start = ("" if closes else this), end
+    if name:
+        form = "tags_unclosed"
+        fields.append(Field(_KINDS[name], _line(text, start, len(text))))
+    return Found(tuple(fields), form if fields else "none", first)
+
+
+def _line(text: str, start: int, end: int) -> str:
+    """The value of a tag that is never closed: the rest of its line, or the line after it."""
+    return text[start : min(end, start + _LONGEST)].lstrip().partition("\n")[0].partition("<")[0]
+
+
+def _members(text: str) -> Found:
+    return _matches(_MEMBER.finditer(text), "json", len(text))
+
+
+def _labels(text: str) -> Found:
+    return _matches(_LABEL.finditer(text, max(0, len(text) - _END)), "labels", len(text))
+
+
+def _matches(matches: Iterator[re.Match[str]], form: str, length: int) -> Found:
+    found = [(Field(_KINDS.get(match["name"].lower(), "p_yes"), match["value"]), match.start()) for match in matches]
+    return Found(tuple(field for field, _ in found), form, found[0][1] if found else length)

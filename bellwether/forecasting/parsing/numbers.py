@@ -1,0 +1,96 @@
+"""Numbers as models state them: digits, percent signs, words; and what they mean as a confidence or as P(yes)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from bellwether.forecasting.parsing.reading import quoted
+
+_LONGEST = 60
+_AROUND = " \t\r\n\f\v\xa0*_\"'`“”‘’[](){}"
+_ABOUT = r"(?:(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|~|≈)\s{0,3})?"
+_UNIT = r"\s{0,3}(%|percent|per cent|/ ?100|out of 100)?"
+_DIGITS = re.compile(rf"{_ABOUT}([+-]?(?:[0-9]{{1,20}}(?:\.[0-9]{{0,25}})?|\.[0-9]{{1,25}})(?:e[+-]?[0-9]{{1,3}})?){_UNIT}", re.ASCII)
+_WORDS = re.compile(rf"{_ABOUT}([a-z]+(?:[ -][a-z]+)?){_UNIT}", re.ASCII)
+
+_UNITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_SPELLED: Final = {
+    **{word: number for number, word in enumerate(_UNITS + _TEENS)},
+    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
+    **{f"{tens} {unit}": 10 * number + one for number, tens in enumerate(_TENS, start=2) for one, unit in enumerate(_UNITS) if one},
+    **dict.fromkeys(("hundred", "a hundred", "one hundred"), 100),
+}
+
+_HUNDRED = Decimal(100)
+_HALF = Decimal("0.5")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A probability that was stated: its exact value in [0, 1] and the manner, "" where it is in the form that was asked for."""
+
+    value: Decimal
+    manner: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    value: Decimal
+    of_hundred: bool
+    in_words: bool
+
+
+def bare(text: str) -> str:
+    """A value without the quotes, brackets and emphasis around it, and without a full stop behind it."""
+    return text.strip(_AROUND).rstrip(".!").strip(_AROUND)
+
+
+def _stated(text: str) -> _Stated | None:
+    plain = bare(text[: 2 * _LONGEST]).lower()
+    if len(text) > 2 * _LONGEST or len(plain) > _LONGEST:
+        return None
+    if match := _DIGITS.fullmatch(plain):
+        return _Stated(Decimal(match[1]) + 0, match[2] is not None, in_words=False)
+    match = _WORDS.fullmatch(plain)
+    number = _SPELLED.get(match[1].replace("-", " ")) if match else None
+    return None if match is None or number is None else _Stated(Decimal(number), match[2] is not None, in_words=True)
+
+
+def confidence(text: str) -> Number | str:
+    """The confidence in the given answer, asked for from 0 to 100; or the problem.
+
+    Of bare numbers up to 1, 0 is 0, and those from 0.5 to below 1 are fractions: as percent they would contradict the answer that they
+    stand beside. The others may be either.
+    """
+    stated = _stated(text)
+    if stated is None:
+        return f"not a number: {quoted(text)}"
+    value = stated.value
+    if not 0 <= value <= _HUNDRED:
+        return f"out of range: {quoted(text)} is not from 0 to 100"
+    manner = "words" if stated.in_words else ""
+    if stated.of_hundred or value == 0 or value > 1:
+        return Number(value / _HUNDRED, manner)
+    if _HALF <= value < 1:
+        return Number(value, "fraction")
+    return f"ambiguous number: {quoted(text)} may be a percentage or a fraction"
+
+
+def p_yes(text: str) -> Number | str:
+    """P(yes), asked for from 0 to 1; or the problem. A bare number above 1 can only be a percentage."""
+    stated = _stated(text)
+    if stated is None:
+        return f"not a number: {quoted(text)}"
+    value = stated.value
+    if not 0 <= value <= _HUNDRED:
+        return f"out of range: {quoted(text)} is no probability"
+    if stated.in_words:
+        return Number(value / _HUNDRED, "words")
+    if stated.of_hundred or value > 1:
+        return Number(value / _HUNDRED, "percent")
+    return Number(value, "")
