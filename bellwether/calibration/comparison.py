@@ -48,6 +48,10 @@ class Loss(StrEnum):
     BRIER = "brier"
     LOG_LOSS = "log_loss"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Loss:
+        raise ScoringError(f"comparing forecasters: loss is {value!r}; give one of {', '.join(cls)}")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -93,14 +97,16 @@ def compare(
 
     Raises `ScoringError` that names the column, the index and the value that cannot be scored.
     """
+    measured = Loss(loss)
     outcome = Forecasts.of(np.zeros(np.size(y)), y).y
-    names = tuple(forecasts)
-    columns = [_losses(name, forecasts[name], outcome, (answers or {}).get(name), Loss(loss)) for name in names]
-    losses, right = (np.stack(parts, axis=1) for parts in zip(*columns, strict=True)) if names else (np.empty((len(outcome), 0)),) * 2
     cluster = index_of(clusters, len(outcome))
-    panel = Panel(names, losses, right.astype(bool), cluster, int(cluster.max(initial=-1)) + 1)
+    size = (len(outcome), len(forecasts))
+    losses, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
+    for column, (name, p) in enumerate(forecasts.items()):
+        losses[:, column], right[:, column] = _losses(name, p, outcome, (answers or {}).get(name), measured)
+    panel = Panel(tuple(forecasts), losses, right, cluster, int(cluster.max(initial=-1)) + 1)
     everyone = np.asarray(panel.seen.any(axis=0))
-    return compare_panel(panel, everyone, loss=Loss(loss), bootstrap=Bootstrap(replicates, seed), permutations=permutations)
+    return compare_panel(panel, everyone, loss=measured, bootstrap=Bootstrap(replicates, seed), permutations=permutations)
 
 
 def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, bootstrap: Bootstrap, permutations: int) -> Comparison:
@@ -153,7 +159,7 @@ def _replicate(panel: Panel, differences: Differences, plan: Bootstrap) -> _Repl
     pairs = differences.total.shape[1]
     replicates = plan.replicates if clusters >= plan.least_clusters else 0
     of_pairs, of_models = np.full((pairs, replicates), np.nan), np.full((size, replicates), np.nan)
-    if not replicates:
+    if not (replicates and size):
         return _Replicates(of_pairs, of_models)
     seen = panel.seen.astype(np.float64)
     total = exactly_summable(np.concatenate([differences.total, panel.per_cluster(np.where(panel.seen, panel.loss, 0.0))], axis=1))

@@ -1,0 +1,100 @@
+"""Model confidence set, shares ranked first and significance groups."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from arch.bootstrap import MCS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.calibration import compare
+from bellwether.calibration.ranking import letters, share_first
+
+
+def losses(seed: int, spread: float, models: int = 6, size: int = 200) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Forecasters with errors that grow from one to the next."""
+    generator = np.random.default_rng(seed)
+    y = (generator.random(size) < 0.5).astype(float)
+    errors = [np.clip(0.3 + spread * index + generator.normal(0, 0.15, size), 0, 1) for index in range(models)]
+    return {f"m{index}": np.abs(y - error) for index, error in enumerate(errors)}, y
+
+
+@pytest.mark.parametrize(("seed", "spread"), [(1, 0.0), (2, 0.01), (3, 0.02), (4, 0.05)])
+def test_the_confidence_set_is_that_of_arch_on_independent_questions(seed: int, spread: float) -> None:
+    forecasts, y = losses(seed, spread)
+    ours = compare(forecasts, y, range(len(y)), replicates=10_000).ranking
+    matrix = np.stack([(p - y) ** 2 for p in forecasts.values()], axis=1)
+    theirs = MCS(matrix, size=0.10, reps=10_000, block_size=1, bootstrap="circular", seed=seed)
+    theirs.compute()
+    found = dict(ours.select("forecaster", "mcs_p").rows())
+    assert [found[f"m{index}"] for index in range(6)] == pytest.approx(theirs.pvalues["Pvalue"].sort_index().to_list(), abs=0.035)
+    assert set(ours.filter("in_mcs")["forecaster"]) == {f"m{index}" for index in theirs.included}
+
+
+def test_a_p_of_the_confidence_set_is_never_zero() -> None:
+    ranking = compare(*losses(1, 0.1), range(200), replicates=99).ranking
+    assert ranking["mcs_p"].min() == pytest.approx(1 / 100)
+    assert ranking["mcs_p"].max() == 1.0
+
+
+def test_whole_clusters_make_the_confidence_set_wider() -> None:
+    forecasts, y = losses(2, 0.03, size=40)
+    copied = {name: np.repeat(p, 25) for name, p in forecasts.items()}
+    fooled = compare(copied, np.repeat(y, 25), range(1000), replicates=500).ranking
+    honest = compare(copied, np.repeat(y, 25), np.repeat(np.arange(40), 25), replicates=500).ranking
+    assert fooled["in_mcs"].sum() < honest["in_mcs"].sum()
+
+
+def test_a_forecaster_that_answered_few_questions_takes_part_on_those() -> None:
+    forecasts, y = losses(5, 0.05)
+    forecasts["m0"] = np.where(np.arange(200) < 150, forecasts["m0"], np.nan)
+    ranking = compare(forecasts, y, range(200), replicates=500).ranking
+    assert ranking.filter(forecaster="m0")["in_mcs"].item()
+    assert ranking["mcs_p"].null_count() == 0
+
+
+def test_shares_of_first_places_add_up_to_one_and_ties_share() -> None:
+    replicates = np.array([[0.1, 0.2, 0.3, 0.2], [0.1, 0.1, 0.3, np.nan], [0.2, 0.3, 0.3, np.nan]])
+    assert share_first(replicates) == pytest.approx([(1 / 2 + 1 / 3 + 1) / 4, (1 / 2 + 1 + 1 / 3) / 4, (1 / 3) / 4])
+
+
+def test_replicates_that_drew_nothing_count_for_nobody() -> None:
+    assert share_first(np.array([[0.1, np.nan], [0.2, np.nan]])).tolist() == [1.0, 0.0]
+    assert np.isnan(share_first(np.full((2, 3), np.nan))).all()
+    assert np.isnan(share_first(np.empty((2, 0)))).all()
+
+
+@st.composite
+def relations(draw: st.DrawFn) -> tuple[list[int], np.ndarray]:
+    size = draw(st.integers(1, 8))
+    differ = np.zeros((size, size), dtype=bool)
+    for one, other in combinations(range(size), 2):
+        differ[one, other] = differ[other, one] = draw(st.booleans())
+    return draw(st.permutations(range(size))), differ
+
+
+@given(relations())
+def test_forecasters_share_a_letter_exactly_when_they_do_not_differ(relation: tuple[list[int], np.ndarray]) -> None:
+    order, differ = relation
+    groups = dict(zip(order, letters(order, differ), strict=True))
+    assert all(groups.values())
+    assert "a" in groups[order[0]]
+    for one, other in combinations(order, 2):
+        assert bool(set(groups[one]) & set(groups[other])) != differ[one, other]
+
+
+def test_no_letter_is_superfluous() -> None:
+    chain = np.array([[False, False, True], [False, False, False], [True, False, False]])
+    assert letters([0, 1, 2], chain) == ["a", "ab", "b"]
+    assert letters([0, 1, 2], np.zeros((3, 3), dtype=bool)) == ["a", "a", "a"]
+    assert letters([2, 0], np.ones((3, 3), dtype=bool)) == ["a", "b"]
+    assert letters([], np.zeros((0, 0), dtype=bool)) == []
+
+
+def test_there_are_letters_for_many_groups() -> None:
+    found = letters(list(range(60)), ~np.eye(60, dtype=bool))
+    assert len(set(found)) == 60
+    assert found[25:27] == ["z", "A"]
