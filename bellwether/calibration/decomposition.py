@@ -38,6 +38,7 @@ class Murphy:
     reliability: float | None
     reliability_debiased: float | None
     resolution: float | None
+    resolution_debiased: float | None
     uncertainty: float | None
     within_bin_variance: float | None
     within_bin_covariance: float | None
@@ -96,18 +97,20 @@ def uncertainty(sums: Sums) -> Floats:
 
 
 def murphy_terms(sums: Sums) -> dict[str, Floats]:
-    """Murphy's terms by metric, with reliability also less its bias (Ferro & Fricker, Q. J. R. Meteorol. Soc. 138, 2012)."""
+    """Murphy's terms by metric, reliability and resolution also less their bias (Ferro & Fricker, Q. J. R. Meteorol. Soc. 138, 2012)."""
     n, count = sums["n"], sums["bin_n"]
     forecast, yes = (_per_forecast(sums[name], count) for name in ("bin_p", "bin_yes"))
     base_rate = ratio(sums["yes"], n)
-    gap = np.square(forecast - yes)
+    gap, apart = np.square(forecast - yes), np.square(yes - base_rate[..., None])
     shared = np.where(count > 1, count, 0.0)  # one forecast alone says nothing of its noise
     noise = np.divide(yes * (1 - yes), count - 1, out=np.zeros(gap.shape), where=count > 1)
-    debiased = np.where(shared.any(axis=-1), ratio((shared * (gap - noise)).sum(axis=-1), n), np.nan)
+    debiased = [np.where(shared.any(axis=-1), ratio((shared * (term - noise)).sum(axis=-1), n), np.nan) for term in (gap, apart)]
+    of_base_rate = ratio(base_rate * (1 - base_rate), n - 1)
     return {
         "murphy_reliability": ratio((count * gap).sum(axis=-1), n),
-        "murphy_reliability_debiased": debiased,
-        "murphy_resolution": ratio((count * np.square(yes - base_rate[..., None])).sum(axis=-1), n),
+        "murphy_reliability_debiased": debiased[0],
+        "murphy_resolution": ratio((count * apart).sum(axis=-1), n),
+        "murphy_resolution_debiased": debiased[1] + of_base_rate,
         "within_bin_variance": _not_below_zero(ratio(sums["p_squared"] - (count * np.square(forecast)).sum(axis=-1), n)),
         "within_bin_covariance": 2 * ratio(sums["p_yes"] - (count * forecast * yes).sum(axis=-1), n),
     }

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bellwether.calibration import strict
 from bellwether.calibration.bootstrap import Bootstrap, Clustered, bca_interval, jackknife, percentile_interval, replicate
 from bellwether.calibration.forecasts import Floats, Forecasts, Ints
-from bellwether.calibration.metrics import ESTIMATED, METRICS
+from bellwether.calibration.metrics import DEBIASED, ESTIMATED, METRICS
 from bellwether.errors import ScoringError
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def _scores(sample: Clustered, asked: int, resamples: tuple[Floats, Floats] | No
     estimates = {name: Estimate(_defined(values[name])) for name in ESTIMATED}
     if resamples is not None:
         for name, replicates, without in zip(ESTIMATED, *resamples, strict=True):
-            estimates[name] = _estimate(values[name], replicates, without, bootstrap)
+            bias = values[DEBIASED[name]] - values[name] if name in DEBIASED else 0.0
+            estimates[name] = _estimate(values[name], replicates - bias, without, bootstrap)
     error = float(np.square(sample.forecasts.p - sample.forecasts.y).sum())
     estimates["coverage"] = Estimate(size / asked if asked else None)
     estimates["brier_imputed"] = Estimate((error + 0.25 * (asked - size)) / asked if asked else None)

@@ -113,6 +113,12 @@ _DECOMPOSITION = (
         "sum over 10 bins of n_k / N (mean y in the bin - b)^2",
         "how far the frequencies of the bins are from the base rate: what the forecaster can tell apart",
     ),
+    (
+        "murphy_resolution_debiased",
+        Better.HIGHER,
+        "b (1 - b) / (N - 1) + sum over bins with n_k > 1 of n_k / N ((mean y in the bin - b)^2 - mean y (1 - mean y) / (n_k - 1))",
+        "murphy_resolution less what chance alone would give; may be negative, 0 is expected of a forecaster who can tell nothing apart",
+    ),
     ("uncertainty", Better.NEITHER, "b (1 - b)", "variance of the outcomes: Brier score of always saying the sample's own base rate"),
     (
         "within_bin_variance",
@@ -187,3 +193,7 @@ METRICS: dict[str, Metric] = {
 
 #: The metrics that are functions of the forecasts scored, and so have an interval.
 ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name not in ("coverage", "brier_imputed"))
+
+#: Metrics less their bias, and the biased ones. A replicate's truth is the sample itself, with the biased value, around which the replicates
+#: of the debiased metric lie; intervals move them back.
+DEBIASED: dict[str, str] = {f"murphy_{term}_debiased": f"murphy_{term}" for term in ("reliability", "resolution")}
