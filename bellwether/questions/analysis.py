@@ -36,7 +36,7 @@ BASELINE_HORIZON = "24h"
 WORD = re.compile(r"\b\w+\b")
 _DAY = 86_400_000_000
 
-Statistics = Mapping[str, float | int | str | None]
+Statistics = dict[str, float | int | str | None]
 Part = tuple[str, str, Statistics]
 
 
@@ -67,7 +67,7 @@ def analyse(questions: pl.DataFrame) -> Analysis:
     if questions.is_empty():
         return Analysis(DATASET_ANALYSIS.empty())
     stamp = {"release": questions["release"][0], "known_at": questions["known_at"].max(), "rules": RULES}
-    rows = [
+    rows: list[Mapping[str, Any]] = [
         {**stamp, "section": section, "item": item, "statistic": name, **_cell(value)}
         for section, item, statistics in _parts(questions.sort("id").with_columns(y=pl.col("ground_truth") == "yes"))
         for name, value in statistics.items()
@@ -98,7 +98,7 @@ def _temporal(questions: pl.DataFrame) -> Iterator[Part]:
     closes = questions["close_time"]
     first, last = closes.min(), closes.max()
     assert isinstance(first, datetime) and isinstance(last, datetime)
-    span = {"earliest": first.isoformat(), "latest": last.isoformat(), "span_days": (last.date() - first.date()).days}
+    span: Statistics = {"earliest": first.isoformat(), "latest": last.isoformat(), "span_days": (last.date() - first.date()).days}
     yield "temporal", ALL, {"cutoff": questions["cutoff"][0].isoformat(), **span}
     lengths = {
         "cutoff_to_close": pl.col("close_time") - pl.col("cutoff"),
@@ -128,7 +128,7 @@ def _moments(values: pl.Series) -> Statistics:
     }
 
 
-def _outcomes(questions: pl.DataFrame) -> dict[str, float | int | str | None]:
+def _outcomes(questions: pl.DataFrame) -> Statistics:
     yes = int(questions["y"].sum())
     return {"questions": questions.height, "yes": yes, "no": questions.height - yes, "yes_rate": yes / questions.height}
 
@@ -231,7 +231,7 @@ def _priced(questions: pl.DataFrame, item: str, prices: pl.Series, known: str) -
     p, y = prices.filter(there).to_numpy(), questions["y"].filter(there).to_numpy()
     coverage: Statistics = {"known": known, "n": len(p), "missing": prices.null_count(), "coverage": len(p) / questions.height}
     scores = evaluate(p, y, asked=questions.height, bootstrap=Bootstrap(replicates=0))
-    metrics = {name: scores[name].value for name in scores if name not in ("coverage", "skill_vs_market")}
+    metrics: Statistics = {name: scores[name].value for name in scores if name not in ("coverage", "skill_vs_market")}
     yield "market", item, {**coverage, **metrics}
     right = (p >= 0.5) == y
     band = np.select([(p < 0.2) | (p > 0.8), (p >= 0.4) & (p <= 0.6)], ["high", "low"], "medium")

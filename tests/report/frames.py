@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bellwether.questions.analysis import analyse
+from bellwether.report.inputs import Inputs
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 
 CUTOFF = datetime(2025, 10, 1, tzinfo=UTC)
@@ -113,3 +115,42 @@ def asked(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> di
 
 def forecasts(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return FORECASTS.validate(FORECASTS.frame(rows))
+
+
+def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> Inputs:
+    """What a report of these questions and forecasts is made from, scored as the benchmark scores."""
+    from bellwether.calibration.scores import compare_forecasters, comparison_table, leaderboard, reliability, score
+
+    kinds = {name: "language_model" if rows["call_key"].count() else "constant" for (name,), rows in forecasts.group_by("forecaster")}
+    comparison = compare_forecasters(forecasts, questions, replicates=200, permutations=200)
+    scores = score(forecasts, questions, replicates=200)
+    return Inputs(
+        questions=questions,
+        forecasts=forecasts,
+        scores=scores,
+        reliability=reliability(forecasts, questions),
+        leaderboard=leaderboard(scores, kinds, comparison=comparison),
+        comparisons=comparison_table(comparison, release="q", known_at=KNOWN),
+        dataset_analysis=analyse(questions).frame(),
+        **about,
+    )
+
+
+def example() -> Inputs:
+    """A release with two language models, one of them with failures, several samples and outcomes that it could have known, and a constant."""
+    asked_of = release(24)
+    generator = np.random.default_rng(5)
+    truths = (asked_of["ground_truth"] == "yes").to_list()
+    rows = [forecast("always-half", number, 0.5) for number in range(24)]
+    for number, truth in enumerate(truths):
+        p = float(np.clip(0.35 + 0.3 * truth + generator.normal(0, 0.15), 0.02, 0.98))
+        rows.append(asked("good/model", number, round(p, 2)))
+        fails = number % 12 == 7
+        knows = number < 2
+        for sample in range(2):
+            wild = None if fails else round(float(generator.random()), 2)
+            facts: dict[str, Any] = {"contradiction": "two answers"} if number == 3 else {}
+            if fails:
+                facts |= {"cost": None, "raw_response": None}
+            rows.append(asked("wild", number, wild, sample=sample, combine="median", could_know=knows, **facts))
+    return inputs(asked_of, forecasts(rows))

@@ -1,0 +1,65 @@
+"""The figures of a report: which there are, of what, and what is written below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from bellwether.report.inputs import Inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure: `name` begins its file's name, `draw` makes the PNG."""
+
+    name: str
+    caption: str
+    draw: Callable[[], bytes]
+
+
+def release_figures(inputs: Inputs) -> Iterator[Figure]:
+    """Figures that show all forecasters of the release."""
+    from bellwether.report import plots
+
+    release, forecasts, questions = inputs.release, inputs.forecasts, inputs.questions
+    yield Figure(
+        "scores",
+        "Brier scores with 95 % cluster-bootstrap intervals; letters are significance groups.",
+        lambda: plots.score_comparison(inputs.leaderboard),
+    )
+    yield Figure(
+        "coverage",
+        "What became of each forecaster's questions.",
+        lambda: plots.coverage_bars(forecasts, questions, f"Questions answered: {release}"),
+    )
+    yield Figure(
+        "brier_over_time",
+        "Mean Brier score by the month in which the questions were resolved, with intervals.",
+        lambda: plots.brier_over_time(forecasts, questions, f"Brier score over time: {release}"),
+    )
+    yield Figure(
+        "score_by_distance",
+        "Brier score by the time from the knowledge cutoff to the resolution.",
+        lambda: plots.score_by_distance(inputs.scores, f"Brier score by distance from the cutoff: {release}"),
+    )
+
+
+def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[Figure]:
+    """Figures of one forecaster; `file` is its name as file names have it."""
+    from bellwether.report import plots
+
+    bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
+    forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
+
+    yield Figure(
+        f"reliability_{file}",
+        "Reliability diagram: observed frequency of yes against the forecast, with counts and Wilson intervals.",
+        lambda: plots.reliability_diagram(bins, f"{forecaster} on {inputs.release}"),
+    )
+    yield Figure(
+        f"confidence_{file}",
+        "How often it was right at each confidence.",
+        lambda: plots.confidence_histograms(forecasts, inputs.questions, f"{forecaster} on {inputs.release}"),
+    )

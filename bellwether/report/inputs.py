@@ -1,0 +1,123 @@
+"""What a report is made from: the rows of one release in every table of the benchmark, and how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether.errors import ConfigError
+from bellwether.tables import Table
+from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
+
+TABLES: dict[str, Table] = {
+    "questions": QUESTIONS,
+    "forecasts": FORECASTS,
+    "scores": SCORES,
+    "reliability": RELIABILITY,
+    "leaderboard": LEADERBOARD,
+    "comparisons": COMPARISONS,
+    "dataset_analysis": DATASET_ANALYSIS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Rows of one release; any order. Raises `ConfigError` where the release has no leaderboard, and where rows are of several releases.
+
+    Parameters
+    ----------
+    questions to dataset_analysis: the tables of the same names, group benchmark.
+    recipe: the release as registered; empty when it is registered no more.
+    configurations: how each forecaster is registered, by name; those that are registered no more are absent.
+    journal: counts of model calls by purpose, model, state and outcome; None when no journal was looked at.
+    revision: of the code that the report is made with, where known.
+    """
+
+    questions: pl.DataFrame
+    forecasts: pl.DataFrame
+    scores: pl.DataFrame
+    reliability: pl.DataFrame
+    leaderboard: pl.DataFrame
+    comparisons: pl.DataFrame
+    dataset_analysis: pl.DataFrame
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    journal: list[dict[str, Any]] | None = None
+    revision: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, table in TABLES.items():
+            object.__setattr__(self, name, table.validate(getattr(self, name)).sort(table.key))
+        found = sorted({one for name in TABLES for one in getattr(self, name)["release"].unique()})
+        if self.leaderboard.is_empty():
+            raise ConfigError("writing a report: the leaderboard has no rows; materialize benchmark/leaderboard of the release first")
+        if len(found) > 1:
+            raise ConfigError(f"writing a report: the rows are of the releases {', '.join(found)}; give those of one")
+
+    @property
+    def release(self) -> str:
+        """Name of the release."""
+        return str(self.leaderboard["release"][0])
+
+    @property
+    def known_at(self) -> datetime:
+        """When the last fact in the leaderboard became known, UTC: the time of the report."""
+        latest = self.leaderboard["known_at"].max()
+        assert isinstance(latest, datetime)
+        return latest
+
+    @property
+    def stamp(self) -> str:
+        """`known_at` as file names have it: the same data give the same names."""
+        return self.known_at.strftime("%Y%m%d_%H%M%S")
+
+    @property
+    def forecasters(self) -> list[str]:
+        """Names in the order of the leaderboard: the ranked ones, best first, then the others by name."""
+        return self.leaderboard.sort("rank", "forecaster", nulls_last=True)["forecaster"].to_list()
+
+
+def read_inputs(warehouse: Path | str, release: str, *, journal: list[dict[str, Any]] | None = None, revision: str | None = None) -> Inputs:
+    """The release in a published warehouse; `journal` and `revision` as in `Inputs`, recipe and configurations come from `registered`.
+
+    Raises `LakeError` where there is no warehouse, `ConfigError` where it has no leaderboard of the release.
+    """
+    from bellwether.lake.warehouse import query
+
+    known = query(warehouse, "SELECT DISTINCT release FROM benchmark.leaderboard ORDER BY release")["release"].to_list()
+    if release not in known:
+        raise ConfigError(
+            f"writing a report: the warehouse has no leaderboard of the release {release!r}; it has {', '.join(known) or 'none'}"
+        )
+    frames: dict[str, Any] = {
+        name: query(warehouse, f"FROM {table.group}.{table.short_name} WHERE release = $release", {"release": release}).cast(table.schema)
+        for name, table in TABLES.items()
+    }
+    return Inputs(**frames, journal=journal, revision=revision)
+
+
+def registered(inputs: Inputs, folder: Path | None = None) -> Inputs:
+    """`inputs` with the recipe and the configurations that the registry has now; what it has no more is left out."""
+    from bellwether.forecasting import registry
+    from bellwether.questions import release, releases
+
+    entries = registry.forecasters(folder)
+    recipe = release(inputs.release, folder) if inputs.release.partition("@")[0] in releases(folder) else None
+    return replace(
+        inputs,
+        recipe={} if recipe is None else recipe.model_dump(mode="json") | {"rules": recipe.version},
+        configurations={name: configuration(entries[name]) for name in inputs.forecasters if name in entries},
+    )
+
+
+def configuration(entry: Any) -> dict[str, Any]:
+    """A forecaster's entry as JSON: kind, version, description and parameters; of a language model everything that decides its answers."""
+    from pydantic import BaseModel
+
+    fields = entry if isinstance(entry, BaseModel) else entry.model
+    return {"kind": entry.kind, "version": entry.version, **fields.model_dump(mode="json")}

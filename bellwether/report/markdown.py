@@ -1,0 +1,67 @@
+"""Markdown whose tables and lines no text can break: what others wrote is shown as it is, never as markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+#: Characters of a text that a cell shows.
+MOST = 160
+
+NOTHING = "–"
+
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>|&~$@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
+def text(value: object, most: int = MOST) -> str:
+    """A text of anyone's as one line of Markdown that shows its characters: no markup, HTML, link or table cell begins in it.
+
+    Line breaks and what cannot be printed become spaces; what exceeds `most` characters is cut.
+    """
+    if value is None:
+        return NOTHING
+    line = " ".join("".join(one if one.isprintable() else " " for one in str(value)).split())
+    if len(line) > most:
+        line = line[: most - 1] + "…"
+    return _MARKUP.sub(lambda found: "\\" + found[0], line)
+
+
+def number(value: float | int | None, digits: int = 4) -> str:
+    """A number with `digits` decimals, a whole number with separators of thousands, a dash for null."""
+    if value is None:
+        return NOTHING
+    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share in percent."""
+    return NOTHING if value is None else f"{value:.{digits}%}".replace("%", " %")
+
+
+def interval(lower: float | None, upper: float | None, digits: int = 3) -> str:
+    """Both ends in brackets; a dash where there is no interval."""
+    return NOTHING if lower is None or upper is None else f"[{lower:.{digits}f}, {upper:.{digits}f}]"
+
+
+def when(value: datetime | str | None) -> str:
+    """An instant (a text in ISO format will do) as people read it, to the minute, in UTC."""
+    if value is None:
+        return NOTHING
+    instant = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> list[str]:
+    """A table whose first `texts` columns are text and whose others are numbers, with an empty line after it; "Nothing." without a row.
+
+    Cells are Markdown already, made by the functions of this module.
+    """
+    lines = [_row(row) for row in rows]
+    if not lines:
+        return ["Nothing.", ""]
+    return [_row(header), _row([":--"] * texts + ["--:"] * (len(header) - texts)), *lines, ""]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

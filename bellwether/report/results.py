@@ -1,0 +1,320 @@
+"""A report's JSON files as dictionaries: KalshiBench's names where it has one, so that its readers read them, and what it lacks beside.
+
+docs/report.md describes every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import polars as pl
+
+from bellwether import __version__
+from bellwether.report.inputs import TABLES, Inputs
+from bellwether.report.predictions import Predictions, dollars
+
+BENCHMARK = "Bellwether"
+
+#: KalshiBench's name of a metric -> ours.
+NAMES = {
+    "accuracy": "accuracy",
+    "precision_yes": "precision_yes",
+    "recall_yes": "recall_yes",
+    "f1_yes": "f1_yes",
+    "precision_no": "precision_no",
+    "recall_no": "recall_no",
+    "f1_no": "f1_no",
+    "macro_f1": "macro_f1",
+    "brier_score": "brier",
+    "brier_skill_score": "brier_skill",
+    "ece": "ece",
+    "mce": "mce",
+    "ace": "ace",
+    "log_loss": "log_loss",
+    "avg_confidence": "average_confidence",
+    "avg_confidence_when_correct": "confidence_when_correct",
+    "avg_confidence_when_wrong": "confidence_when_wrong",
+    "overconfidence_rate_70": "overconfidence_70",
+    "overconfidence_rate_80": "overconfidence_80",
+    "overconfidence_rate_90": "overconfidence_90",
+}
+
+#: What KalshiBench's summary repeats of each model.
+_SUMMARY = (
+    "accuracy",
+    "macro_f1",
+    "brier_score",
+    "brier_skill_score",
+    "ece",
+    "mce",
+    "log_loss",
+    "avg_confidence",
+    "overconfidence_rate_80",
+)
+
+#: Packages whose version may change a number.
+PACKAGES = ("numpy", "polars", "scipy", "scikit-learn", "litellm", "duckdb")
+
+_SCORE = ("value", "lower", "upper", "bca_lower", "bca_upper", "n", "n_questions", "n_clusters", "replicates", "seed")
+_BIN = ("bin", "lower_edge", "upper_edge", "n", "mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper")
+_LINE = (
+    "rank",
+    "unranked_because",
+    "kind",
+    "group",
+    "in_mcs",
+    "mcs_p",
+    "share_first",
+    "coverage",
+    "n",
+    "n_questions",
+    "n_clusters",
+    "could_know",
+    "could_know_share",
+    "failed",
+    "brier_imputed",
+    "brier_could_know",
+)
+
+Metrics = Mapping[str, Mapping[str, Any]]
+
+
+def scores_of(inputs: Inputs, forecaster: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Scope -> metric -> value, interval and counts, as in benchmark/scores; the scope `all` first."""
+    rows = inputs.scores.filter(pl.col("forecaster") == forecaster)
+    scopes: dict[str, dict[str, dict[str, Any]]] = {"all": {}}
+    for row in rows.iter_rows(named=True):
+        scopes.setdefault(row["scope"], {})[row["metric"]] = {name: row[name] for name in _SCORE}
+    return scopes
+
+
+def model_file(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, Any]:
+    """`<model>_<stamp>.json`: a forecaster's configuration, every metric, and all its predictions."""
+    scopes = scores_of(inputs, forecaster)
+    bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
+    return {
+        "model_name": forecaster,
+        "model_config": model_config(inputs, forecaster),
+        "benchmark": BENCHMARK,
+        "release": inputs.release,
+        "timestamp": inputs.known_at,
+        "num_samples": len(made.scored),
+        **{name: _value(scopes["all"], ours) for name, ours in NAMES.items()},
+        "reliability_diagram": [_published_bin(row) for row in bins.filter(pl.col("n") > 0).iter_rows(named=True)],
+        "per_category": per_category(scopes),
+        "confusion_matrix": made.confusion(),
+        "parse_rate": len(made.answered) / len(made.scored) if made.scored else None,
+        **_published_usage(made),
+        "leaderboard": _line(inputs, forecaster),
+        "metrics": scopes["all"],
+        "scopes": {name: metrics for name, metrics in scopes.items() if name != "all"},
+        "reliability": [{name: row[name] for name in _BIN} for row in bins.iter_rows(named=True)],
+        "failures": made.counts("failure"),
+        "parsed_by": made.counts("parsed_by"),
+        "contradictions": made.counts("contradiction"),
+        "repaired": int(made.rows["repaired"].fill_null(False).sum()),
+        "usage": made.usage(),
+        "predictions": made.scored,
+        "excluded": made.excluded,
+    }
+
+
+def model_config(inputs: Inputs, forecaster: str) -> dict[str, Any]:
+    """How a forecaster is registered, with KalshiBench's names first; of one that is registered no more what its forecasts say."""
+    entry = inputs.configurations.get(forecaster, {})
+    rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
+    model = entry.get("model") or next(iter(rows["model"].drop_nulls()), None)
+    cutoff = entry.get("knowledge_cutoff") or rows["knowledge_cutoff"].max()
+    named = {
+        "name": entry.get("title") or forecaster,
+        "litellm_model": model,
+        "provider": model.partition("/")[0] if model and "/" in model else None,
+        "knowledge_cutoff": cutoff,
+        "description": entry.get("description"),
+        "max_tokens": entry.get("max_tokens"),
+        "temperature": entry.get("temperature"),
+        "price_per_1m_input": _price(entry.get("input_price")),
+        "price_per_1m_output": _price(entry.get("output_price")),
+        "reasoning_effort": entry.get("reasoning_effort"),
+    }
+    further = {name: value for name, value in entry.items() if name not in {*named, "title", "model", "input_price", "output_price"}}
+    return named | {"rules": sorted(rows["rules"].unique()), "elicitations": sorted(rows["elicitation"].drop_nulls().unique())} | further
+
+
+def summary(inputs: Inputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
+    """`summary_<stamp>.json`: the forecasters beside one another, three leaderboards, significance groups and paired tests."""
+    return {
+        "benchmark": BENCHMARK,
+        "release": inputs.release,
+        "timestamp": inputs.known_at,
+        "knowledge_cutoff_used": _cutoff(inputs),
+        "num_models": len(inputs.forecasters),
+        "num_samples": inputs.questions.height,
+        "models": {name: _summary(inputs, name, made[name]) for name in inputs.forecasters},
+        "leaderboard": leaderboards(inputs),
+        "unranked": [
+            {"model": row["forecaster"], "because": row["unranked_because"]}
+            for row in inputs.leaderboard.filter(pl.col("rank").is_null()).iter_rows(named=True)
+        ],
+        "significance_groups": groups(inputs),
+        "model_confidence_set": [row["forecaster"] for row in _lines(inputs) if row["in_mcs"]],
+        "pairs": [_without(row, ("release", "known_at", "rules")) for row in inputs.comparisons.iter_rows(named=True)],
+    }
+
+
+def leaderboards(inputs: Inputs) -> dict[str, list[dict[str, Any]]]:
+    """KalshiBench's three leaderboards, of the ranked forecasters: equal values share a rank."""
+    return {
+        "by_accuracy": _board(inputs, "accuracy", "accuracy", best=max),
+        "by_brier_score": _board(inputs, "brier", "brier_score", best=min),
+        "by_calibration": _board(inputs, "ece", "ece", best=min),
+    }
+
+
+def groups(inputs: Inputs) -> dict[str, list[str]]:
+    """Letter -> the forecasters that share it, best first: within a group no difference is significant."""
+    found: dict[str, list[str]] = {}
+    for row in _lines(inputs):
+        for letter in letters(row["group"]):
+            found.setdefault(letter, []).append(row["forecaster"])
+    return found
+
+
+def letters(group: str | None) -> list[str]:
+    """The letters of one forecaster: "ab" are two, "a1b1" as well."""
+    found: list[str] = []
+    for one in group or "":
+        if one.isdigit() and found:
+            found[-1] += one
+        else:
+            found.append(one)
+    return found
+
+
+def metadata(inputs: Inputs, made: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """`metadata_<stamp>.json`: what the release is, by which rules and versions its numbers were made, and the files of the report."""
+    questions = inputs.questions
+    outcomes = questions["ground_truth"].value_counts(name="n")
+    counted = dict(outcomes.iter_rows())
+    return {
+        "benchmark": BENCHMARK,
+        "version": __version__,
+        "timestamp": inputs.stamp,
+        "release": inputs.release,
+        "known_at": inputs.known_at,
+        "config": {**inputs.recipe, "knowledge_cutoff": _cutoff(inputs), "num_samples": questions.height, "confidence_bins": 10},
+        "num_questions": questions.height,
+        "knowledge_cutoff_used": _cutoff(inputs),
+        "model_knowledge_cutoffs": {name: model_config(inputs, name)["knowledge_cutoff"] for name in inputs.forecasters},
+        "categories": sorted(questions["category"].unique()),
+        "date_range": {"earliest": questions["close_time"].min(), "latest": questions["close_time"].max()},
+        "ground_truth_distribution": {answer: counted.get(answer, 0) for answer in ("yes", "no")},
+        "rules": {table.name: sorted(getattr(inputs, name)["rules"].unique()) for name, table in TABLES.items()},
+        "elicitations": sorted(inputs.forecasts["elicitation"].drop_nulls().unique()),
+        "price_maps": sorted(inputs.forecasts["price_map"].drop_nulls().unique()),
+        "cost_sources": sorted(inputs.forecasts["cost_source"].drop_nulls().unique()),
+        "packages": {name: found for name in PACKAGES if (found := _installed(name)) is not None},
+        "revision": inputs.revision,
+        "calls": {name: one.usage() for name, one in made.items() if one.rows["call_key"].count()},
+        "journal": inputs.journal,
+        "files": dict(sorted(files.items())),
+    }
+
+
+def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
+    """Accuracy, Brier score and count of every category with a forecast, the largest first."""
+    found = {
+        scope.removeprefix("category:"): {
+            "accuracy": _value(metrics, "accuracy"),
+            "brier_score": _value(metrics, "brier"),
+            "count": metrics["brier"]["n"],
+        }
+        for scope, metrics in scopes.items()
+        if scope.startswith("category:") and metrics.get("brier", {}).get("n")
+    }
+    return dict(sorted(found.items(), key=lambda item: (-item[1]["count"], item[0])))
+
+
+def bin_label(row: Mapping[str, Any]) -> str:
+    """A bin as KalshiBench writes it: 0.3-0.4."""
+    return f"{row['lower_edge']:.1f}-{row['upper_edge']:.1f}"
+
+
+def _published_bin(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"bin": bin_label(row), "avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
+
+
+def _published_usage(made: Predictions) -> dict[str, Any]:
+    used = made.usage()
+    tokens = [used["input_tokens"], used["output_tokens"]]
+    return {
+        "avg_latency_ms": used["avg_latency_ms"],
+        "total_input_tokens": used["input_tokens"],
+        "total_output_tokens": used["output_tokens"],
+        "total_tokens": sum(one or 0 for one in tokens) if any(one is not None for one in tokens) else None,
+        "total_cost_usd": dollars(used["cost_microdollars"]),
+    }
+
+
+def _summary(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, Any]:
+    metrics = scores_of(inputs, forecaster)["all"]
+    intervals = {name: [metrics.get(NAMES[name], {}).get(end) for end in ("lower", "upper")] for name in _SUMMARY}
+    return {
+        "knowledge_cutoff": model_config(inputs, forecaster)["knowledge_cutoff"],
+        **{name: _value(metrics, NAMES[name]) for name in _SUMMARY},
+        "parse_rate": len(made.answered) / len(made.scored) if made.scored else None,
+        **_published_usage(made),
+        "total_cost_microdollars": made.usage()["cost_microdollars"],
+        "leaderboard": _line(inputs, forecaster),
+        "intervals": intervals,
+    }
+
+
+def _board(inputs: Inputs, metric: str, name: str, *, best: Any) -> list[dict[str, Any]]:
+    rows = [row for row in _lines(inputs) if row["rank"] is not None and row[metric] is not None]
+    sign = 1 if best is min else -1
+    ordered = sorted(rows, key=lambda row: (sign * row[metric], row["forecaster"]))
+    return [
+        {
+            "rank": 1 + sum(sign * other[metric] < sign * row[metric] for other in ordered),
+            "model": row["forecaster"],
+            name: row[metric],
+            "lower": row[f"{metric}_lower"],
+            "upper": row[f"{metric}_upper"],
+        }
+        for row in ordered
+    ]
+
+
+def _lines(inputs: Inputs) -> list[dict[str, Any]]:
+    return inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
+
+
+def _line(inputs: Inputs, forecaster: str) -> dict[str, Any]:
+    row = inputs.leaderboard.filter(pl.col("forecaster") == forecaster).row(0, named=True)
+    return {name: row[name] for name in _LINE}
+
+
+def _cutoff(inputs: Inputs) -> Any:
+    return inputs.questions["cutoff"].max()
+
+
+def _value(metrics: Metrics, metric: str) -> Any:
+    return metrics.get(metric, {}).get("value")
+
+
+def _price(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _without(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
