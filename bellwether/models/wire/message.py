@@ -13,7 +13,7 @@ import orjson
 from bellwether.models.prices import NO_TOKENS, Tokens
 from bellwether.models.wire.call import ToolCall
 
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>(.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
+_THOUGHT = re.compile(r"\s*<(think|thinking)>")
 _LARGEST = 2**62
 
 
@@ -49,8 +49,7 @@ class Message:
     @property
     def answers(self) -> bool:
         """Whether there is an answer: text beyond the reasoning, or a call of a tool."""
-        thought = _THOUGHT.match(self.content or "")
-        return bool(self.tool_calls) or bool((self.content or "")[thought.end() if thought else 0 :].strip())
+        return bool(self.tool_calls) or bool(_parted(self.content or "")[1].strip())
 
 
 def read_reply(body: bytes) -> Message:
@@ -137,9 +136,16 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
 
 
 def _thought(content: str | None) -> str | None:
-    """The text of a <think> block with which the content begins; one that never ends goes to the end."""
-    found = _THOUGHT.match(content or "")
-    return (found.group(1).strip() or None) if found else None
+    return _parted(content or "")[0].strip() or None
+
+
+def _parted(content: str) -> tuple[str, str]:
+    """The text of a <think> block with which the content begins, and what follows it; a block that never ends goes to the end."""
+    opened = _THOUGHT.match(content)
+    if opened is None:
+        return "", content
+    thought, _, rest = content[opened.end() :].partition(f"</{opened[1]}>")
+    return thought, rest
 
 
 def _joined(texts: Iterable[str | None]) -> str | None:
