@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bellwether.report.plots_canvas import MOST_BYTES, MOST_LINES, MOST_PANELS
+from bellwether.report.plots_frames import calibration_overlays
 from bellwether.report.plots_reliability import confidence_histograms, reliability_diagram
 from bellwether.report.plots_scores import coverage_bars, score_comparison
 from bellwether.report.plots_series import brier_over_time, score_by_distance
@@ -12,6 +13,7 @@ __all__ = [
     "MOST_LINES",
     "MOST_PANELS",
     "brier_over_time",
+    "calibration_overlays",
     "confidence_histograms",
     "coverage_bars",
     "reliability_diagram",

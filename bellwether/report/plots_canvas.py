@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ MOST_PANELS = 12
 MOST_LINES = 40
 
 INK, GREY, RULE = "#22303c", "#7a8691", "#d5dbe0"
-BLUE, ORANGE, PALE, BAND = "#1f5a91", "#e08a4f", "#a9bccd", "#e3e8ec"
+BLUE, ORANGE, PALE, BAND = "#1f5a91", "#e08a4f", "#a9bccd", "#d9e0e6"
 
 #: Told apart by people who see colours differently, and by their lightness in print.
 COLOURS = ("#1f5a91", "#c2562e", "#3d8361", "#7a5aa6", "#a8862b", "#4c9aa8", "#9c4a6d", "#5f6b76")
@@ -98,7 +98,7 @@ class Panels(Sheet):
             left=0.65 / self.width,
             right=1 - 0.25 / self.width,
             top=1 - (0.55 if self.alone else 0.85) / self.height,
-            bottom=(0.55 if self.alone else 0.9) / self.height,
+            bottom=(1.15 if self.alone else 0.9) / self.height,
             hspace=hspace,
             wspace=wspace,
         )
@@ -111,13 +111,10 @@ class Panels(Sheet):
         if not self.alone:
             axes.set_title(line(name, 32), fontsize=9, color=INK, loc="left", pad=5, parse_math=False)
 
-    def key(self, axes: Axes, where: Literal["upper left", "upper right"]) -> None:
-        """The legend of the panels' marks: within a single panel, below several."""
+    def key(self, axes: Axes) -> None:
+        """The legend of the panels' marks, below them."""
         handles, labels = axes.get_legend_handles_labels()
-        if self.alone:
-            axes.legend(handles, labels, loc=where, **LEGEND)
-        else:
-            self.legend(handles, labels, loc="lower center", ncols=min(len(labels), 4))
+        self.legend(handles, labels, loc="lower center", ncols=2 if self.alone else 3)
 
 
 def dress(axes: Axes) -> None:

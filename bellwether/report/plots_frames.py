@@ -7,6 +7,7 @@ import polars as pl
 
 from bellwether.calibration.answers import combine_samples
 from bellwether.calibration.bootstrap import Bootstrap, percentile_interval
+from bellwether.calibration.consistency import corp_curve, reliability_bands
 
 #: Replicates of an interval in a figure; it is drawn a few pixels wide.
 _REPLICATES = 2_000
@@ -36,6 +37,24 @@ def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
         )
         .sort("forecaster", "id")
     )
+
+
+def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What a reliability diagram shows beside its points: consistency bands (forecaster, bin, lower, upper) and calibration curves.
+
+    The curves have forecaster, forecast and recalibrated, the frequency of yes that isotonic regression gives the forecast (CORP).
+    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions.
+    """
+    rows = answered(forecasts, questions)
+    parts = {str(name): part for (name,), part in rows.partition_by("forecaster", as_dict=True).items()}
+    text, number = pl.String(), pl.Float64()
+    bands = [pl.DataFrame(schema={"forecaster": text, "bin": pl.Int32(), "lower": number, "upper": number})]
+    curves = [pl.DataFrame(schema={"forecaster": text, "forecast": number, "recalibrated": number})]
+    for name, part in sorted(parts.items()):
+        forecaster = pl.lit(name).alias("forecaster")
+        bands.append(reliability_bands(part["p"]).select(forecaster, "bin", "lower", "upper").drop_nulls())
+        curves.append(corp_curve(part["p"], part["y"]).select(forecaster, "forecast", "recalibrated"))
+    return pl.concat(bands), pl.concat(curves)
 
 
 def means(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:

@@ -24,11 +24,11 @@ def reliability_diagram(
 
     `reliability` holds rows of benchmark/reliability. Each point has its Wilson interval, a bar shows the gap to perfect calibration, and
     the counts of the bins stand below. `bands` (forecaster, bin, lower, upper) is where a calibrated forecaster's points would lie 95 times of
-    100; `curves` (forecaster, p, rate) is a calibration curve that needs no bins. `calibration_overlays` makes both. `title` and the names
+    100; `curves` (forecaster, forecast, recalibrated) is a calibration curve that needs no bins. `calibration_overlays` makes both. `title` and the names
     of forecasters are drawn as they are, without markup.
     """
     names = reliability["forecaster"].unique().sort().to_list()
-    sheet = Panels(names, title, alone=(5.4, 5.9), each=(3.1, 3.75))
+    sheet = Panels(names, title, alone=(5.4, 6.5), each=(3.1, 3.75))
     first = None
     for name, cell, left, bottom in sheet.cells():
         panel = cell.subgridspec(2, 1, height_ratios=(4, 1), hspace=0.08)
@@ -41,7 +41,7 @@ def reliability_diagram(
         _diagram(diagram, bins)
         if curves is not None:
             curve = curves.filter(pl.col("forecaster") == name)
-            diagram.plot(curve["p"], curve["rate"], color=INK, linewidth=1.2, label="isotonic curve (CORP)", zorder=2.5)
+            diagram.plot(curve["forecast"], curve["recalibrated"], color=INK, linewidth=1.2, label="isotonic curve (CORP)", zorder=2.5)
         _counts(counts, bins)
         sheet.head(diagram, name)
         if left:
@@ -50,7 +50,7 @@ def reliability_diagram(
         if bottom:
             counts.set_xlabel("forecast probability of yes", fontsize=8, color=INK)
     if first is not None:
-        sheet.key(first, "upper left")
+        sheet.key(first)
     sheet.note(len(names) - MOST_PANELS)
     return sheet.png()
 
@@ -63,7 +63,7 @@ def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, titl
     """
     rows = answered(forecasts, questions).with_columns(confidence=pl.max_horizontal("p", 1 - pl.col("p")))
     names = forecasts["forecaster"].unique().sort().to_list()
-    sheet = Panels(names, title, alone=(5.4, 4.2), each=(3.1, 2.6))
+    sheet = Panels(names, title, alone=(5.4, 4.6), each=(3.1, 2.6))
     first = None
     for name, cell, left, bottom in sheet.cells(hspace=0.42):
         axes = sheet.figure.add_subplot(cell)
@@ -75,7 +75,7 @@ def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, titl
         if bottom:
             axes.set_xlabel("confidence in the decision", fontsize=8, color=INK)
     if first is not None:
-        sheet.key(first, "upper left")
+        sheet.key(first)
     sheet.note(len(names) - MOST_PANELS)
     return sheet.png()
 

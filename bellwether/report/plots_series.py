@@ -50,7 +50,7 @@ def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier"
 
 
 def _panels(series: pl.DataFrame, labels: list[str], names: list[str], title: str, *, metric: str, along: str) -> bytes:
-    sheet = Panels(names, title, alone=(6.4, 4.2), each=(3.1, 2.6))
+    sheet = Panels(names, title, alone=(6.4, 4.6), each=(3.1, 2.6))
     at = {label: index for index, label in enumerate(labels)}
     placed = series.with_columns(at=pl.col("label").replace_strict(at, return_dtype=pl.Int64)).sort("forecaster", "at")
     ends = [value for name in ("value", "lower", "upper") for value in placed[name].drop_nulls()]
@@ -70,7 +70,7 @@ def _panels(series: pl.DataFrame, labels: list[str], names: list[str], title: st
             axes.set_xlabel(along, fontsize=8, color=INK)
         dress(axes)
     if first is not None:
-        sheet.key(first, "upper right")
+        sheet.key(first)
     sheet.note(len(names) - MOST_PANELS)
     return sheet.png()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,17 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from bellwether.calibration import reliability_bins
-from bellwether.report.plots import MOST_BYTES, reliability_diagram, score_comparison
+from bellwether.report.plots import (
+    MOST_BYTES,
+    brier_over_time,
+    calibration_overlays,
+    confidence_histograms,
+    coverage_bars,
+    reliability_diagram,
+    score_by_distance,
+    score_comparison,
+)
+from bellwether.report.plots_frames import answered, means
 
 
 def bins(*names: str, n: int = 400) -> pl.DataFrame:
@@ -36,6 +47,69 @@ def board(*lines: tuple[str, int | None, float | None]) -> pl.DataFrame:
     ]
     floats = dict.fromkeys(("brier", "brier_lower", "brier_upper", "coverage"), pl.Float64())
     return pl.DataFrame(rows, schema={"release": pl.String(), "forecaster": pl.String(), "rank": pl.Int32(), "kind": pl.String(), **floats})
+
+
+def asked(n: int = 120) -> pl.DataFrame:
+    """Questions q0, q1, … over four months, three to a cluster, a third of them yes."""
+    start = datetime(2025, 1, 15, tzinfo=UTC)
+    rows = [
+        {"id": f"q{index}", "cluster": f"c{index // 3}", "ground_truth": "no" if index % 3 else "yes"}
+        | {"close_time": start + timedelta(days=index), "settled_at": start + timedelta(days=index) if index % 2 else None}
+        for index in range(n)
+    ]
+    return pl.DataFrame(rows)
+
+
+def said(*names: str, n: int = 120, failure: str | None = None, could_know: bool = False) -> pl.DataFrame:
+    """Forecasts of `asked`, as far as the figures read them; with a `failure`, every tenth has none."""
+    rows = []
+    for seed, name in enumerate(names):
+        generator = np.random.default_rng(seed)
+        for index, p in enumerate(generator.random(n).round(3).tolist()):
+            failed = failure is not None and index % 10 == 0
+            rows.append(
+                {"release": "r1", "forecaster": name, "question_id": f"q{index}", "sample": 0, "p_yes": None if failed else p}
+                | {"answer": None if failed else "yes" if p >= 0.5 else "no", "failure": failure if failed else None, "combine": None}
+                | {"as_of": None, "could_know": could_know, "knowledge_cutoff": None}
+            )
+    nulls = {
+        "combine": pl.String(),
+        "failure": pl.String(),
+        "as_of": pl.Datetime("us", "UTC"),
+        "knowledge_cutoff": pl.Datetime("us", "UTC"),
+    }
+    return pl.DataFrame(rows, schema_overrides=nulls, infer_schema_length=None)
+
+
+def distances(*names: str) -> pl.DataFrame:
+    """Scores by distance from the knowledge cutoff, not in order."""
+    rows = [
+        {
+            "forecaster": name,
+            "scope": f"distance:{days}",
+            "metric": "brier",
+            "value": value,
+            "lower": value - 0.03,
+            "upper": value + 0.03,
+            "n": 40,
+        }
+        for name in names
+        for days, value in ((">=365d", 0.24), ("90d-180d", 0.21), ("<90d", 0.12), ("180d-365d", 0.22))
+    ]
+    return pl.DataFrame([*rows, rows[0] | {"scope": "all"}, rows[0] | {"scope": "category:Sports"}])
+
+
+def draw_all(*names: str) -> dict[str, bytes]:
+    """Every figure of `names`."""
+    questions, forecasts = asked(), said(*names, failure="refusal")
+    bands, curves = calibration_overlays(forecasts, questions)
+    return {
+        "reliability": reliability_diagram(bins(*names), "Reliability", bands=bands, curves=curves),
+        "confidence": confidence_histograms(forecasts, questions, "Confidence"),
+        "coverage": coverage_bars(forecasts, questions, "Coverage"),
+        "time": brier_over_time(forecasts, questions, "Over time"),
+        "distance": score_by_distance(distances(*names), "By distance"),
+    }
 
 
 def pixels(png: bytes) -> np.ndarray:
@@ -130,3 +204,98 @@ def test_plotting_leaves_no_global_state() -> None:
     score_comparison(board(("a", 1, 0.2)))
     assert dict(rcParams) == before
     assert not _pylab_helpers.Gcf.figs
+
+
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_every_figure_is_a_small_picture_for_one_forecaster_and_for_many(count: int) -> None:
+    for png in draw_all(*(f"forecaster {index}" for index in range(count))).values():
+        assert len(np.unique(pixels(png).reshape(-1, 3), axis=0)) > 4
+
+
+def test_every_figure_is_the_same_each_time() -> None:
+    assert draw_all("a", "b") == draw_all("a", "b")
+
+
+def test_the_order_of_rows_does_not_change_a_figure() -> None:
+    questions, forecasts = asked(), said("a", "b", failure="refusal")
+    mixed = forecasts.sample(fraction=1, shuffle=True, seed=3)
+    assert brier_over_time(forecasts, questions, "x") == brier_over_time(mixed, questions.reverse(), "x")
+    assert coverage_bars(forecasts, questions, "x") == coverage_bars(mixed, questions, "x")
+    assert confidence_histograms(forecasts, questions, "x") == confidence_histograms(mixed, questions.reverse(), "x")
+
+
+def test_figures_of_nothing_say_so(texts: list[Any]) -> None:
+    questions, forecasts = asked(), said("a").clear()
+    pixels(confidence_histograms(forecasts, questions, "x"))
+    pixels(brier_over_time(forecasts, questions, "x"))
+    pixels(coverage_bars(forecasts, questions, "x"))
+    pixels(score_by_distance(distances("a").clear(), "x"))
+    written = [text.get_text() for text in texts]
+    assert {"no forecast", "no forecaster"} <= {*written}
+
+
+@pytest.mark.parametrize("untrusted", ["$\\frac{1}{0}$", "<script>alert(1)</script>", "_hidden", "x" * 100_000])
+def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str, texts: list[Any]) -> None:
+    questions, forecasts = asked(), said(untrusted, "b", failure=untrusted)
+    pixels(confidence_histograms(forecasts, questions, untrusted))
+    pixels(coverage_bars(forecasts, questions, untrusted))
+    pixels(brier_over_time(forecasts, questions, untrusted))
+    pixels(score_by_distance(distances(untrusted, "b").with_columns(scope=pl.lit(f"distance:{untrusted}")), untrusted))
+    carrying = [text for text in texts if untrusted.strip("_")[:6] in text.get_text()]
+    assert len(carrying) >= 9
+    assert not any(text.get_parse_math() for text in carrying)
+
+
+def test_significance_groups_stand_beside_the_scores(texts: list[Any]) -> None:
+    score_comparison(board(("best", 1, 0.15), ("second", 2, 0.17)).with_columns(group=pl.Series(["a", "ab"])))
+    assert {"a", "ab", "the same letter: no significant difference"} <= {text.get_text() for text in texts}
+
+
+def test_distances_are_drawn_from_near_to_far(texts: list[Any]) -> None:
+    score_by_distance(distances("a"), "x")
+    written = [text.get_text() for text in texts]
+    order = [written.index(label) for label in ("<90d", "90d-180d", "180d-365d", ">=365d")]
+    assert order == sorted(order)
+
+
+def test_coverage_counts_questions_by_what_became_of_them(texts: list[Any]) -> None:
+    forecasts = said("a", failure="content_filter").filter(pl.col("question_id") != "q1")
+    coverage_bars(forecasts, asked(), "x")
+    written = {text.get_text() for text in texts}
+    assert {"answered", "content filter", "not asked", "89%"} <= written  # 107 of 120
+
+
+def test_what_could_be_known_is_not_drawn() -> None:
+    assert answered(said("a", could_know=True), asked()).is_empty()
+
+
+def test_rare_failures_share_one_colour(texts: list[Any]) -> None:
+    kinds = [f"kind{index}" for index in range(9)]
+    forecasts = said("a").with_columns(p_yes=None, failure=pl.Series([kinds[index % 9] for index in range(120)]))
+    coverage_bars(forecasts, asked(), "x")
+    written = {text.get_text() for text in texts}
+    assert "other failures" in written
+    assert len(written & set(kinds)) == 5
+
+
+def test_means_have_the_interval_of_their_clusters() -> None:
+    """Copies of a question add nothing: the interval is that of the clusters, and one cluster has none."""
+    rows = pl.DataFrame({"forecaster": "a", "month": "m", "cluster": ["c1", "c2", "c3"] * 10, "value": [0.1, 0.2, 0.6] * 10})
+    found = means(rows, "month", "value").row(0, named=True)
+    assert found["value"] == pytest.approx(0.3)
+    assert (found["lower"], found["upper"]) == pytest.approx((0.1, 0.6))
+    assert means(rows.filter(pl.col("cluster") == "c1"), "month", "value").row(0, named=True)["lower"] is None
+
+
+def test_samples_of_one_question_are_one_forecast() -> None:
+    one = said("a", n=3)
+    two = pl.concat([one, one.with_columns(sample=1, p_yes=pl.lit(1.0))], how="vertical_relaxed")
+    rows = answered(two, asked(3))
+    assert rows.height == 3
+    assert rows["p"].to_list() == pytest.approx([(p + 1) / 2 for p in one["p_yes"]])
+
+
+def test_overlays_name_their_forecaster() -> None:
+    bands, curves = calibration_overlays(said("a", "b"), asked())
+    assert set(bands["forecaster"]) == set(curves["forecaster"]) == {"a", "b"}
+    assert (bands["lower"] <= bands["upper"]).all()
