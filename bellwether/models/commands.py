@@ -93,8 +93,8 @@ def _model(model: Model, kind: str) -> Competitor:
         readiness=key.readiness,
         key_variable=key.variable,
         ready=key.is_ready,
-        input_price=found and _per_million(found.put_in),
-        output_price=found and _per_million(found.out),
+        input_price=_per_million(found.put_in) if found else None,
+        output_price=_per_million(found.out) if found else None,
         automatic=model.automatic,
         description=model.description,
     )

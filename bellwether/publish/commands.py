@@ -1,0 +1,50 @@
+"""`bellwether export`: a release of the published warehouse as a Hugging Face dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bellwether.console import console
+from bellwether.errors import ConfigError
+from bellwether.settings import settings
+
+
+@click.command()
+@click.argument("release")
+@click.option(
+    "--to",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write; an earlier export is replaced.",
+)
+@click.option("--license", "license_id", default="mit", show_default=True, help="Licence, as the Hub writes it.")
+@click.option(
+    "--upload",
+    "repository",
+    metavar="OWNER/NAME",
+    help="Upload it as this dataset of the Hugging Face Hub (HF_TOKEN, extra `huggingface`).",
+)
+@click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
+def export(release: str, folder: Path, license_id: str, repository: str | None, private: bool) -> None:
+    """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card. docs/publishing.md tells more."""
+    from bellwether.lake.warehouse import query
+    from bellwether.publish import export as write
+    from bellwether.publish import upload
+    from bellwether.questions import releases
+
+    if private and repository is None:
+        raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
+    questions = query(settings().warehouse_path, "FROM benchmark.questions WHERE release = $release", {"release": release})
+    if questions.is_empty():
+        there = query(settings().warehouse_path, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
+        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; it has {', '.join(there) or 'none'}")
+    written = write(questions, folder, world=settings().world, recipe=releases().get(release), license_id=license_id)
+    console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
+    if repository is not None:
+        console().print(f"published at {upload(written.folder, repository, private=private)}", markup=False, soft_wrap=True)
+
+
+COMMANDS = (export,)

@@ -1,0 +1,102 @@
+"""A release as a folder that Hugging Face's `datasets` loads: one Parquet file of questions and a card."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.publish.card import CARD, DATA, MARK, card
+from bellwether.questions.release import Release
+from bellwether.settings import World
+from bellwether.tables.benchmark import HORIZONS, QUESTIONS
+
+#: Columns that a KalshiBench dataset has, in its order; ours follow.
+SHARED = ("id", "question", "description", "category", "close_time", "ground_truth", "market_probability", "series_ticker", "source")
+_LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
+_PRICES = tuple(f"price_{name}" for name in HORIZONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A written dataset: where, and how many questions it has."""
+
+    folder: Path
+    release: str
+    rows: int
+
+
+def export(
+    questions: pl.DataFrame, folder: Path | str, *, world: World, recipe: Release | None = None, license_id: str = "mit"
+) -> Exported:
+    """Write the questions of one release to `folder`, whole; the same questions give the same bytes.
+
+    questions: rows of benchmark/questions, of one release. world: where they come from; the card says so. recipe: the release's entry in the
+    registry, described in the card where these questions were made by it. license_id: as the Hub writes licences.
+    A folder that is there is replaced if it is empty or an earlier export. Raises `SchemaError` for other rows, `ConfigError` for none,
+    for several releases, for a licence that cannot be one and for a folder that holds something else, `BellwetherError` when it cannot
+    be written.
+    """
+    questions = QUESTIONS.validate(questions).sort("ordinal")
+    names = questions["release"].unique().to_list()
+    if len(names) != 1:
+        raise ConfigError(f"exporting questions: there are {len(names)} releases in them; give the questions of exactly one")
+    if not _LICENSE.fullmatch(license_id):
+        raise ConfigError(
+            f"exporting {names[0]}: the licence {license_id!r} is not written as the Hub does; write mit, cc-by-4.0, other, …"
+        )
+    rows = dataset_rows(questions)
+    target = Path(folder).expanduser().absolute()
+    _require_replaceable(target)
+    with _written_whole(target) as draft:
+        (draft / DATA).parent.mkdir(parents=True)
+        rows.write_parquet(draft / DATA, compression="zstd", statistics=True)
+        (draft / CARD).write_text(card(questions, rows.schema, world=world, recipe=recipe, license_id=license_id), encoding="utf-8")
+    return Exported(target, names[0], rows.height)
+
+
+def dataset_rows(questions: pl.DataFrame) -> pl.DataFrame:
+    """Rows of benchmark/questions as the dataset has them: KalshiBench's columns first, its close time as text, prices as floats."""
+    closes = pl.col("close_time").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    others = [name for name in QUESTIONS.names if name not in SHARED]
+    return questions.with_columns(closes, pl.col(_PRICES).cast(pl.Float64)).select(*SHARED, *others)
+
+
+def _require_replaceable(target: Path) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise ConfigError(f"exporting to {target}: that is a file; name a folder")
+    mark = target / CARD
+    if any(target.iterdir()) and not (mark.is_file() and MARK in mark.read_text(encoding="utf-8", errors="replace")):
+        raise ConfigError(f"exporting to {target}: the folder holds something that is no earlier export; name another, or empty it")
+
+
+@contextmanager
+def _written_whole(target: Path) -> Iterator[Path]:
+    """A folder beside `target` that takes its place when the block ends; nothing is left of it when the block fails."""
+    token = secrets.token_hex(4)
+    draft, old = (target.with_name(f".{target.name}.{kind}-{token}") for kind in ("tmp", "old"))
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        if target.exists():
+            os.rename(target, old)
+        os.rename(draft, target)
+    except OSError as error:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        raise BellwetherError(
+            f"exporting to {target}: cannot write ({error.strerror or error}); free space or name another folder"
+        ) from None
+    finally:
+        for rest in (draft, old):
+            shutil.rmtree(rest, ignore_errors=True)

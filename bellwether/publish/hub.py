@@ -1,0 +1,89 @@
+"""Uploads an exported release to the Hugging Face Hub, with `huggingface_hub` (the extra `huggingface`)."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bellwether.credentials import redact
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.models.providers import is_well_formed
+from bellwether.publish.card import CARD, DATA, MARK
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+#: Holds the token; HF_ENDPOINT may name another Hub.
+TOKEN, ENDPOINT = "HF_TOKEN", "HF_ENDPOINT"
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+_REFUSALS = {
+    401: f"the token is refused; make a new one with write access and put it into {TOKEN}",
+    403: "the token may not write there; give it write access, or name a repository of your own",
+    404: "there is no such account or repository, or the token may not see it; correct the name",
+    409: "the repository is being changed by somebody else; try again",
+    429: "too many calls; try again in a few minutes",
+}
+
+
+def upload(folder: Path | str, repository: str, *, private: bool = False) -> str:
+    """Upload an exported folder as the dataset `repository` (OWNER/NAME), in one commit; returns its address.
+
+    The repository is made where there is none; one that is there gets a new commit, and none where nothing has changed. The token comes from
+    HF_TOKEN and is shown nowhere. Raises `ConfigError` without the extra or the token, for a folder that is no export, a name that cannot be
+    one and a private upload to a public repository, and `BellwetherError` when the Hub refuses or cannot be reached.
+    """
+    doing = f"uploading to {repository}"
+    if not _NAME.fullmatch(repository):
+        raise ConfigError(f"uploading to {repository!r}: that is no name of a repository; write OWNER/NAME")
+    _require_export(Path(folder), doing)
+    if find_spec("huggingface_hub") is None:
+        raise ConfigError(f"{doing}: the extra `huggingface` is not installed; run `pip install -e '.[huggingface]'`")
+    token = os.environ.get(TOKEN, "").strip()
+    if not token:
+        raise ConfigError(f"{doing}: {TOKEN} is not set; set it to a token with write access from https://huggingface.co/settings/tokens")
+    if not is_well_formed(token):
+        raise ConfigError(f"{doing}: {TOKEN} holds blanks, line breaks or characters that no token has; copy it again")
+    return _upload(Path(folder), repository, private, token)
+
+
+def _require_export(folder: Path, doing: str) -> None:
+    card = folder / CARD
+    if not (folder / DATA).is_file() or not card.is_file() or MARK not in card.read_text(encoding="utf-8", errors="replace"):
+        raise ConfigError(f"{doing}: {folder} is no exported release; write one with `bellwether export`")
+
+
+def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError
+
+    hub = HfApi(endpoint=os.environ.get(ENDPOINT) or None, token=token, library_name="bellwether")
+    try:
+        address = str(hub.create_repo(repository, repo_type="dataset", private=private, exist_ok=True))
+        if private:
+            _require_private(hub, repository)
+        hub.upload_folder(
+            repo_id=repository, repo_type="dataset", folder_path=folder, allow_patterns=[CARD, "data/*"], commit_message="Publish a release"
+        )
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        raise BellwetherError(f"uploading to {repository}: the Hub answers HTTP {status}: {_REFUSALS.get(status, _short(error))}") from None
+    except (HTTPError, OSError, ValueError) as error:
+        raise BellwetherError(
+            f"uploading to {repository}: the Hub cannot be reached, or does not answer as it should ({_short(error)}); look at the network and {ENDPOINT}"
+        ) from None
+    return address
+
+
+def _require_private(hub: HfApi, repository: str) -> None:
+    if not hub.repo_info(repository, repo_type="dataset").private:
+        raise ConfigError(
+            f"uploading to {repository}: the repository is there and public; make it private on the Hub, name another, or leave out --private"
+        )
+
+
+def _short(error: Exception) -> str:
+    """The first line of an error, without what looks like a credential."""
+    return redact(f"{type(error).__name__}: {error}".splitlines()[0])[:200]

@@ -1,0 +1,63 @@
+"""`bellwether export`: from the published warehouse to a folder, and what it says when it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
+from bellwether.publish import commands
+from bellwether.publish.card import CARD, DATA
+from bellwether.settings import settings
+from bellwether.tables.benchmark import QUESTIONS
+from tests.publish.rows import questions
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    lake.write(QUESTIONS, ("made-up",), questions(), run_id="r")
+    lake.write(QUESTIONS, ("other",), questions(2, release="other"), run_id="r")
+    publish(lake, settings().warehouse_path, tables=(QUESTIONS,))
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(commands.export, arguments)
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_a_release_is_exported_from_the_warehouse_and_no_other(tmp_path: Path) -> None:
+    result = run("made-up", "--to", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.output
+    assert "6 questions of made-up" in result.output
+    assert pl.read_parquet(tmp_path / "out" / DATA)["release"].unique().to_list() == ["made-up"]
+    assert "**Generated.**" in (tmp_path / "out" / CARD).read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_an_unknown_release_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
+    assert "made-up, other" in str(run("nope", "--to", str(tmp_path / "out")).exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("warehouse")
+def test_an_upload_is_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uploaded: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        "bellwether.publish.upload", lambda folder, name, *, private: uploaded.append((folder, name, private)) or "https://hub/x"
+    )
+    result = run("made-up", "--to", str(tmp_path / "out"), "--upload", "me/made-up", "--private")
+    assert uploaded == [(tmp_path / "out", "me/made-up", True)]
+    assert "published at https://hub/x" in result.output
+
+
+def test_private_without_an_upload_is_an_error(tmp_path: Path) -> None:
+    assert "--upload" in str(run("made-up", "--to", str(tmp_path / "out"), "--private").exception)
+
+
+def test_without_a_warehouse_the_error_says_how_to_make_one(tmp_path: Path) -> None:
+    assert "warehouse" in str(run("made-up", "--to", str(tmp_path / "out")).exception)

@@ -1,0 +1,178 @@
+"""The exported folder: what is in it, that it is whole, and that no text breaks its card."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from bellwether.errors import BellwetherError, ConfigError, SchemaError
+from bellwether.publish import dataset, export
+from bellwether.publish.card import CARD, DATA
+from bellwether.publish.dataset import SHARED
+from bellwether.questions import release
+from bellwether.settings import World
+from tests.publish.rows import question, questions
+
+
+def read(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "data" / "test-*.parquet")
+
+
+def header(folder: Path) -> dict[str, Any]:
+    return yaml.safe_load((folder / CARD).read_text(encoding="utf-8").split("---\n")[1])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_rows_have_kalshibenchs_columns_first_and_in_its_types(tmp_path: Path) -> None:
+    written = export(questions(), tmp_path / "out", world=World.LIVE)
+    rows = read(written.folder)
+    assert tuple(rows.columns[:9]) == SHARED
+    assert rows.schema["close_time"] == pl.String
+    assert rows.schema["market_probability"] == pl.Float64
+    assert rows["close_time"][0] == "2026-03-01T12:00:00Z"
+    assert set(rows["ground_truth"]) == {"yes", "no"}
+    assert (written.release, written.rows) == ("made-up", 6)
+
+
+def test_prices_keep_their_value_and_their_absence(tmp_path: Path) -> None:
+    rows = read(export(questions(), tmp_path / "out", world=World.LIVE).folder)
+    assert rows["price_24h"].to_list() == [None, 0.425, None, 0.425, None, 0.425]
+
+
+def test_the_rows_stand_in_the_order_in_which_they_were_drawn(tmp_path: Path) -> None:
+    export(questions().reverse(), tmp_path / "out", world=World.LIVE)
+    assert read(tmp_path / "out")["ordinal"].to_list() == list(range(6))
+
+
+def test_the_cards_header_describes_exactly_what_the_file_holds(tmp_path: Path) -> None:
+    folder = export(questions(), tmp_path / "out", world=World.LIVE).folder
+    meta = header(folder)
+    declared = {feature["name"]: feature["dtype"] for feature in meta["dataset_info"]["features"]}
+    arrow = {"string": "large_string", "float64": "double"}
+    found = {field.name: str(field.type) for field in pq.read_schema(folder / DATA)}
+    assert {name: arrow.get(dtype, dtype) for name, dtype in declared.items()} == found
+    assert meta["dataset_info"]["splits"] == [{"name": "test", "num_examples": 6}]
+    assert meta["configs"] == [{"config_name": "default", "data_files": [{"split": "test", "path": "data/test-*"}]}]
+    assert (meta["license"], meta["size_categories"], meta["pretty_name"]) == ("mit", ["n<1K"], "Bellwether made-up")
+
+
+def test_the_same_questions_give_the_same_bytes_whatever_their_order(tmp_path: Path) -> None:
+    export(questions(), tmp_path / "a", world=World.LIVE)
+    export(questions().reverse(), tmp_path / "b", world=World.LIVE)
+    export(questions(), tmp_path / "a", world=World.LIVE)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_an_earlier_export_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    export(questions(6), tmp_path / "out", world=World.LIVE)
+    export(questions(3), tmp_path / "out", world=World.LIVE)
+    assert read(tmp_path / "out").height == 3
+    assert set(contents(tmp_path / "out")) == {CARD, DATA}
+
+
+def test_a_folder_that_holds_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / CARD).write_text("my thesis", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no earlier export"):
+        export(questions(), tmp_path, world=World.LIVE)
+    assert contents(tmp_path) == {CARD: b"my thesis"}
+
+
+def test_a_failure_leaves_the_earlier_export_and_no_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(questions(6), tmp_path / "out", world=World.LIVE)
+    before = contents(tmp_path / "out")
+
+    def broken(*args: object, **kwargs: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(dataset, "card", broken)
+    with pytest.raises(BellwetherError, match="No space left on device"):
+        export(questions(3), tmp_path / "out", world=World.LIVE)
+    assert contents(tmp_path / "out") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "license_id", "found"),
+    [
+        (questions(0), "mit", "0 releases"),
+        (pl.concat([questions(1), questions(1, release="other")]), "mit", "2 releases"),
+        (questions(1), "MIT\nevil: true", "licence"),
+    ],
+)
+def test_what_cannot_be_a_dataset_is_an_error(tmp_path: Path, rows: pl.DataFrame, license_id: str, found: str) -> None:
+    with pytest.raises(ConfigError, match=found):
+        export(rows, tmp_path / "out", world=World.LIVE, license_id=license_id)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_another_table_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="benchmark/questions"):
+        export(questions().drop("cluster"), tmp_path / "out", world=World.LIVE)
+
+
+def test_no_text_of_a_venue_breaks_the_card(tmp_path: Path) -> None:
+    hostile = "</table><script>alert(1)</script>|x|\n---\nlicense: evil\n# Heading `code` [link](http://evil)"
+    folder = export(questions(4, category=hostile, question=hostile, description=hostile), tmp_path / "out", world=World.LIVE).folder
+    text = (folder / CARD).read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert header(folder)["license"] == "mit"
+    assert "# Heading" not in re.findall(r"^#.*", text, re.MULTILINE)
+    line = next(line for line in text.splitlines() if "alert" in line)
+    assert len(re.findall(r"(?<!\\)\|", line)) == 4
+    assert read(folder)["question"][0] == hostile
+
+
+def test_the_card_says_how_many_what_share_and_until_when(tmp_path: Path) -> None:
+    text = (export(questions(), tmp_path / "out", world=World.LIVE).folder / CARD).read_text(encoding="utf-8")
+    for part in (
+        "| questions | 6 |",
+        "| answered yes | 33.3 % |",
+        "2025-10-01",
+        "2026-03-01 to 2026-03-06",
+        "`abcdef012345`",
+        "final price",
+    ):
+        assert part in text
+    assert re.search(r"24h before the close \| 50.0 %", text)
+
+
+def test_the_card_says_that_the_sandboxs_questions_are_generated(tmp_path: Path) -> None:
+    text = (export(questions(), tmp_path / "out", world=World.SANDBOX).folder / CARD).read_text(encoding="utf-8")
+    assert "**Generated.**" in text
+    assert "about nothing real" in text
+
+
+def test_the_recipe_is_described_only_where_it_made_these_questions(tmp_path: Path) -> None:
+    recipe = release("sandbox-2026")
+    theirs = export(questions(rules=recipe.version), tmp_path / "theirs", world=World.SANDBOX, recipe=recipe).folder
+    others = export(questions(), tmp_path / "others", world=World.SANDBOX, recipe=recipe).folder
+    assert "drawn by the seed 42" in (theirs / CARD).read_text(encoding="utf-8")
+    assert "drawn by the seed" not in (others / CARD).read_text(encoding="utf-8")
+
+
+def test_every_column_is_explained(tmp_path: Path) -> None:
+    folder = export(questions(), tmp_path / "out", world=World.LIVE).folder
+    text = (folder / CARD).read_text(encoding="utf-8")
+    assert re.findall(r"^- `(\w+)` \(", text, re.MULTILINE) == read(folder).columns
+
+
+def test_a_question_without_prices_or_times_is_exported(tmp_path: Path) -> None:
+    bare = question(0, open_time=None, settled_at=None, market_probability=None)
+    rows = read(
+        export(
+            questions(1).clear().vstack(questions(1, **{name: bare[name] for name in ("open_time", "settled_at")})),
+            tmp_path / "out",
+            world=World.LIVE,
+        ).folder
+    )
+    assert rows["open_time"].to_list() == [None]

@@ -1,0 +1,184 @@
+"""Uploading to a Hub that is played: what is sent, what is refused, and that the token is never shown."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.publish import export, hub, upload
+from bellwether.publish.card import CARD, DATA
+from bellwether.sandbox import serve
+from bellwether.settings import World
+from tests.publish.rows import questions
+
+TOKEN = "hf_verysecret0123456789abcdef"
+NAME = "me/made-up"
+
+
+class Hub:
+    """The calls of the Hub that an upload makes: one repository, with its files and its commits."""
+
+    def __init__(self) -> None:
+        self.refusal: int | None = None
+        self.is_private: bool | None = None
+        self.files: dict[str, bytes] = {}
+        self.commits = 0
+        self.calls: list[Request] = []
+        self.app = Starlette(
+            routes=[
+                Route("/api/repos/create", self._create, methods=["POST"]),
+                Route("/api/validate-yaml", self._validate, methods=["POST"]),
+                Route("/api/datasets/{repo:path}/preupload/{revision}", self._preupload, methods=["POST"]),
+                Route("/api/datasets/{repo:path}/commit/{revision}", self._commit, methods=["POST"]),
+                Route("/api/datasets/{repo:path}", self._info),
+            ]
+        )
+
+    def _refused(self, request: Request) -> Response | None:
+        self.calls.append(request)
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
+            return JSONResponse({"error": f"Invalid credentials {request.headers.get('authorization')}"}, 401)
+        return JSONResponse({"error": "refused"}, self.refusal) if self.refusal else None
+
+    async def _create(self, request: Request) -> Response:
+        if refused := self._refused(request):
+            return refused
+        asked = await request.json()
+        name = f"{asked.get('organization') or 'me'}/{asked['name']}"
+        if self.is_private is not None:
+            return JSONResponse({"error": "You already created this dataset repo", "url": f"{request.base_url}datasets/{name}"}, 409)
+        self.is_private = bool(asked.get("private")) or asked.get("visibility") == "private"
+        return JSONResponse({"url": f"{request.base_url}datasets/{name}"})
+
+    async def _validate(self, request: Request) -> Response:
+        return JSONResponse({"errors": [], "warnings": []})
+
+    async def _info(self, request: Request) -> Response:
+        return self._refused(request) or JSONResponse({"id": NAME, "private": self.is_private, "sha": "0" * 40, "siblings": [], "tags": []})
+
+    async def _preupload(self, request: Request) -> Response:
+        if refused := self._refused(request):
+            return refused
+        files = (await request.json())["files"]
+        return JSONResponse({"files": [{"path": one["path"], "uploadMode": "regular", "shouldIgnore": False} for one in files]})
+
+    async def _commit(self, request: Request) -> Response:
+        if refused := self._refused(request):
+            return refused
+        lines: list[dict[str, Any]] = [json.loads(line) for line in (await request.body()).splitlines()]
+        self.files |= {line["value"]["path"]: base64.b64decode(line["value"]["content"]) for line in lines if line["key"] == "file"}
+        self.commits += 1
+        return JSONResponse({"commitUrl": f"{request.base_url}datasets/{NAME}/commit/1", "commitOid": "1" * 40, "pullRequestUrl": None})
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    pytest.importorskip("huggingface_hub", reason="the extra `huggingface` is not installed")
+    made = Hub()
+    with serve(made.app) as site:
+        monkeypatch.setenv("HF_ENDPOINT", site.root)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return export(questions(), tmp_path / "out", world=World.LIVE).folder
+
+
+def test_an_upload_makes_the_repository_and_puts_the_folder_into_one_commit(played: Hub, folder: Path) -> None:
+    address = upload(folder, NAME)
+    assert address.endswith(f"/datasets/{NAME}")
+    assert (played.commits, played.is_private) == (1, False)
+    assert played.files == {CARD: (folder / CARD).read_bytes(), DATA: (folder / DATA).read_bytes()}
+
+
+def test_a_private_upload_makes_a_private_repository(played: Hub, folder: Path) -> None:
+    upload(folder, NAME, private=True)
+    assert (played.commits, played.is_private) == (1, True)
+
+
+def test_a_second_upload_is_a_second_commit(played: Hub, folder: Path) -> None:
+    upload(folder, NAME)
+    export(questions(3), folder, world=World.LIVE)
+    upload(folder, NAME)
+    assert (played.commits, played.files[DATA]) == (2, (folder / DATA).read_bytes())
+
+
+def test_a_private_upload_to_a_public_repository_sends_nothing(played: Hub, folder: Path) -> None:
+    played.is_private = False
+    with pytest.raises(ConfigError, match="public"):
+        upload(folder, NAME, private=True)
+    assert played.files == {}
+
+
+def test_files_that_somebody_put_into_the_folder_stay_at_home(played: Hub, folder: Path) -> None:
+    (folder / ".env").write_text("SECRET=1", encoding="utf-8")
+    upload(folder, NAME)
+    assert played.files.keys() == {CARD, DATA}
+
+
+@pytest.mark.parametrize(("status", "found"), [(403, "may not write there"), (404, "no such account"), (429, "too many calls")])
+def test_a_refusal_of_the_hub_says_what_to_do(played: Hub, folder: Path, status: int, found: str) -> None:
+    played.refusal = status
+    with pytest.raises(BellwetherError, match=rf"uploading to {NAME}: the Hub answers HTTP {status}: .*{found}"):
+        upload(folder, NAME)
+
+
+def test_a_wrong_token_is_refused_and_not_shown(played: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_wrongsecret0123456789")
+    with pytest.raises(BellwetherError, match="HTTP 401: the token is refused") as error:
+        upload(folder, NAME)
+    assert "wrongsecret" not in str(error.value)
+
+
+def test_a_hub_that_cannot_be_reached_is_an_error_that_names_the_network(
+    folder: Path, played: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(BellwetherError, match="cannot be reached") as error:
+        upload(folder, NAME)
+    assert TOKEN not in str(error.value)
+
+
+@pytest.mark.parametrize("token", ["", "  "])
+def test_without_a_token_the_error_names_its_variable(folder: Path, played: Hub, monkeypatch: pytest.MonkeyPatch, token: str) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(ConfigError, match="HF_TOKEN is not set"):
+        upload(folder, NAME)
+    assert played.calls == []
+
+
+def test_what_cannot_be_a_token_is_not_sent_and_not_shown(folder: Path, played: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_verysecret and more")
+    with pytest.raises(ConfigError, match="HF_TOKEN holds blanks") as error:
+        upload(folder, NAME)
+    assert "verysecret" not in str(error.value)
+    assert played.calls == []
+
+
+def test_without_the_extra_the_error_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[huggingface\]'"):
+        upload(folder, NAME)
+
+
+@pytest.mark.parametrize("name", ["made-up", "me/made/up", "../etc", "me/", "me/a b"])
+def test_what_cannot_be_a_repository_is_an_error(folder: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="OWNER/NAME"):
+        upload(folder, name)
+
+
+def test_a_folder_that_is_no_export_is_not_uploaded(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no exported release"):
+        upload(tmp_path, NAME)
