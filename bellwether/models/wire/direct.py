@@ -63,7 +63,7 @@ class Direct:
             return failed(Outcome.TIMEOUT, f"no connection in {_CONNECT_SECONDS:g} seconds", unsent=True)
         except TimeoutError:
             return failed(Outcome.TIMEOUT, f"no whole answer in {model.timeout:g} seconds")
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             return failed(Outcome.PROVIDER_ERROR, f"no connection to the model's endpoint ({_cause(error)})", unsent=True)
         except (aiohttp.ClientError, OSError) as error:
             return failed(Outcome.PROVIDER_ERROR, f"the connection broke before the answer was whole ({_cause(error)})")

@@ -1,0 +1,166 @@
+"""Reading a chat completion as providers really write it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.models.model import Model
+from bellwether.models.wire import read_reply
+from bellwether.models.wire.verdict import Heard, judge
+from tests.models.wire.bodies import chat
+
+MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
+
+
+def read(**message: Any) -> Any:
+    return read_reply(json.dumps(chat(**message)).encode())
+
+
+@pytest.mark.parametrize(
+    ("message", "content", "reasoning"),
+    [
+        pytest.param({"content": "0.4", "reasoning_content": "hm"}, "0.4", "hm", id="reasoning_content"),
+        pytest.param({"content": "0.4", "reasoning": "hm"}, "0.4", "hm", id="reasoning"),
+        pytest.param({"content": "0.4", "reasoning_details": [{"type": "reasoning.summary", "summary": "hm"}]}, "0.4", "hm", id="summary"),
+        pytest.param({"content": "0.4", "thinking_blocks": [{"type": "thinking", "thinking": "hm"}]}, "0.4", "hm", id="thinking blocks"),
+        pytest.param(
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "0.4"}]},
+            "0.4",
+            "hm",
+            id="parts of a content",
+        ),
+        pytest.param({"content": "\n<think>\nhm\n</think>0.4"}, "\n<think>\nhm\n</think>0.4", "hm", id="a block that stays in the content"),
+        pytest.param({"content": "so <think>hm</think>"}, "so <think>hm</think>", None, id="a block elsewhere is text"),
+        pytest.param({"content": "0.4", "reasoning_details": [{"type": "reasoning.encrypted", "data": "…"}]}, "0.4", None, id="encrypted"),
+    ],
+)
+def test_reasoning_is_found_wherever_providers_put_it(message: dict[str, Any], content: str, reasoning: str | None) -> None:
+    found = read(**message)
+    assert (found.content, found.reasoning) == (content, reasoning)
+    assert found.answers
+
+
+@pytest.mark.parametrize("content", [None, "", "  \n", "<think>hm</think>", "<think>hm</think>\n", "<think>never ends"])
+def test_thoughts_without_an_answer_are_none(content: str | None) -> None:
+    assert not read(content=content).answers
+
+
+@pytest.mark.parametrize(
+    ("usage", "prompt", "completion", "reasoning", "cached"),
+    [
+        pytest.param({"prompt_tokens": 5, "completion_tokens": 7}, 5, 7, None, 0, id="plain"),
+        pytest.param(
+            {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12, "completion_tokens_details": {"reasoning_tokens": 4}},
+            5,
+            7,
+            4,
+            0,
+            id="reasoning within the completion (OpenAI)",
+        ),
+        pytest.param(
+            {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 16, "completion_tokens_details": {"reasoning_tokens": 4}},
+            5,
+            11,
+            4,
+            0,
+            id="reasoning beside the completion (xAI)",
+        ),
+        pytest.param(
+            {"prompt_tokens": 5, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}, 5, 7, None, 3, id="cached"
+        ),
+        pytest.param({"prompt_tokens": 5, "completion_tokens": 7, "prompt_cache_hit_tokens": 3}, 5, 7, None, 3, id="cached (DeepSeek)"),
+        pytest.param({"prompt_tokens": 5.0, "completion_tokens": "7"}, 5, None, None, 0, id="not numbers"),
+        pytest.param({"prompt_tokens": -5, "completion_tokens": True}, None, None, None, 0, id="no counts"),
+        pytest.param({"prompt_tokens": 10**30, "completion_tokens": 1.5}, None, None, None, 0, id="impossible counts"),
+        pytest.param([], None, None, None, 0, id="no usage"),
+    ],
+)
+def test_usage_is_read_as_it_is_counted(usage: Any, prompt: int | None, completion: int | None, reasoning: int | None, cached: int) -> None:
+    tokens = read(content="0.4", usage=usage).tokens
+    assert (tokens.prompt, tokens.completion, tokens.reasoning, tokens.cached) == (prompt, completion, reasoning, cached)
+
+
+def test_a_lone_surrogate_or_a_control_sign_spoils_no_answer() -> None:
+    body = b'{"choices": [{"message": {"content": "0.4 \\ud83d and \x01"}, "finish_reason": "stop"}], "usage": {"x": NaN}}'
+    found = judge(MODEL, Heard(200, {}, body))
+    assert (found.outcome, found.reply.content) == ("ok", "0.4 \ud83d and \x01")
+
+
+def test_arguments_of_a_tool_that_come_as_an_object_become_text() -> None:
+    calls = [{"function": {"name": "submit", "arguments": {"p": 0.4}}}, {"function": {}}, "nonsense"]
+    found = read(tool_calls=calls).tool_calls
+    assert [(one.id, one.name, one.arguments) for one in found] == [("", "submit", '{"p": 0.4}')]
+
+
+def test_what_was_stored_reads_as_what_was_heard() -> None:
+    body = json.dumps(chat(content="0.4", reasoning_content="hm")).encode()
+    result = judge(MODEL, Heard(200, {}, body))
+    again = read_reply(result.reply.body)
+    assert (again.content, again.reasoning, again.tool_calls) == (result.reply.content, result.reply.reasoning, result.tool_calls)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "message",
+                    "content",
+                    "error",
+                    "usage",
+                    "finish_reason",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "reasoning_content",
+                    "thinking",
+                    "type",
+                    "code",
+                    "reasoning_details",
+                    "refusal",
+                    "prompt_tokens",
+                    "completion_tokens",
+                    "total_tokens",
+                    "cost",
+                    "text",
+                    "id",
+                    "status",
+                    "metadata",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=30,
+)
+
+
+@given(whole=JSON, status=st.sampled_from([200, 302, 400, 401, 404, 429, 500]))
+def test_no_json_raises(whole: Any, status: int) -> None:
+    result = judge(MODEL, Heard(status, {}, json.dumps(whole).encode()))
+    assert status == 200 or result.outcome != "ok"
+
+
+@given(body=st.binary(max_size=200), status=st.sampled_from([200, 400, 500]))
+def test_no_bytes_raise(body: bytes, status: int) -> None:
+    judge(MODEL, Heard(status, {}, body))
+
+
+def test_json_nested_beyond_all_measure_is_malformed() -> None:
+    assert judge(MODEL, Heard(200, {}, b"[" * 200_000)).outcome == "malformed"
+
+
+def test_a_megabyte_of_thoughts_is_read_in_one_pass() -> None:
+    found = read(content="<think>" + "<" * (1 << 20) + "</think>0.4")
+    assert found.answers
+    assert len(found.reasoning) == 1 << 20

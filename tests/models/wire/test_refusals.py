@@ -1,0 +1,159 @@
+"""What providers' errors mean, how long they ask to wait, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bellwether.journal import CostSource, Outcome
+from bellwether.models.model import Model
+from bellwether.models.wire import Result, Stop
+from bellwether.models.wire.verdict import Heard, judge, tidy
+from bellwether.models.wire.waiting import retry_after
+from tests.models.wire.bodies import chat, openai_error
+
+MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
+
+
+def judged(status: int, body: Any, headers: dict[str, str] | None = None, model: str = "openai/gpt-4o") -> Result:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return judge(MODEL.model_copy(update={"model": model}), Heard(status, headers or {}, data))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "outcome", "stop"),
+    [
+        pytest.param(402, {"error": {"message": "Insufficient Balance"}}, "out_of_credit", "out_of_credit", id="DeepSeek"),
+        pytest.param(
+            403,
+            {"code": "permission denied", "error": "Your newly created team doesn't have any credits yet."},
+            "out_of_credit",
+            "out_of_credit",
+            id="xAI without credit",
+        ),
+        pytest.param(
+            412,
+            openai_error("Account x is suspended, possibly due to reaching the monthly spending limit"),
+            "out_of_credit",
+            "out_of_credit",
+            id="Fireworks",
+        ),
+        pytest.param(
+            403,
+            {"error": {"code": 403, "message": "openai/x requires moderation. Your input was flagged", "metadata": {"reasons": ["x"]}}},
+            "refusal",
+            None,
+            id="OpenRouter's moderation",
+        ),
+        pytest.param(
+            400, openai_error("Invalid prompt: your prompt was flagged as potentially harmful"), "refusal", None, id="OpenAI flags"
+        ),
+        pytest.param(
+            400, openai_error("Model Not Exist", "invalid_request_error"), "provider_error", "unknown_model", id="DeepSeek's model"
+        ),
+        pytest.param(
+            400, {"object": "error", "message": "Invalid model: x", "code": "1500"}, "provider_error", "unknown_model", id="Mistral"
+        ),
+        pytest.param(404, openai_error("No endpoints found for x."), "provider_error", "unknown_model", id="OpenRouter's model"),
+        pytest.param(404, b"<html>nothing here</html>", "provider_error", "unknown_model", id="a wrong address"),
+        pytest.param(410, openai_error("gone"), "provider_error", "unknown_model", id="a retired model"),
+        pytest.param(422, {"detail": [{"msg": "extra"}]}, "provider_error", None, id="a wrong request"),
+        pytest.param(400, openai_error("This model's maximum context length is 10 tokens"), "provider_error", None, id="too long a prompt"),
+        pytest.param(
+            429, openai_error("You exceeded your current quota", "RESOURCE_EXHAUSTED"), "rate_limit", None, id="Google's quota per minute"
+        ),
+        pytest.param(302, b"", "provider_error", None, id="a redirect"),
+        pytest.param(200, {"error": {"code": 429, "message": "slow"}}, "rate_limit", None, id="429 within 200"),
+        pytest.param(200, {"error": {"code": 402, "message": "pay"}}, "out_of_credit", "out_of_credit", id="402 within 200"),
+        pytest.param(200, {"error": "rate limit reached"}, "rate_limit", None, id="words within 200"),
+        pytest.param(
+            200, {"choices": [{"error": {"code": 502, "message": "x"}, "message": {"content": ""}}]}, "provider_error", None, id="a choice"
+        ),
+        pytest.param(200, chat("error", content="half of it"), "provider_error", None, id="an answer that the provider broke off"),
+    ],
+)
+def test_an_error_means_what_the_provider_means(status: int, body: Any, outcome: str, stop: str | None) -> None:
+    result = judged(status, body)
+    assert (result.outcome, result.stop) == (Outcome(outcome), Stop(stop) if stop else None), result.reason
+
+
+def test_a_request_that_is_wrong_is_permanent_and_a_server_that_fails_is_not() -> None:
+    assert judged(422, {}).permanent
+    assert judged(302, b"").permanent
+    assert not judged(500, {}).permanent
+    assert not judged(429, {}).permanent
+    assert not judged(409, {}).permanent
+
+
+def test_an_answer_beside_an_empty_error_is_an_answer() -> None:
+    assert judged(200, {**chat(content="0.4"), "error": None}).outcome is Outcome.OK
+
+
+NOW = {"date": "Sat, 21 Nov 2026 12:00:00 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:30 GMT", **NOW}, 30.0),
+        ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT", **NOW}, 0.0),
+        ({"retry-after-ms": "120", "retry-after": "1"}, 0.12),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0.5s"}, 360.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"}, 0.12),
+        ({"x-ratelimit-remaining-tokens": "50", "x-ratelimit-reset-tokens": "6m"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e99"}, None),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_the_wait_is_what_the_provider_asks_for(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(429, headers, b"") == seconds
+
+
+def test_a_reason_is_one_short_line_without_credentials() -> None:
+    said = tidy("wrong\n\tkey \x1b[31m my-private-key-value and sk-abcdefgh12345678 " + "x" * 1000, "my-private-key-value")
+    assert said.startswith("wrong key [31m *** and *** xxx")
+    assert len(said) == 300
+
+
+def test_a_body_that_repeats_the_key_is_kept_without_it() -> None:
+    heard = Heard(401, {}, b'{"error": {"message": "no such key: my-private-key-value"}}')
+    result = judge(MODEL, heard, secret="my-private-key-value")
+    assert result.reply.body == b'{"error": {"message": "no such key: ***"}}'
+
+
+def test_a_key_that_is_a_mere_word_spoils_no_body() -> None:
+    heard = Heard(200, {}, json.dumps(chat(content="EMPTY")).encode())
+    assert judge(MODEL, heard, secret="EMPTY").reply.content == "EMPTY"
+
+
+@pytest.mark.parametrize(
+    ("model", "usage", "cost", "source"),
+    [
+        pytest.param("openrouter/openai/x", {"cost": 0.00123456}, 1235, CostSource.PROVIDER, id="OpenRouter"),
+        pytest.param(
+            "openrouter/openai/x",
+            {"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}},
+            21_000,
+            CostSource.PROVIDER,
+            id="OpenRouter with the user's own key",
+        ),
+        pytest.param("openrouter/openai/x", {"cost": 0}, 0, CostSource.PROVIDER, id="a free model of OpenRouter's"),
+        pytest.param("openrouter/unheard/of", {"cost": "dear"}, None, None, id="no number"),
+        pytest.param("xai/grok-4", {"cost_in_usd_ticks": 37_756_000}, 3776, CostSource.PROVIDER, id="xAI"),
+        pytest.param("perplexity/x", {"cost": {"total_cost": 0.006}}, 6000, CostSource.PROVIDER, id="Perplexity"),
+        pytest.param("openai/gpt-4o", {"cost": 99}, 12_500, CostSource.PRICE_LIST, id="a number that means nothing"),
+        pytest.param("openai/unheard-of", {}, None, None, id="no price: unknown, not 0"),
+    ],
+)
+def test_a_cost_is_the_providers_own_report_where_there_is_one(model: str, usage: dict[str, Any], cost: int | None, source: Any) -> None:
+    counted = {"prompt_tokens": 1000, "completion_tokens": 1000, **usage}
+    found = judged(200, chat(content="0.4", usage=counted), model=model).reply.usage
+    assert (found.cost, found.cost_source) == (cost, source)
