@@ -10,12 +10,22 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import METRICS, Bootstrap, evaluate
-from bellwether.calibration.scores import RULES, leaderboard, reliability, score
+from bellwether.calibration.scores import (
+    RULES,
+    Imputation,
+    compare_forecasters,
+    comparison_table,
+    failures,
+    leaderboard,
+    reliability,
+    score,
+)
 from bellwether.errors import ScoringError
-from bellwether.tables.benchmark import LEADERBOARD, RELIABILITY, SCORES
+from bellwether.tables.benchmark import COMPARISONS, LEADERBOARD, RELIABILITY, SCORES
 
 Build = Callable[..., pl.DataFrame]
 
+ASKED = datetime(2025, 9, 1, tzinfo=UTC)
 TRUTHS = ["yes", "no", "no", "yes", "no", "yes", "no", "no"]
 CATEGORIES = ["Politics"] * 6 + ["Sports"] * 2
 P = [0.9, 0.2, 0.4, 0.6, 0.7, 0.55, 0.1, 0.3]
@@ -78,6 +88,57 @@ def test_samples_count_as_one_forecast_of_their_mean_and_majority(questions: Bui
     assert one(frame, "brier")["value"] == pytest.approx(0.3**2)
     assert one(frame, "accuracy")["value"] == 0.0
     assert one(frame, "brier")["n"] == 1
+
+
+def test_skill_against_the_market_counts_only_questions_with_a_price_of_its_moment(questions: Build, forecasts: Build) -> None:
+    known = [ASKED - timedelta(days=2)] * 3
+    asked = questions(["yes", "no", "no"], price_24h=[0.8, None, 0.4], price_24h_at=known, cluster=["a", "b", "a"])
+    frame = score(forecasts([0.9, 0.99, 0.2], as_of=[ASKED] * 3), asked, replicates=0)
+    row = one(frame, "skill_vs_market")
+    assert row["value"] == pytest.approx(1 - (0.01 + 0.04) / (0.04 + 0.16))
+    assert (row["n"], row["n_clusters"]) == (2, 1)
+    earlier = score(forecasts([0.9, 0.99, 0.2], as_of=[ASKED - timedelta(days=3)] * 3), asked, replicates=0)
+    assert one(earlier, "skill_vs_market")["value"] is None
+
+
+@pytest.mark.parametrize(
+    ("imputation", "brier", "n"), [("none", 0.04, 1), ("half", 0.54 / 3, 3), ("base_rate", (0.04 + 1 / 9 + 4 / 9) / 3, 3)]
+)
+def test_a_missing_forecast_is_imputed_as_asked_and_never_covered(
+    imputation: Imputation, brier: float, n: int, questions: Build, forecasts: Build
+) -> None:
+    frame = score(forecasts([0.2, None]), questions(["no", "no", "yes"]), imputation=imputation, replicates=0)
+    assert one(frame, "brier")["value"] == pytest.approx(brier)
+    assert one(frame, "brier")["n"] == n
+    assert one(frame, "coverage")["value"] == pytest.approx(1 / 3)
+    assert one(frame, "brier_imputed")["value"] == pytest.approx(0.54 / 3)
+
+
+def test_silence_does_not_pay(questions: Build, forecasts: Build) -> None:
+    asked = questions(["yes", "no"])
+    honest, silent = (one(score(forecasts(p), asked, replicates=0), "brier_imputed")["value"] for p in ([0.9, 0.6], [0.9, None]))
+    assert honest == pytest.approx((0.01 + 0.36) / 2)
+    assert silent == pytest.approx((0.01 + 0.25) / 2)
+
+
+def test_an_unknown_imputation_is_named(questions: Build, forecasts: Build) -> None:
+    with pytest.raises(ScoringError, match=r"'zero'.*none, half, base_rate"):
+        score(forecasts([0.5]), questions(["yes"]), imputation="zero")  # type: ignore[arg-type]
+
+
+def test_intervals_resample_what_is_asked_for(questions: Build, forecasts: Build) -> None:
+    asked = questions(TRUTHS, event_id=["E", "F"] * 4)
+    by_event = score(forecasts(P), asked, clusters="event", replicates=200, seed=5)
+    plain = evaluate(P, [truth == "yes" for truth in TRUTHS], [0, 1] * 4, bootstrap=Bootstrap(200, seed=5))
+    row = one(by_event, "brier")
+    assert (row["lower"], row["upper"], row["n_clusters"]) == (plain["brier"].lower, plain["brier"].upper, 2)
+
+
+def test_failures_are_counted_by_kind(questions: Build, forecasts: Build) -> None:
+    frame = forecasts([None, None, None, 0.5], failure=["timeout", "timeout", None, None], error=["late", "late", "no price", None])
+    again = forecasts([None], failure=["timeout"], sample=[1])
+    assert failures(pl.concat([frame, again])).rows() == [("f", "other", 1, 1), ("f", "timeout", 3, 2)]
+    assert failures(forecasts([0.5])).height == 0
 
 
 def test_the_order_of_the_rows_does_not_matter(questions: Build, forecasts: Build) -> None:
@@ -158,6 +219,8 @@ def test_low_coverage_is_listed_last_without_a_rank(questions: Build, forecasts:
     table = ranked(questions, forecasts, choosy=[1.0, None, None, None], silent=[None] * 4, steady=[0.5] * 4)
     assert table.select("rank", "forecaster").rows() == [(1, "steady"), (None, "choosy"), (None, "silent")]
     assert table["coverage"].to_list() == [1.0, 0.25, 0.0]
+    assert table["failed"].to_list() == [0, 3, 4]
+    assert table["unranked_because"].to_list() == [None, "forecasts on 25.0 % of the questions, fewer than 90 %", "no forecast"]
 
 
 def test_a_forecaster_without_a_kind_is_named(questions: Build, forecasts: Build) -> None:
@@ -174,3 +237,53 @@ def test_the_leaderboard_is_known_when_its_latest_score_is(questions: Build, for
     ]
     table = leaderboard(pl.concat(frames), {"a": "constant", "b": "constant"})
     assert table.sort("forecaster")["known_at"].to_list() == [later, datetime(2025, 9, 2, tzinfo=UTC)]
+
+
+GOOD, FAIR, BAD = (
+    [0.9, 0.2, 0.1, 0.8, 0.1, 0.9, 0.2, 0.2],
+    [0.6, 0.3, 0.5, 0.7, 0.4, 0.6, 0.3, 0.5],
+    [0.2, 0.9, 0.8, 0.1, 0.9, 0.1, 0.8, 0.9],
+)
+
+
+def many(questions: Build, forecasts: Build, **p: list[float | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Forecasts of each on the eight questions, five times over."""
+    return pl.concat([forecasts(values * 5, forecaster=name) for name, values in p.items()]), questions(TRUTHS * 5)
+
+
+def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> None:
+    frame, asked = many(questions, forecasts, good=GOOD, also=[*GOOD[:-1], 0.3], bad=BAD)
+    scores, comparison = score(frame, asked, replicates=50), compare_forecasters(frame, asked, replicates=300, permutations=300)
+    table = leaderboard(scores, dict.fromkeys(["good", "also", "bad"], "constant"), comparison=comparison)
+    assert table["forecaster"].to_list() == ["good", "also", "bad"]
+    assert table["group"].to_list()[2] not in table["group"].to_list()[:2]
+    assert table["in_mcs"].to_list()[2] is False
+    assert table["share_first"].sum() == pytest.approx(1)
+    assert table["brier_bca_lower"].null_count() == 0
+    assert table["brier_imputed"].to_list() == table["brier"].to_list()
+
+
+def test_those_below_the_floor_are_compared_and_not_placed(questions: Build, forecasts: Build) -> None:
+    frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR, rare=[*GOOD[:4], None, None, None, None])
+    found = compare_forecasters(frame, asked, replicates=100, permutations=100)
+    assert found.pairs.select("forecaster", "other", "n").rows() == [("fair", "good", 40), ("fair", "rare", 20), ("good", "rare", 20)]
+    assert found.ranking.filter(forecaster="rare").select("share_first", "mcs_p", "in_mcs", "group").row(0) == (None,) * 4
+    assert found.ranking["share_first"].sum() == pytest.approx(1)
+
+
+def test_the_pairs_of_a_release_are_a_table(questions: Build, forecasts: Build) -> None:
+    frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR, twin=FAIR)
+    comparison = compare_forecasters(frame, asked, replicates=50, permutations=50)
+    table = comparison_table(comparison, release="r1", known_at=ASKED)
+    assert COMPARISONS.validate(table).height == 3
+    assert table.filter(forecaster="fair", other="twin")["undefined_because"].item() is not None
+    brier = {name: one(score(frame, asked, replicates=0), "brier", forecaster=name)["value"] for name in ("good", "fair")}
+    assert table.filter(forecaster="fair", other="good")["difference"].item() == pytest.approx(brier["fair"] - brier["good"])
+
+
+def test_one_comparison_does_not_serve_two_releases(questions: Build, forecasts: Build) -> None:
+    frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR)
+    scores = score(frame, asked, replicates=0)
+    comparison = compare_forecasters(frame, asked, replicates=0, permutations=0)
+    with pytest.raises(ScoringError, match="several releases"):
+        leaderboard(pl.concat([scores, scores.with_columns(release=pl.lit("r2"))]), {"good": "a", "fair": "b"}, comparison=comparison)
