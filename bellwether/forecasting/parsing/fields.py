@@ -14,16 +14,19 @@ _KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confiden
 _FLAGS = re.IGNORECASE | re.ASCII
 _TAG = re.compile(r"<(/?)(answer|confidence|probability|p_yes)\s{0,9}>", _FLAGS)
 _MEMBER = re.compile(
-    r"([\"'])(?P<name>answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability)\1\s{0,9}:\s{0,9}"
+    r"([\"'])(?P<name>answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability)\1 ?:\s{0,9}"
     r"(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^,}\]\n\"']{0,200})",
     _FLAGS,
 )
+#: What follows the name of every member. Written so that the search goes from colon to colon.
+_AFTER_NAME = re.compile(r":(?<=[\"' ]:)")
 _LABEL = re.compile(
     r"^[ \t>*#_\-•]{0,9}(?:(?:final|my) ){0,2}(?P<name>answer|prediction|confidence|p\(yes\)|p_yes|probability(?: of [\"'*]{0,2}yes[\"'*]{0,2}| \(yes\))?)"
     r"(?: \((?:0 ?[-–] ?100 ?%?|in %|%)\))?[*_]{0,3}[ \t]{0,3}[:=][ \t]{0,3}(?P<value>[^\n]{0,200})",
     _FLAGS | re.MULTILINE,
 )
-_THOUGHTS = re.compile(r"\"(?:reasoning|rationale|explanation)\"\s{0,9}:\s{0,9}(\"(?:[^\"\\]++|\\.)*+\")", _FLAGS | re.DOTALL)
+_THOUGHTS = re.compile(r"\"(?:reasoning|rationale|explanation)\" ?:\s{0,9}(?=\")", _FLAGS)
+_JSON = json.JSONDecoder(strict=False)
 _AT_END = re.compile(r"<answer>([^<]{0,80})</answer>\s{0,99}<confidence>([^<]{0,80})</confidence>[\s`]{0,99}\Z", _FLAGS)
 #: Labelled lines, and tags that end the reasoning, count in so many last characters.
 _END = 400
@@ -43,6 +46,9 @@ class Found(NamedTuple):
     fields: tuple[Field, ...]
     form: str
     start: int
+
+
+_NOTHING = Found((), "none", 0)
 
 
 def find(text: str) -> Found:
@@ -66,9 +72,9 @@ def at_end(block: str) -> Found:
 
 def thoughts(text: str) -> str | None:
     """The reasoning that a JSON object carries as a member."""
-    match = _THOUGHTS.search(text)
+    key = _THOUGHTS.search(text)
     try:
-        return (str(json.loads(match[1], strict=False)).strip() or None) if match else None
+        return (str(_JSON.raw_decode(text, key.end())[0]).strip() or None) if key else None
     except ValueError:
         return None
 
@@ -105,11 +111,13 @@ def _line(text: str, start: int, end: int) -> str:
 
 
 def _members(text: str) -> Found:
-    return _matches(_MEMBER.finditer(text), "json", len(text))
+    return _matches(_MEMBER.finditer(text), "json", len(text)) if _AFTER_NAME.search(text) else _NOTHING
 
 
 def _labels(text: str) -> Found:
-    return _matches(_LABEL.finditer(text, max(0, len(text) - _END)), "labels", len(text))
+    start = max(0, len(text) - _END)
+    may_have = text.find(":", start) >= 0 or text.find("=", start) >= 0
+    return _matches(_LABEL.finditer(text, start), "labels", len(text)) if may_have else _NOTHING
 
 
 def _matches(matches: Iterator[re.Match[str]], form: str, length: int) -> Found:

@@ -37,16 +37,15 @@ def read(text: str | None) -> Reading:
     """What a response says. Never raises, whatever the text; the time is linear in its length."""
     if not isinstance(text, str):
         return _EMPTY
-    if len(text) <= _SHORT:
-        return _remembered(text)
     end = text.rfind(_CLOSE)
-    if end >= 0 and len(text) - end <= _SHORT:
-        start = 7 if text.startswith(_OPEN) else 0
-        if text.find("<", start, end) < 0:
-            # One block of reasoning without a tag in it, then a short answer: what `_read` would find too.
-            answer, confidence, p_yes, path, _, contradiction, reasoning = _remembered(text[end + 8 :])
-            if p_yes is not None and reasoning is None:
-                return _new(Reading, (answer, confidence, p_yes, path, None, contradiction, text[start:end].strip() or None))
+    if end < 0:
+        return _remembered(text) if len(text) <= _SHORT else _read(text)
+    start = 7 if text.startswith(_OPEN) else 0
+    if len(text) - end <= _SHORT and text.find("<", start, end) < 0:
+        # One block of reasoning without a tag in it, then a short answer: `_read` would find the same.
+        answer, confidence, p_yes, path, problem, contradiction, reasoning = _remembered(text[end + 8 :])
+        if path != "none" and reasoning is None:
+            return _new(Reading, (answer, confidence, p_yes, path, problem, contradiction, text[start:end].strip() or None))
     return _read(text)
 
 
