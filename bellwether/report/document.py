@@ -224,7 +224,7 @@ def _pairs(inputs: Inputs) -> list[str]:
     return [
         *lines,
         "Difference of mean Brier scores on the questions that both answered and neither could have known; negative favours the first."
-        " Errors are cluster-robust, the permutation flips whole clusters, Holm corrects over all pairs.",
+        " Errors are cluster-robust, the permutation flips whole clusters, Holm corrects the first p over all pairs.",
         "",
         *table(("Pair", "n", "Clusters", "Difference", "95 %", "Std. error", "p (cluster)", "p (sign flip)", "p (Holm)"), rows),
         *(["Significance groups; forecasters that share a letter do not differ significantly:", "", *named, ""] if named else []),

@@ -46,12 +46,13 @@ def _question(number: int, truth: str) -> dict[str, Any]:
     return {**RELEASE, **text, "id": f"kalshi:M{number}", "ground_truth": truth, "close_time": CLOSE, "cutoff": CLOSE, "ordinal": number}
 
 
-def _forecast(forecaster: str, number: int, p_yes: float | None, sample: int = 0) -> dict[str, Any]:
-    return {**RELEASE, "forecaster": forecaster, "question_id": f"kalshi:M{number}", "sample": sample, "p_yes": p_yes}
+def _forecast(forecaster: str, number: int, p_yes: float | None, sample: int = 0, **asked: Any) -> dict[str, Any]:
+    row = {"forecaster": forecaster, "question_id": f"kalshi:M{number}", "sample": sample, "p_yes": p_yes, "could_know": False}
+    return {**RELEASE, **row, **asked}
 
 
 def _line(forecaster: str, rank: int | None, brier: float) -> dict[str, Any]:
-    counts = {"n": 2, "n_questions": 2, "coverage": 1.0, "n_clusters": 2}
+    counts = {"n": 2, "n_questions": 2, "coverage": 1.0, "n_clusters": 2, "could_know": 0, "could_know_share": 0.0, "failed": 0}
     return {**RELEASE, "forecaster": forecaster, "rank": rank, "kind": "constant", "brier": brier, **counts}
 
 
@@ -59,6 +60,40 @@ def _bin(ordinal: int, n: int) -> dict[str, Any]:
     edges = {"bin": ordinal, "lower_edge": ordinal / 2, "upper_edge": (ordinal + 1) / 2, "n": n}
     rates = {"mean_forecast": 0.2, "yes_rate": 0.5, "yes_rate_lower": 0.1, "yes_rate_upper": 0.9} if n else {}
     return {**RELEASE, "forecaster": "a", **edges, **rates}
+
+
+def _score(forecaster: str, scope: str, metric: str, value: float, n: int) -> dict[str, Any]:
+    counts = {"n": n, "n_questions": 2, "n_clusters": n, "replicates": 10, "seed": 1}
+    return {**RELEASE, "forecaster": forecaster, "scope": scope, "metric": metric, "value": value, "lower": value - 0.1, **counts}
+
+
+def _pair(forecaster: str, other: str, difference: float, p_holm: float | None) -> dict[str, Any]:
+    ends = {"lower": difference - 0.01, "upper": difference + 0.02}
+    counts = {"n": 2, "n_clusters": 2}
+    return {**RELEASE, "forecaster": forecaster, "other": other, "difference": difference, "p_holm": p_holm, **ends, **counts}
+
+
+def _call(cost: str | None, **facts: Any) -> dict[str, Any]:
+    tokens = {"input_tokens": 100, "output_tokens": 20, "reasoning_tokens": 5}
+    return {"attempts": 2, "latency": 1.5, "repaired": False, "cost": Decimal(cost) if cost else None, **tokens, **facts}
+
+
+_DISTANCES = [
+    (name, (metric, value, n))
+    for name, n in ((">=365d", 3), ("<90d", 1), ("90d-180d", 2))
+    for metric, value in (("accuracy", 0.5), ("brier", 0.25))
+]
+
+#: A model that contradicted itself, one that failed twice, and one answer that it could have known.
+_ASKED = [
+    _forecast("m", 0, 0.9, **_call("0.000100", p_yes_compat=0.1, contradiction="said no with 10 %")),
+    _forecast("m", 1, 0.5, 0, **_call("0.000300", p_yes_compat=0.5, repaired=True)),
+    _forecast("m", 1, 0.0, 1, **_call(None, p_yes_compat=0.0, contradiction="two answers", could_know=True)),
+]
+_FAILED = [
+    _forecast("n", 0, None, **_call("0.000200", failure="timeout", error="took 600 s")),
+    _forecast("n", 1, None, **_call(None, failure="timeout", error="took 601 s")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +108,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("benchmark/questions", ("q",), [_question(0, "yes"), _question(1, "no")]),
         ("benchmark/forecasts", ("q", "a"), [_forecast("a", 0, 0.9), _forecast("a", 1, 0.8, 0), _forecast("a", 1, 0.6, 1)]),
         ("benchmark/forecasts", ("q", "b"), [_forecast("b", 0, None), _forecast("b", 1, 0.5)]),
+        ("benchmark/forecasts", ("q", "m"), _ASKED),
+        ("benchmark/forecasts", ("q", "n"), _FAILED),
+        ("benchmark/scores", ("q", "m"), [_score("m", f"distance:{name}", *one) for name, one in _DISTANCES]),
+        ("benchmark/comparisons", ("q",), [_pair("a", "b", 0.2, 0.01), _pair("a", "c", 0.1, 0.2), _pair("b", "c", -0.3, 0.001)]),
         ("benchmark/leaderboard", ("q",), [_line("b", 2, 0.25), _line("c", None, 0.1), _line("a", 1, 0.2)]),
         ("benchmark/reliability", ("q", "a"), [_bin(0, 3), _bin(1, 0)]),
     ):
@@ -100,8 +139,8 @@ def test_reliability_says_where_the_forecaster_is_calibrated(path: Path) -> None
 def test_the_hardest_questions_come_first_and_samples_are_averaged(path: Path) -> None:
     rows = ask(path, "hardest_questions", release="q")
     assert rows["id"].to_list() == ["kalshi:M1", "kalshi:M0"]
-    assert rows["forecasters"].to_list() == [2, 1]
-    assert rows["mean_brier"].to_list() == pytest.approx([(0.7**2 + 0.5**2) / 2, 0.1**2])
+    assert rows["forecasters"].to_list() == [3, 2]
+    assert rows["mean_brier"].to_list() == pytest.approx([(0.7**2 + 0.5**2 + 0.25**2) / 3, 0.1**2])
 
 
 def test_outcome_rates_have_wilson_intervals_and_leave_combos_out(path: Path) -> None:
@@ -117,6 +156,43 @@ def test_a_price_path_runs_towards_the_close(path: Path) -> None:
     assert rows["hours_to_close"].to_list() == [24.0, 1.0]
     assert [None if mid is None else float(mid) for mid in rows["mid"]] == [None, 0.65]
     assert rows["outcome"].to_list() == ["yes", "yes"]
+
+
+def test_failures_are_counted_by_kind_with_what_they_cost(path: Path) -> None:
+    first, second = ask(path, "failures_by_model", release="q").rows(named=True)
+    assert (first["forecaster"], first["failure"], first["questions"], first["share"]) == ("n", "timeout", 2, 1.0)
+    assert (first["requests"], first["dollars"], first["one_reason"]) == (4, Decimal("0.000200"), "took 600 s")
+    assert (second["forecaster"], second["failure"], second["questions"]) == ("b", "other", 1)
+
+
+def test_costs_are_summed_where_they_are_known(path: Path) -> None:
+    first, second = ask(path, "cost_per_model", release="q").rows(named=True)
+    assert (first["forecaster"], first["forecasts"], first["requests"], first["input_tokens"]) == ("m", 3, 6, 300)
+    assert (first["dollars"], first["rows_of_unknown_cost"]) == (Decimal("0.000400"), 1)
+    assert first["dollars_per_forecast"] == pytest.approx(0.0004 / 3)
+    assert (second["forecaster"], second["dollars_per_forecast"], second["rows_of_unknown_cost"]) == ("n", None, 1)
+
+
+def test_contradictions_are_counted_without_what_could_be_known(path: Path) -> None:
+    first, second = ask(path, "contradictions", release="q").rows(named=True)
+    assert (first["forecaster"], first["answers"], first["contradictions"], first["repaired"], first["read_otherwise"]) == ("m", 2, 1, 1, 1)
+    assert (first["brier"], first["brier_compat"]) == pytest.approx(((0.1**2 + 0.5**2) / 2, (0.9**2 + 0.5**2) / 2))
+    assert (second["forecaster"], second["contradictions"], second["brier"]) == ("n", 0, None)
+
+
+def test_distances_run_away_from_the_cutoff(path: Path) -> None:
+    rows = ask(path, "accuracy_by_distance", release="q")
+    assert rows["distance"].to_list() == ["<90d", "90d-180d", ">=365d"]
+    assert rows["n"].to_list() == [1, 2, 3]
+    assert rows.row(0, named=True)["accuracy_lower"] == pytest.approx(0.4)
+
+
+def test_pairs_that_differ_name_the_better_one_first(path: Path) -> None:
+    rows = ask(path, "pairs_that_differ", release="q")
+    assert rows.select("better", "worse").rows() == [("b", "c"), ("b", "a")]
+    surest, other = rows.rows(named=True)
+    assert (surest["difference"], surest["difference_lower"], surest["difference_upper"]) == pytest.approx((0.3, 0.28, 0.31))
+    assert (other["difference"], other["difference_lower"], other["difference_upper"]) == pytest.approx((0.2, 0.19, 0.22))
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("sql/**/*.sql")), ids=lambda file: f"{file.parent.name}/{file.name}")
