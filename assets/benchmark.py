@@ -1,12 +1,12 @@
 """The benchmark: questions of a release, every forecaster's forecasts on them, scores, reliability and the leaderboard."""
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 import polars as pl
 
-from assets.declare import key, of
+from assets.declare import key, of, out
 from assets.figures import picture
 from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
@@ -29,6 +29,10 @@ class ScoreConfig(dg.Config):
     """Replicates of the cluster bootstrap."""
     seed: int = Bootstrap().seed
     """Seed of the cluster bootstrap, the same for all forecasters, so that their intervals are paired."""
+    clusters: Literal["cluster", "series", "event"] = "cluster"
+    """What is resampled: the release's own choice, or series or events."""
+    imputation: Literal["none", "half", "base_rate"] = "none"
+    """What stands for a missing forecast in the metrics; brier_imputed always says what 0.5 would have given."""
 
 
 class ForecastConfig(dg.Config):
@@ -120,7 +124,11 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
         "answered": frame["p_yes"].count(),
         "without a forecast": frame["p_yes"].null_count(),
         **{f"failed: {kind}": count for kind, count in failures.rows()},
-        **({"contradictions": frame["contradiction"].count(), "repaired": int(frame["repaired"].sum())} if frame["repaired"].count() else {}),
+        **(
+            {"contradictions": frame["contradiction"].count(), "repaired": int(frame["repaired"].sum())}
+            if frame["repaired"].count()
+            else {}
+        ),
         **({"dollars": float(cost), "forecasts with a known price": priced} if priced else {}),
         **({"could have been known": count} if (count := int(frame["could_know"].sum())) else {}),
     }
@@ -136,7 +144,7 @@ def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output
     """One metric of one forecaster on one release, over all questions or one category, with its interval."""
     from bellwether.calibration.scores import score
 
-    frame = score(forecasts.read(), questions.read(), replicates=config.replicates, seed=config.seed)
+    frame = score(forecasts.read(), questions.read(), **config.model_dump())
     overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
     return dg.Output(frame, metadata=dict(zip(overall["metric"], overall["value"], strict=True)))
 
@@ -150,21 +158,37 @@ def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output
 def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
     """One bin of a forecaster's reliability diagram on one release."""
     from bellwether.calibration.scores import reliability as bins
-    from bellwether.report.plots import reliability_diagram
+    from bellwether.report.plots import calibration_overlays, confidence_histograms, reliability_diagram
 
     release, name = _pair(context)
-    frame = bins(forecasts.read(), questions.read())
-    return dg.Output(frame, metadata={"reliability diagram": picture(reliability_diagram(frame, f"{name} on {release}"))})
+    answers, asked, title = forecasts.read(), questions.read(), f"{name} on {release}"
+    frame = bins(answers, asked)
+    bands, curves = calibration_overlays(answers, asked)
+    shown = {
+        "reliability diagram": picture(reliability_diagram(frame, title, bands=bands, curves=curves)),
+        "confidence": picture(confidence_histograms(answers, asked, title)),
+    }
+    return dg.Output(frame, metadata=shown)
 
 
-@dg.asset(
-    **of("benchmark/leaderboard", "polars"),
-    ins={"scores": dg.AssetIn(key("benchmark/scores"))},
+@dg.multi_asset(
+    name="ranking",
+    outs={
+        "leaderboard": out("benchmark/leaderboard", "numpy", follows=FOLLOW_ANY),
+        "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW_ANY),
+    },
+    ins={
+        "scores": dg.AssetIn(key("benchmark/scores")),
+        "forecasts": dg.AssetIn(key("benchmark/forecasts")),
+        "questions": dg.AssetIn(key("benchmark/questions")),
+    },
     partitions_def=RELEASE,
-    automation_condition=FOLLOW_ANY,
 )
-def leaderboard(context: dg.AssetExecutionContext, scores: Slice) -> dg.Output[pl.DataFrame]:
-    """One forecaster's line on a release's leaderboard, ranked by Brier score, with intervals and coverage."""
+def ranking(
+    context: dg.AssetExecutionContext, config: ScoreConfig, scores: Slice, forecasts: Slice, questions: Slice
+) -> tuple[dg.Output[pl.DataFrame], dg.Output[pl.DataFrame]]:
+    """Forecasters of a release, compared pair by pair and ranked by Brier score, with intervals, groups and coverage."""
+    from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
     from bellwether.forecasting import forecasters
     from bellwether.report.plots import score_comparison
@@ -173,12 +197,36 @@ def leaderboard(context: dg.AssetExecutionContext, scores: Slice) -> dg.Output[p
         raise ConfigError(
             f"ranking release {context.partition_key}: no forecaster has been scored on it; materialize benchmark/scores first"
         )
+    scored, asked = scores.read(), questions.read()
+    answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
+    comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
     kinds = {name: entry.kind for name, entry in forecasters().items()}
-    frame = rank(scores.read(), kinds)
-    return dg.Output(frame, metadata={"scores": picture(score_comparison(frame)), "forecasters": frame.height, "table": _table(frame)})
+    frame = rank(scored, kinds, comparison=comparison)
+    pairs = comparison_table(comparison, release=context.partition_key, known_at=scored["known_at"].max())
+    shown = {"scores": picture(score_comparison(frame)), "forecasters": frame.height, "table": _table(frame)}
+    return dg.Output(frame, metadata=shown), dg.Output(pairs, metadata={"pairs": pairs.height, "differ": _differ(pairs)})
+
+
+def _differ(pairs: pl.DataFrame) -> int:
+    """Pairs that differ at 5 % after correction."""
+    return pairs.filter(pl.col("p_holm") <= 0.05).height
+
+
+@dg.asset(
+    **of("benchmark/dataset_analysis", "polars"),
+    ins={"questions": dg.AssetIn(key("benchmark/questions"))},
+    partitions_def=RELEASE,
+    automation_condition=FOLLOW,
+)
+def dataset_analysis(questions: Slice) -> dg.Output[pl.DataFrame]:
+    """One statistic of a release's question set."""
+    from bellwether.questions.analysis import analyse
+
+    frame = analyse(questions.read()).frame()
+    return dg.Output(frame, metadata={"statistics": frame.height})
 
 
 def _table(frame: pl.DataFrame) -> dg.TableMetadataValue:
-    shown = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "brier_skill", "ece", "accuracy", "coverage", "n"]
+    shown = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "group", "brier_skill", "ece", "accuracy", "coverage", "n"]
     rows = frame.sort("rank", "forecaster", nulls_last=True).select(shown).head(20).with_columns(pl.col(pl.Float64).round(4))
     return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])

@@ -51,6 +51,6 @@ def code_version(declared: Table) -> str:
     return f"{declared.version}-{sha256(text.read_bytes()).hexdigest()[:12]}" if text.is_file() else declared.version
 
 
-def out(name: str, *kinds: str) -> dg.AssetOut:
-    """One output of a `dg.multi_asset` that makes several tables."""
-    return dg.AssetOut(**of(name, *kinds))
+def out(name: str, *kinds: str, follows: dg.AutomationCondition | None = None) -> dg.AssetOut:
+    """One output of a `dg.multi_asset` that makes several tables; `follows` says when it is made by itself."""
+    return dg.AssetOut(**of(name, *kinds), automation_condition=follows)

@@ -60,6 +60,15 @@ def _cell(value: object) -> str:
     return str(value)
 
 
+def _known(frame: pl.DataFrame) -> str:
+    """A sentence about what was excluded; nothing where nothing was."""
+    some = frame.filter(pl.col("could_know") > 0).sort("could_know", "forecaster", descending=[True, False])
+    if some.is_empty():
+        return ""
+    first = some.row(0, named=True)
+    return f"\nLeft out because it could have been known: {first['could_know']} questions of {first['forecaster']}, and of {some.height - 1} others."
+
+
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
     """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
     table = Grid(
@@ -67,16 +76,19 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
         title_justify="left",
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
+        show_edge=False,
     )
-    for name in ("", "forecaster", "Brier [95 %]", "skill", "vs mkt", "ECE", "acc.", "cov."):
-        table.add_column(name, justify="left" if name == "forecaster" else "right", no_wrap=True)
+    for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "cov."):
+        table.add_column(name, justify="left" if name in ("forecaster", "grp") else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        plain = [
-            _number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3), ("accuracy", 2))
-        ]
+        plain = [_number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3))]
         rank = "–" if row["rank"] is None else str(row["rank"])
-        table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), *plain, f"{row['coverage']:.0%}")
-    table.caption = "Lower Brier is better. skill: over the base rate; vs mkt: over the price 24 h\nbefore close; cov.: share of questions answered (–: too little to be ranked)."
+        table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *plain, f"{row['coverage']:.0%}")
+    table.caption = (
+        "Lower Brier is better. grp: who shares a letter does not differ significantly.\n"
+        "skill: over the base rate; vs mkt: over the market's price at the same time;\n"
+        "cov.: share of questions answered (–: too little to be ranked)." + _known(frame)
+    )
     table.caption_justify = "left"
     return table
 
@@ -88,4 +100,5 @@ def _number(value: float | None, digits: int = 3) -> str:
 def _interval(row: dict[str, Any], metric: str) -> str:
     if row[metric] is None or row[f"{metric}_lower"] is None:
         return _number(row[metric])
-    return f"{row[metric]:.3f} [{row[f'{metric}_lower']:.3f}, {row[f'{metric}_upper']:.3f}]"
+    lower, upper = (f"{row[f'{metric}_{end}']:.3f}".removeprefix("0") for end in ("lower", "upper"))
+    return f"{row[metric]:.3f} [{lower}, {upper}]"

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bellwether.console import console, emit, leaderboard_table
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
 
 if TYPE_CHECKING:
@@ -26,11 +27,14 @@ DAY = click.DateTime(formats=["%Y-%m-%d"])
 
 
 @contextmanager
-def runner() -> Iterator[Runner]:
-    """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait."""
+def runner(*, venues: bool = True) -> Iterator[Runner]:
+    """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait.
+
+    venues: whether it will ask the venues, which must then answer.
+    """
     from orchestration.home import prepare
 
-    if settings().world is World.LIVE:
+    if venues and settings().world is World.LIVE:
         _require_venues()
     prepare(settings())
     import dagster as dg
@@ -62,19 +66,29 @@ def _last_days(count: int) -> tuple[date, date]:
 
 
 def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool, publish: bool = True) -> None:
-    from bellwether.forecasting import forecasters
+    from bellwether.forecasting import competitors
 
     work.series()
     if archive:
         work.archive()
     work.days(first, last)
     for name in releases:
-        work.release(name, list(forecasters()))
+        require_success(work.release(name, list(competitors())))
     if publish:
         work.publish()
 
 
-def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
+def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
+    """Raise the first failure among how evaluations of forecasters ended; the others are named."""
+    failed = {name: error for name, error in ends.items() if error is not None}
+    if failed:
+        first = next(iter(failed.values()))
+        others = f" Also failed: {', '.join(list(failed)[1:])}." if len(failed) > 1 else ""
+        raise type(first)(f"{first}.{others}") if others else first
+
+
+def close(work: Runner, releases: tuple[str, ...], as_json: bool, *, stopped: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Say what was done: leaderboards of `releases`, counts, where to look; and whose evaluation stopped, with the reason."""
     from bellwether.lake.warehouse import query
 
     config = settings()
@@ -88,7 +102,14 @@ def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
     }
     summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.tally.runs, "fresh": work.tally.fresh}
     if as_json:
-        emit({**summary, "seconds": work.tally.by_job, "leaderboards": {name: frame.to_dicts() for name, frame in rows.items()}})
+        emit(
+            {
+                **summary,
+                "seconds": work.tally.by_job,
+                "leaderboards": {name: frame.to_dicts() for name, frame in rows.items()},
+                "stopped": dict(stopped),
+            }
+        )
         return
     for name, frame in rows.items():
         console().print(leaderboard_table(name, frame))
@@ -97,6 +118,8 @@ def _close(work: Runner, releases: tuple[str, ...], as_json: bool) -> None:
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
     console().print(f'Query it   {command} query "FROM benchmark.leaderboard", or any DuckDB client: it is never locked', soft_wrap=True)
     console().print("See it     make ui, then http://127.0.0.1:3000")
+    for name, reason in stopped.items():
+        console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)
 
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -123,7 +146,7 @@ def demo(days: int, as_json: bool) -> None:
         )
     with runner() as work:
         _evaluate(work, *_last_days(days), ("sandbox-2026",), archive=True)
-    _close(work, ("sandbox-2026",), as_json)
+    close(work, ("sandbox-2026",), as_json)
 
 
 @click.command()
@@ -135,7 +158,7 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
     with runner() as work:
         _evaluate(work, *_last_days(days), releases, archive=archive)
-    _close(work, releases, as_json)
+    close(work, releases, as_json)
 
 
 @click.command()
@@ -163,7 +186,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--forecaster", "chosen", multiple=True, help="Only this forecaster; may be repeated. All when left out.")
+@click.option("--forecaster", "chosen", multiple=True, help="Only this forecaster; may be repeated. All that cost nothing when left out.")
 @click.option("--list", "listing", is_flag=True, help="List the registered releases.")
 @AS_JSON
 def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_json: bool) -> None:
@@ -171,7 +194,7 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_j
 
     Releases are declared in releases.toml (docs/benchmark.md).
     """
-    from bellwether.forecasting import forecaster, forecasters
+    from bellwether.forecasting import competitors, forecaster
     from bellwether.questions import release as named
     from bellwether.questions import releases
 
@@ -190,9 +213,9 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_j
         forecaster(name)
     with runner() as work:
         for name in names:
-            work.release(name, list(chosen or forecasters()))
+            require_success(work.release(name, list(chosen or competitors())))
         work.publish()
-    _close(work, names, as_json)
+    close(work, names, as_json)
 
 
 def _tally(work: Runner, as_json: bool) -> None:

@@ -46,8 +46,14 @@ EVALUATE = dg.define_asset_job(
     description="Let one forecaster answer one release, and score it.",
 )
 #: The ranking of a release.
-RANK = dg.define_asset_job("rank", _select("benchmark/leaderboard"), description="Rank the forecasters of a release.")
+RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons")
+RANK = dg.define_asset_job("rank", _select(*RANKING_TABLES), description="Compare and rank the forecasters of a release.")
+#: What a release's questions are like.
+ANALYSE = dg.define_asset_job("analyse", _select("benchmark/dataset_analysis"), description="Analyse the question set of a release.")
+#: The files that people read and publish.
+REPORT = dg.define_asset_job("report", _select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")
+EXPORT = dg.define_asset_job("export", _select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
 #: The published DuckDB file.
 PUBLISH = dg.define_asset_job("publish", dg.AssetSelection.assets(["summary", "warehouse"]), description="Publish the warehouse.")
 
-JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, RECORDINGS, QUESTIONS, EVALUATE, RANK, PUBLISH)
+JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, RECORDINGS, QUESTIONS, EVALUATE, RANK, ANALYSE, REPORT, EXPORT, PUBLISH)

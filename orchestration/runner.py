@@ -7,24 +7,30 @@ Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import polars as pl
 
 from assets.declare import key
 from assets.raw import DAY_TABLES
 from bellwether.errors import BellwetherError
+from bellwether.tables import table
 from orchestration import jobs
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
-from orchestration.jobs import CLEAN_TABLES
+from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES
 from orchestration.orphans import Process, end_orphans, of_killed_processes
-from orchestration.partitions import RELEASE
+from orchestration.partitions import FORECASTER, RELEASE
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
+from resources import LakeResource, ModelsResource
+
+if TYPE_CHECKING:
+    from bellwether.journal import Journal
 
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
@@ -81,29 +87,74 @@ class Runner:
         for start, end in spans(due):
             self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
 
-    def release(self, release: str, forecasters: Sequence[str]) -> None:
-        """Build the questions of a release, let the forecasters answer and score them, and rank all that have been scored."""
+    def questions(self, release: str) -> pl.DataFrame:
+        """Build the questions of a release where they are out of date; rows of benchmark/questions."""
         self._instance.add_dynamic_partitions(str(RELEASE.name), [release])
-        record = self._record()
-        if self._due([release], record, ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"]):
+        if self._due([release], self._record(), ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"]):
             self._launch(jobs.QUESTIONS, f"questions of {release}", partition=release)
+        lake: LakeResource = self._resource("lake")
+        return lake.lake.slice(table("benchmark/questions"), [(release,)]).read()
+
+    def release(
+        self, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
+    ) -> dict[str, BellwetherError | None]:
+        """Build the questions of a release, let the forecasters answer and score them, rank all that have been scored, and report.
+
+        again: forecasters that are run though nothing they depend on has changed: models, of which calls may have failed the last time.
+        asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster how its evaluation ended: None, or why it
+        failed; one that fails stops no other.
+        """
+        self.questions(release)
+        ends = {name: self._forecaster(release, name, asking or {}, always=name in again) for name in forecasters}
+        if any(error is None for error in ends.values()):
+            self._follow(release)
+        return ends
+
+    def _forecaster(self, release: str, name: str, asking: Mapping[str, Any], *, always: bool) -> BellwetherError | None:
         record = self._record()
         questions = record.partitions(key("benchmark/questions")).get(release, 0)
-        outputs = ["benchmark/forecasts", "benchmark/scores", "benchmark/reliability"]
-        made = [record.partitions(key(name)) for name in outputs]
-        for name in forecasters:
-            pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
-            if stale([pair], made, [{pair: questions}]):
-                self._launch(jobs.EVALUATE, f"{name} on {release}", partition=pair)
+        made = [record.partitions(key(output)) for output in ("benchmark/forecasts", "benchmark/scores", "benchmark/reliability")]
+        pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
+        if not always and not stale([pair], made, [{pair: questions}]):
+            self.tally.fresh += 1
+            return None
+        self._instance.add_dynamic_partitions(str(FORECASTER.name), [name])
+        config = {"ops": {"benchmark__forecasts": {"config": dict(asking)}}}
+        try:
+            self._launch(jobs.EVALUATE, f"{name} on {release}", partition=pair, config=config)
+        except RunFailed as error:
+            return error
+        return None
+
+    def _follow(self, release: str) -> None:
+        """Make what is derived from all forecasters of a release, where it is out of date."""
+        record = self._record()
+        scored = record.partitions(key("benchmark/scores"))
+        newest = max((found for pair, found in scored.items() if release in pair.split("|")), default=0)
+        questions = record.partitions(key("benchmark/questions")).get(release, 0)
+        for job, names, label, source in (
+            (jobs.RANK, RANKING_TABLES, "leaderboard", newest),
+            (jobs.ANALYSE, ("benchmark/dataset_analysis",), "analysis", questions),
+            (jobs.REPORT, ("benchmark/report",), "report", newest),
+        ):
+            if stale([release], [record.partitions(key(name)) for name in names], [{release: source}]):
+                self._launch(job, f"{label} of {release}", partition=release)
             else:
                 self.tally.fresh += 1
-        record = self._record()
-        scores = record.partitions(key("benchmark/scores"))
-        newest = max((found for pair, found in scores.items() if release in pair.split("|")), default=0)
-        if stale([release], [record.partitions(key("benchmark/leaderboard"))], [{release: newest}]):
-            self._launch(jobs.RANK, f"leaderboard of {release}", partition=release)
-        else:
-            self.tally.fresh += 1
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of model calls of this world."""
+        return self.models.journal.journal
+
+    @property
+    def models(self) -> ModelsResource:
+        """Language models as the graph asks them."""
+        found: ModelsResource = self._resource("models")
+        return found
+
+    def _resource(self, name: str) -> Any:
+        return (self._defs.resources or {})[name]
 
     def publish(self) -> None:
         """Publish the warehouse, unless nothing has changed since it was published."""

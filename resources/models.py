@@ -41,7 +41,6 @@ class ModelsOfRun:
     async def client(self) -> "AsyncIterator[ModelClient]":
         """A client on this world; the sandbox, and a local model's server, run as long as it is open."""
         from bellwether.models.client import ModelClient
-
         from bellwether.models.keys import endpoints
 
         with self.models.world.addresses() as venues, endpoints(venues.models) as locate:

@@ -20,7 +20,7 @@ from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
-from bellwether.journal import CostSource
+from bellwether.journal import CostSource, Journal
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped
 from bellwether.models.model import Model
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
@@ -169,7 +169,7 @@ def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
         "input_tokens": _sum([usage.prompt_tokens for usage in usages]),
         "output_tokens": _sum([usage.completion_tokens for usage in usages]),
         "reasoning_tokens": _sum([usage.reasoning_tokens for usage in usages]),
-        "cost": None if (total := _sum(costs)) is None else Decimal(total).scaleb(-6),
+        "cost": _dollars(_sum(costs)),
         "cost_source": "+".join(sorted(sources - {CostSource.UNBILLED} or sources)) or None,
         "attempts": sum(one.attempts for one in asked),
     }
@@ -196,3 +196,37 @@ def _frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Ro
     made = pl.DataFrame([row | same for row in rows], schema=_ROW, infer_schema_length=None)
     table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
     return FORECASTS.validate(table.select(FORECASTS.names).sort(FORECASTS.order))
+
+
+def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
+    """What an evaluation would take and cost, as people read it; nothing is asked, and what the journal has costs nothing.
+
+    Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
+    """
+    from bellwether.journal import Request, Scope
+    from bellwether.models.client import asked_as
+    from bellwether.models.prices import estimate
+
+    name, parameters = asked_as(model), {**model.request_parameters, **(_form(model) or {})}
+    samples = [one for one in samples_of(model, questions) if one.as_of is not None]
+    keys = [Request(name, one.prompt, PURPOSE, parameters, "", one.sample).key for one in samples]
+    have = journal.answers(keys) if journal.exists() else {}
+    used = journal.usage("model", of=Scope(purpose=PURPOSE, model=name)) if have else None
+    average = None if used is None or used.is_empty() else used["completion_tokens"].sum() / used["attempts"].sum()
+    to_ask = [one.prompt for one, key in zip(samples, keys, strict=True) if key not in have]
+    found = estimate(model, to_ask, parameters=parameters, completion_tokens=average or None)
+    return {
+        "questions": questions.height,
+        "answered already": len(samples) - len(to_ask),
+        "calls": found.calls,
+        "prompt tokens": found.prompt_tokens,
+        "answer tokens": found.completion_tokens,
+        "expected $": _dollars(found.expected_cost),
+        "at most $": _dollars(found.most_cost),
+        "price map": found.price_map,
+        "basis": found.basis,
+    }
+
+
+def _dollars(micro: int | None) -> Decimal | None:
+    return None if micro is None else Decimal(micro).scaleb(-6)

@@ -13,12 +13,13 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.settings import Settings
+from orchestration.commands import require_success
 from orchestration.definitions import build_defs
 from orchestration.runner import Runner
 
 #: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.
 FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
-FORECASTERS = ("market-24h", "always-half")
+FORECASTERS = ("market-24h", "always-half", "sandbox-calibrated")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,6 @@ def run_all(world: World) -> Runner:
     runner.series()
     runner.archive()
     runner.days(FIRST, LAST)
-    runner.release("sandbox-2026", FORECASTERS)
+    require_success(runner.release("sandbox-2026", FORECASTERS))
     runner.publish()
     return runner

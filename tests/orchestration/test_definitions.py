@@ -16,7 +16,7 @@ from orchestration.partitions import DAY, RECORDING, RELEASE, RELEASE_FORECASTER
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Libraries that cost seconds to import and that only some steps need.
-HEAVY = ("cryptography", "great_expectations", "litellm", "matplotlib", "pandas", "sklearn", "scipy", "websockets")
+HEAVY = ("aiohttp", "cryptography", "great_expectations", "litellm", "matplotlib", "pandas", "sklearn", "scipy", "websockets")
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def defs() -> dg.Definitions:
 
 def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert keys == {*TABLES, "summary/warehouse"}
+    assert keys == {*TABLES, "summary/warehouse", "benchmark/report", "benchmark/export"}
 
 
 def test_definitions_are_loadable(defs: dg.Definitions) -> None:
@@ -54,7 +54,20 @@ def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
 def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -> None:
     repository = defs.get_repository_def()
     jobs = {job.name for job in repository.get_all_jobs() if not job.name.startswith("__")}
-    assert jobs == {"series", "archive", "days", "operations", "recordings", "questions", "evaluate", "rank", "publish"}
+    assert jobs == {
+        "series",
+        "archive",
+        "days",
+        "operations",
+        "recordings",
+        "questions",
+        "evaluate",
+        "rank",
+        "analyse",
+        "report",
+        "export",
+        "publish",
+    }
     assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {
         "daily_pull": "RUNNING",
         "weekly_series": "RUNNING",

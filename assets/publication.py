@@ -1,0 +1,92 @@
+"""What people read and publish of a release: its report, and its questions as a dataset."""
+
+import dagster as dg
+import polars as pl
+
+from assets.declare import OWNER, key
+from assets.figures import MOST_BYTES, picture
+from bellwether.errors import ConfigError
+from bellwether.lake import Slice
+from bellwether.settings import settings
+from orchestration.automation import FOLLOW_ANY
+from orchestration.partitions import RELEASE
+from resources.reports import ReportsResource
+
+REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
+
+
+@dg.asset(
+    key=["benchmark", "report"],
+    group_name="benchmark",
+    description="The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.",
+    kinds={"markdown", "json"},
+    owners=[OWNER],
+    tags={"layer": "benchmark"},
+    ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
+    partitions_def=RELEASE,
+    automation_condition=FOLLOW_ANY,
+)
+def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables: Slice) -> dg.MaterializeResult:
+    """The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster."""
+    from bellwether.report.figures import release_figures
+    from bellwether.report.inputs import Inputs, registered
+    from bellwether.report.write import write_report
+
+    if not tables["leaderboard"].files:
+        raise ConfigError(f"reporting release {context.partition_key}: it has not been ranked; materialize benchmark/leaderboard first")
+    ranked = tables["leaderboard"].scan().select("forecaster").collect()["forecaster"].implode()
+    frames = {
+        name: rows.scan().filter(pl.col("forecaster").is_in(ranked)).collect() if "forecaster" in rows.table.names else rows.read()
+        for name, rows in tables.items()
+    }
+    inputs = registered(Inputs(**frames))
+    files = write_report(inputs, reports.uri)
+    page = next(file for file in files if file.endswith(".md"))
+    drawn = {figure.caption: figure.draw() for figure in release_figures(inputs)}
+    return dg.MaterializeResult(
+        metadata={
+            "page": dg.MetadataValue.path(page),
+            "files": len(files),
+            **{caption: picture(png) for caption, png in drawn.items() if len(png) <= MOST_BYTES},
+        }
+    )
+
+
+class ExportConfig(dg.Config):
+    """Where the dataset goes beside the folder of reports."""
+
+    upload: str | None = None
+    """Dataset of the Hugging Face Hub (OWNER/NAME) to which it is uploaded; HF_TOKEN holds the key. Nowhere when left out."""
+    private: bool = False
+    """Whether the uploaded dataset is private."""
+    license_id: str = "mit"
+    """Licence, as the Hub writes it."""
+
+
+@dg.asset(
+    key=["benchmark", "export"],
+    group_name="benchmark",
+    description="The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.",
+    kinds={"huggingface", "parquet"},
+    owners=[OWNER],
+    tags={"layer": "benchmark"},
+    ins={"questions": dg.AssetIn(key("benchmark/questions"))},
+    partitions_def=RELEASE,
+)
+def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
+    """The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request."""
+    from bellwether.errors import BellwetherError
+    from bellwether.publish import export as write
+    from bellwether.publish import upload
+    from bellwether.questions import release
+
+    name = context.partition_key
+    try:
+        written = write(
+            questions.read(), reports.folder("datasets", name), world=settings().world, recipe=release(name), license_id=config.license_id
+        )
+        where = upload(written.folder, config.upload, private=config.private) if config.upload else None
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    found = {"folder": dg.MetadataValue.path(str(written.folder)), "questions": written.rows}
+    return dg.MaterializeResult(metadata=found | ({"published at": dg.MetadataValue.url(where)} if where else {}))

@@ -1,0 +1,127 @@
+"""An evaluation: several language models on one release at once, so that it can be interrupted at any time and resumed as the same.
+
+What was answered is in the journal. Here is what the journal cannot know: what was asked for, and on which questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.forecasting.interview import interview
+from bellwether.forecasting.language_model import LanguageModel
+from bellwether.models.client import ModelClient
+
+_ASKED = ("question", "description", "source", "market_id", "open_time", "close_time")
+_RUN = re.compile(r"evaluate-[0-9]{8}T[0-9]{6}Z")
+
+#: Told after each sample: the model, how many are done, and of how many.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An evaluation as it was asked for.
+
+    Parameters
+    ----------
+    run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
+    release: name of the release. models: names of the forecasters. dollars: the budget of all of them.
+    questions: digest of everything that a prompt is made of, by question id.
+    finished: whether every model has its forecasts.
+    """
+
+    run: str
+    release: str
+    models: tuple[str, ...]
+    dollars: Decimal
+    questions: Mapping[str, str]
+    finished: bool = False
+
+    @classmethod
+    def of(cls, release: str, models: Sequence[str], dollars: Decimal, questions: pl.DataFrame, now: datetime) -> Evaluation:
+        """A new one, named after the instant `now` (UTC)."""
+        return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, digests(questions))
+
+    def require_unchanged(self, questions: pl.DataFrame) -> None:
+        """Raise `ConfigError` that says what changed when the release's questions are not those on which the evaluation was begun."""
+        now = digests(questions)
+        changed = sorted(name for name in now.keys() & self.questions.keys() if now[name] != self.questions[name])
+        new, gone = sorted(now.keys() - self.questions.keys()), sorted(self.questions.keys() - now.keys())
+        if changed or new or gone:
+            first = (changed + new + gone)[0]
+            raise ConfigError(
+                f"resuming {self.run}: the questions of {self.release} have changed since it began: {len(changed)} have other words or dates, "
+                f"{len(new)} are new, {len(gone)} are gone, first {first!r}. Run it without --resume: what was answered on unchanged questions is kept"
+            )
+
+
+def digests(questions: pl.DataFrame) -> dict[str, str]:
+    """By question id: digest of everything that a prompt is made of, and of its dates."""
+    return {
+        row["id"]: hashlib.sha256(json.dumps([row[name] for name in _ASKED], default=str).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        for row in questions.select("id", *_ASKED).iter_rows(named=True)
+    }
+
+
+class Evaluations:
+    """The evaluations that were begun, one JSON file each in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, evaluation: Evaluation) -> None:
+        """Store it, whole, in place of what was stored under its name."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f".{evaluation.run}.{os.getpid()}"
+        draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
+        draft.replace(self._folder / f"{evaluation.run}.json")
+
+    def finish(self, evaluation: Evaluation) -> None:
+        """Say that every model has its forecasts."""
+        self.keep(replace(evaluation, finished=True))
+
+    def unfinished(self, release: str | None = None) -> Evaluation:
+        """The latest that was not finished, of `release` where one is named; raises `ConfigError` when there is none."""
+        names = sorted((path.stem for path in self._folder.glob("evaluate-*.json") if _RUN.fullmatch(path.stem)), reverse=True)
+        for name in names:
+            found = self._read(name)
+            if not found.finished and release in (None, found.release):
+                return found
+        of = f" of {release}" if release else ""
+        raise ConfigError(f"resuming an evaluation{of}: there is none that was left unfinished; run it without --resume")
+
+    def _read(self, name: str) -> Evaluation:
+        path = self._folder / f"{name}.json"
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            return Evaluation(**{**stored, "models": tuple(stored["models"]), "dollars": Decimal(stored["dollars"])})
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            raise ConfigError(f"{path}: is not an evaluation ({error}); delete it") from None
+
+
+async def ask_all(
+    forecasters: Sequence[LanguageModel], questions: pl.DataFrame, client: ModelClient, progress: Progress
+) -> dict[str, BellwetherError | None]:
+    """Let every model answer every question, all at once; by name: None when it is done, or why it stopped. One that stops stops no other."""
+
+    async def one(forecaster: LanguageModel) -> BellwetherError | None:
+        try:
+            await interview(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
+        except BellwetherError as error:
+            return error
+        return None
+
+    ends = await asyncio.gather(*(one(forecaster) for forecaster in forecasters))
+    return dict(zip((forecaster.name for forecaster in forecasters), ends, strict=True))

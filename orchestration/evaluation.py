@@ -1,0 +1,234 @@
+"""The command `bellwether evaluate`: language models on a release, asked side by side, then scored and ranked through the graph.
+
+Not here: how a model is asked (bellwether/forecasting, bellwether/models). Dagster is imported inside, so that other commands stay quick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import click
+import polars as pl
+
+from bellwether.console import console, emit, grid
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.settings import settings
+from orchestration.commands import AS_JSON, close, runner
+
+if TYPE_CHECKING:
+    from bellwether.forecasting.evaluation import Evaluation, Progress
+    from bellwether.forecasting.forecaster import Forecaster
+    from bellwether.forecasting.language_model import LanguageModel
+    from bellwether.journal import Journal
+    from bellwether.models.client import Limits
+    from orchestration.runner import Runner
+
+
+class Dollars(click.ParamType):
+    """An exact amount of money."""
+
+    name = "dollars"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """`value` as a Decimal from 0."""
+        try:
+            amount = value if isinstance(value, Decimal) else Decimal(value)
+        except InvalidOperation:
+            self.fail(f"{value!r} is no amount of dollars", param, ctx)
+        if not amount.is_finite() or amount < 0:
+            self.fail(f"{value!r} is no amount of dollars", param, ctx)
+        return amount
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is to be evaluated: the release, who was named, everybody who is scored, and those among them that are asked."""
+
+    release: str
+    named: list[str]
+    forecasters: dict[str, Forecaster]
+    models: list[LanguageModel]
+
+
+@click.command()
+@click.option("--models", "first", multiple=True, metavar="NAME...", help="Models to evaluate; `bellwether models` lists them.")
+@click.argument("more", nargs=-1, metavar="")
+@click.option("--release", help="Release to answer; the first of this world when left out.")
+@click.option("--samples", type=click.IntRange(1), help="Only the first N questions of the release; all when left out.")
+@click.option("--resume", is_flag=True, help="Go on with the latest evaluation that was left unfinished.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would take and cost.")
+@click.option("--budget", type=Dollars(), help="Most dollars that all models together may spend; BELLWETHER_BUDGET when left out.")
+@click.option("--budget-per-model", type=Dollars(), help="Most dollars that one model may spend.")
+@click.option("--concurrency", type=click.IntRange(1), help="Most calls under way at a time, over all models.")
+@click.option("--requests-per-minute", type=click.IntRange(1), help="Most requests per minute, over all models.")
+@click.option("--tokens-per-minute", type=click.IntRange(1), help="Most tokens per minute, over all models.")
+@AS_JSON
+def evaluate(
+    *,
+    first: tuple[str, ...],
+    more: tuple[str, ...],
+    release: str | None,
+    samples: int | None,
+    resume: bool,
+    dry_run: bool,
+    budget: Decimal | None,
+    budget_per_model: Decimal | None,
+    as_json: bool,
+    **limits: int | None,
+) -> None:
+    """Let language models answer a release, then score and rank them beside the baselines.
+
+    Every answer is stored as it comes, and none is paid for twice: an evaluation that is interrupted, or stopped by its budget, goes on where
+    it was. One model that cannot be asked stops no other.
+    """
+    from bellwether.models.client import Limits
+
+    names = (*first, *more)
+    with runner(venues=False) as work:
+        begun = _unfinished(names, release, samples) if resume else None
+        chosen = _choose(names or (begun.models if begun else ()), begun.release if begun else _named(release, samples))
+        questions = work.questions(chosen.release)
+        if begun is not None:
+            begun.require_unchanged(questions)
+        if dry_run:
+            _show_estimates(_estimates(chosen, questions, work.journal), as_json)
+            return
+        ends = _evaluate(
+            work, chosen, questions, begun, Limits(dollars=_budget(budget, begun), dollars_per_model=budget_per_model, **limits)
+        )
+    stopped = {name: str(end) for name, end in ends.items() if end is not None}
+    close(work, (chosen.release,), as_json, stopped=stopped)
+    if stopped:
+        sys.exit(1)
+
+
+def _unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
+    """The evaluation to go on with. Its models and release are its own: others would make it another evaluation."""
+    found = _evaluations().unfinished(_named(release, samples) if release or samples else None)
+    if names and set(names) != set(found.models):
+        raise ConfigError(f"resuming {found.run}: it evaluates {', '.join(found.models)}; name the same models, or none")
+    return found
+
+
+def _evaluations() -> Any:
+    from bellwether.forecasting.evaluation import Evaluations
+
+    return Evaluations(settings().world_home / "evaluations")
+
+
+def _named(release: str | None, samples: int | None) -> str:
+    from bellwether.questions import release as find
+    from bellwether.questions import releases
+
+    here = [name for name, one in releases().items() if settings().world in one.worlds]
+    if release is None and not here:
+        raise ConfigError(f"bellwether evaluate: no release belongs to the world {settings().world}; name one with --release")
+    whole = release or here[0]
+    return find(whole if samples is None else f"{whole}@{samples}").name
+
+
+def _choose(names: Sequence[str], release: str) -> Chosen:
+    """The named forecasters, and the baselines: what a model does not beat is not skill."""
+    from bellwether.forecasting import available, forecaster
+    from bellwether.forecasting.language_model import LanguageModel
+
+    if not names:
+        raise click.UsageError("name at least one model after --models; `bellwether models` lists them")
+    here = available()
+    for name in names:
+        if forecaster(name).name not in here:
+            raise ConfigError(
+                f"bellwether evaluate: {name} cannot be asked in the world {settings().world}; `bellwether models` says where"
+            )
+    named = {name: here[name] for name in dict.fromkeys(names)}
+    baselines = {name: entry for name, entry in here.items() if not isinstance(entry, LanguageModel)}
+    return Chosen(release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)])
+
+
+def _budget(stated: Decimal | None, begun: Evaluation | None) -> Decimal:
+    if stated is not None:
+        return stated
+    return begun.dollars if begun is not None else settings().budget
+
+
+# --- beforehand --------------------------------------------------------------------------------------------------------
+
+
+def _estimates(chosen: Chosen, questions: pl.DataFrame, journal: Journal) -> list[dict[str, Any]]:
+    from bellwether.forecasting.interview import estimated
+
+    return [{"model": model.name, **estimated(model.model, questions, journal)} for model in chosen.models]
+
+
+def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        emit(found)
+        return
+    columns = ("model", "questions", "answered already", "calls", "prompt tokens", "answer tokens", "expected $", "at most $")
+    console().print(grid(pl.DataFrame([{name: row[name] for name in columns} for row in found], schema=list(columns), orient="row")))
+    for row in found:
+        console().print(f"{row['model']}: {row['basis']}", markup=False, soft_wrap=True)
+    if found:
+        console().print(f"Prices: {found[0]['price map']}. Nothing was asked.", markup=False)
+
+
+# --- asking ------------------------------------------------------------------------------------------------------------
+
+
+def _evaluate(
+    work: Runner, chosen: Chosen, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
+) -> dict[str, BellwetherError | None]:
+    """Ask all models side by side, then let the graph read their answers from the journal. By name: None, or why it stopped."""
+    from bellwether.forecasting.evaluation import Evaluation
+
+    assert limits.dollars is not None
+    evaluation = begun or Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC))
+    _evaluations().keep(evaluation)
+    ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models else {}
+    done = [name for name in chosen.forecasters if ends.get(name) is None]
+    asking = {"dollars": float(limits.dollars), "paid_by": evaluation.run}
+    ends |= work.release(chosen.release, done, again=[model.name for model in chosen.models], asking=asking)
+    work.publish()
+    if not any(ends.values()):
+        _evaluations().finish(evaluation)
+    return ends
+
+
+def _ask(
+    work: Runner, models: Sequence[LanguageModel], questions: pl.DataFrame, run: str, limits: Limits
+) -> dict[str, BellwetherError | None]:
+    from bellwether.forecasting.evaluation import ask_all
+
+    async def all_of_them(progress: Progress) -> dict[str, BellwetherError | None]:
+        async with work.models.of_run(run, limits).client() as client:
+            return await ask_all(models, questions, client, progress)
+
+    with _bars() as progress:
+        return asyncio.run(all_of_them(progress))
+
+
+@contextmanager
+def _bars() -> Iterator[Progress]:
+    """A bar for each model, where a person looks on."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(), transient=True) as shown:
+        tasks: dict[str, Any] = {}
+
+        def tell(name: str, done: int, total: int) -> None:
+            if name not in tasks:
+                tasks[name] = shown.add_task(name, total=total)
+            shown.update(tasks[name], completed=done)
+
+        yield tell
+
+
+COMMANDS = (evaluate,)

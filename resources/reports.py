@@ -1,0 +1,32 @@
+"""Where reports and exported datasets are written, as a resource.
+
+Not here: what is in them (bellwether/report, bellwether/publish).
+Concept: https://docs.dagster.io/guides/build/external-resources
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field
+
+from bellwether.errors import ConfigError
+
+
+class ReportsResource(dg.ConfigurableResource):
+    """A folder or an object store; each release has a folder in it."""
+
+    uri: str = Field(description="folder or object-store URL")
+
+    def folder(self, kind: str, name: str) -> Path:
+        """The folder of `name` among those of one kind, such as datasets; raises `ConfigError` where reports are in an object store."""
+        from bellwether.lake.storage import Folder, open_storage
+        from bellwether.report.write import safe_name
+
+        storage = open_storage(self.uri)
+        if not isinstance(storage, Folder):
+            raise ConfigError(
+                f"writing {kind} of {name}: BELLWETHER_REPORTS is an object store; use `bellwether export {name} --to FOLDER`"
+            )
+        return Path(storage.location(f"{kind}/{safe_name(name)}"))

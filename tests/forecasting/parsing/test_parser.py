@@ -1,0 +1,277 @@
+"""The default parser: what is read, by which path, and what is left unread with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from bellwether.forecasting.parsing import PATHS, PROBLEMS, VERSION, Reading, read, read_many
+
+
+def tags(answer: str, confidence: str) -> str:
+    return f"<answer>{answer}</answer>\n<confidence>{confidence}</confidence>"
+
+
+# --- what is read --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "p_yes", "path"),
+    [
+        ("<think>\nWhy.\n</think>\n\n" + tags("yes", "70"), 0.7, "tags"),
+        (tags("no", "87.66"), 0.1234, "tags"),
+        (tags("no", "99.99"), 0.0001, "tags"),
+        (tags(" YES\n", " 70 % "), 0.7, "tags"),
+        (tags("**No**", "**70%**."), 0.3, "tags"),
+        (tags("[yes]", "[55]"), 0.55, "tags"),
+        ("<ANSWER>No</ANSWER> <Confidence>60</Confidence>", 0.4, "tags"),
+        (tags("yes", "100"), 1.0, "tags"),
+        (tags("yes", "~65"), 0.65, "tags"),
+        (tags("yes", "80 out of 100"), 0.8, "tags"),
+        (tags("yes", "80/100"), 0.8, "tags"),
+        (tags("yes", "approx. 6.5e1 percent"), 0.65, "tags"),
+        (tags("no", "about seventy"), 0.3, "tags/words"),
+        (tags("yes", "Seventy-five percent"), 0.75, "tags/words"),
+        (tags("yes", "one hundred"), 1.0, "tags/words"),
+        (tags("yes", "0.7"), 0.7, "tags/fraction"),
+        (tags("no", ".925"), 0.075, "tags/fraction"),
+        ("Some thoughts first.\n" + tags("no", "80"), 0.2, "tags"),
+        ("```xml\n" + tags("yes", "70") + "\n```", 0.7, "tags"),
+        ("Sure! Here it is:\n\n```\n<think>a</think>\n" + tags("no", "70") + "\n```\n\nAnything else?", 0.3, "tags"),
+        ("<answer>no\n<confidence>96.3", 0.037, "tags_unclosed"),
+        ("<answer>\nyes\n<confidence>\n70\n", 0.7, "tags_unclosed"),
+        ("<answer>yes</answer><confidence>70", 0.7, "tags_unclosed"),
+        ("<answer>yes</confidence><confidence>70</answer>", 0.7, "tags_unclosed"),
+        ("<probability>0.3</probability>", 0.3, "tags"),
+        ("<answer>no</answer><probability>30%</probability>", 0.3, "tags/percent"),
+        ('{"reasoning": "because", "p_yes": 0.1234}', 0.1234, "json"),
+        ('```json\n{"p_yes": 5e-05}\n```', 0.00005, "json"),
+        ('{"p_yes": "0.2"}', 0.2, "json"),
+        ("{'p_yes': 0.2}", 0.2, "json"),
+        ('{"probability": 62.5}', 0.625, "json/percent"),
+        ('{"p_yes": "30%"}', 0.3, "json/percent"),
+        ('{"p_yes": about seventy, "reasoning": "x"}', 0.7, "json/words"),
+        ('{"answer": "no", "confidence": 80}', 0.2, "json"),
+        ('{"answer": "no", "confidence": 0.8}', 0.2, "json/fraction"),
+        ('{"answer": "no", "p_yes": 0.5}', 0.5, "json"),
+        ('{"forecast": {"p_yes": 0.4, "n": [1, 2]}}', 0.4, "json"),
+        ('{"p_yes": 0.25, "reasoning": "never closed', 0.25, "json"),
+        ("I think so.\n\nFinal answer: No\nConfidence: 85%", 0.15, "labels"),
+        ("**Answer:** yes\n**Confidence (0-100):** 64", 0.64, "labels"),
+        ("- Answer: *no*\n- Confidence = 90 %", 0.1, "labels"),
+        ("Some thoughts.\n\nProbability of yes: 63.27%", 0.6327, "labels/percent"),
+        ("P(yes) = 0.08", 0.08, "labels"),
+        ("<answer>no</answer>\nConfidence: 80", 0.2, "labels"),
+    ],
+)
+def test_what_is_clear_is_read_to_the_last_digit(text: str, p_yes: float, path: str) -> None:
+    reading = read(text)
+    assert (reading.p_yes, reading.path, reading.problem, reading.contradiction) == (p_yes, path, None, None)
+    assert reading.answer == ("yes" if p_yes > 0.5 else reading.answer if p_yes == 0.5 else "no")
+
+
+def test_the_confidence_is_that_of_the_given_answer() -> None:
+    assert read(tags("no", "70")) == Reading("no", 0.7, 0.3, "tags")
+    assert read('{"p_yes": 0.3}') == Reading("no", 0.7, 0.3, "json")
+
+
+def test_a_probability_of_one_half_alone_answers_yes() -> None:
+    assert read('{"p_yes": 0.5}').answer == "yes"
+
+
+# --- the reasoning -------------------------------------------------------------------------------------------------
+
+
+def test_answers_inside_the_reasoning_do_not_count() -> None:
+    text = f"<think>First {tags('yes', '90')}, or rather the other.</think>\n{tags('no', '60')}"
+    reading = read(text)
+    assert (reading.answer, reading.p_yes, reading.contradiction) == ("no", 0.4, None)
+
+
+def test_everything_before_a_closing_tag_that_was_never_opened_is_reasoning() -> None:
+    reading = read(f"So {tags('yes', '10')} would do.\n</think>\n\n{tags('no', '60')}")
+    assert (reading.p_yes, reading.contradiction) == (0.4, None)
+    assert reading.reasoning is not None
+    assert reading.reasoning.startswith("So <answer>")
+
+
+def test_an_opening_tag_that_is_only_talked_about_opens_nothing() -> None:
+    reading = read(f"<think>The form is <think>, then {tags('yes', '0-100')}.</think>{tags('no', '60')}")
+    assert (reading.answer, reading.p_yes, reading.contradiction) == ("no", 0.4, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>It is so. {tags('no', '60')}",
+        f"<think>It is so. {tags('no', '60')}</think>\n",
+        f"quoted <answer>yes</answer></think><think>It is so. {tags('no', '60')}",
+    ],
+)
+def test_an_answer_that_ends_the_reasoning_counts_where_nothing_follows(text: str) -> None:
+    reading = read(text)
+    assert (reading.p_yes, reading.path) == (0.4, "tags_in_reasoning")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>I could say {tags('no', '60')} but let me think about",
+        f"<think>{tags('no', '60')}</think>\nThe answer is as above.",
+        f"<think>{tags('no', '60')} Or not.</think>",
+        "<think><answer>no</answer> it is. <confidence>60</confidence></think>",
+    ],
+)
+def test_an_answer_in_the_middle_of_the_reasoning_does_not_count(text: str) -> None:
+    reading = read(text)
+    assert (reading.p_yes, reading.path) == (None, "none")
+    assert reading.problem == "no answer: no tag, member or line states one"
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning"),
+    [
+        ("<think>\nBecause.\n</think>\n" + tags("yes", "70"), "Because."),
+        ("<Thinking> a < b </Thinking>" + tags("yes", "70"), "a < b"),
+        ("<think>a</think>\n<reasoning>b</reasoning>" + tags("yes", "70"), "a\n\nb"),
+        ("Because of this.\n\n```xml\n" + tags("yes", "70") + "```", "Because of this."),
+        ('{"reasoning": "say \\"p_yes\\": 0.9\\nthen", "p_yes": 0.3}', 'say "p_yes": 0.9\nthen'),
+        (tags("yes", "70"), None),
+        ("<think></think>" + tags("yes", "70"), None),
+        ("I cannot say.", None),
+    ],
+)
+def test_reasoning_is_what_stands_in_its_tags_or_before_the_answer(text: str, reasoning: str | None) -> None:
+    assert read(text).reasoning == reasoning
+
+
+# --- contradictions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{tags('yes', '70')}\nOn second thought:\n{tags('no', '70')}",
+        f"<think>a</think>{tags('yes', '70')} Hm. <think>b</think>{tags('no', '70')}",
+        "Answer: yes\nAnswer: no\nConfidence: 70",
+        '{"answer": "no", "p_yes": 0.8}',
+        "<answer>yes</answer><probability>0.2</probability>",
+    ],
+)
+def test_two_different_answers_are_not_read(text: str) -> None:
+    reading = read(text)
+    assert (reading.answer, reading.p_yes) == (None, None)
+    assert reading.problem is not None
+    assert reading.problem.startswith("contradictory answers: ")
+    assert reading.contradiction == reading.problem
+
+
+@pytest.mark.parametrize(("answer", "number", "p_yes"), [("no", "30", 0.7), ("yes", "30", 0.3), ("no", "0", 1.0), ("yes", "49.99", 0.4999)])
+def test_low_confidence_in_the_own_answer_is_converted_as_stated_and_flagged(answer: str, number: str, p_yes: float) -> None:
+    reading = read(tags(answer, number))
+    assert (reading.answer, reading.p_yes, reading.problem) == (answer, p_yes, None)
+    assert reading.contradiction == f"low confidence: {float(number):g} % in the given answer {answer}"
+
+
+def test_even_odds_are_no_contradiction() -> None:
+    assert read(tags("no", "50")) == Reading("no", 0.5, 0.5, "tags")
+
+
+def test_the_last_of_several_numbers_counts_and_is_flagged() -> None:
+    reading = read(f"{tags('no', '60')}\nMore precisely:\n{tags('no', '65')}")
+    assert (reading.p_yes, reading.contradiction) == (0.35, "several numbers: 0.6, 0.65; the last one counts")
+
+
+def test_an_answer_that_is_repeated_is_no_contradiction() -> None:
+    assert read(f"{tags('no', '60')}\n{tags('NO', '60%')}").contradiction is None
+
+
+def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
+    reading = read(f"As you asked: {tags('[yes or no]', '[0-100]')}\n{tags('no', '60')}")
+    assert (reading.p_yes, reading.contradiction) == (0.4, None)
+
+
+# --- what is not read ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "path"),
+    [
+        (None, "empty response", "none"),
+        ("", "empty response", "none"),
+        (" \n\t", "empty response", "none"),
+        ("null", "no answer", "none"),
+        ("The answer is no, with 70% confidence.", "no answer", "none"),
+        ("I lean yes, though it is hard to put a number on it.", "no answer", "none"),
+        ("Ich halte das für unwahrscheinlich. Antwort: nein", "no answer", "none"),
+        ("<confidence>70</confidence>", "no answer", "tags"),
+        (tags("maybe", "70"), "neither yes nor no", "tags"),
+        (tags("nein", "70"), "neither yes nor no", "tags"),
+        (tags("I would say that yes is less likely than no", "70"), "neither yes nor no", "tags"),
+        ("<answer>no</answer><answer></answer><confidence>70</confidence>", "neither yes nor no", "tags"),
+        ("<answer>yes</answer>", "no number", "tags"),
+        (tags("yes", ""), "not a number", "tags"),
+        (tags("yes", "NaN"), "not a number", "tags"),
+        (tags("yes", "inf"), "not a number", "tags"),
+        (tags("yes", "very likely"), "not a number", "tags"),
+        (tags("yes", "60-70"), "not a number", "tags"),
+        (tags("yes", ">95"), "not a number", "tags"),
+        (tags("yes", "70 or 80"), "not a number", "tags"),
+        (tags("yes", "७०"), "not a number", "tags"),
+        (tags("yes", "9" * 500), "not a number", "tags"),
+        (tags("yes", "250"), "out of range", "tags"),
+        (tags("yes", "100.01"), "out of range", "tags"),
+        (tags("yes", "-5"), "out of range", "tags"),
+        (tags("yes", "1e999"), "out of range", "tags"),
+        (tags("no", "1"), "ambiguous number", "tags"),
+        (tags("no", "1.0"), "ambiguous number", "tags"),
+        (tags("no", "0.3"), "ambiguous number", "tags"),
+        ('{"p_yes": NaN}', "not a number", "json"),
+        ('{"p_yes": null}', "not a number", "json"),
+        ('{"p_yes": -0.1}', "out of range", "json"),
+        ('{"p_yes": 250}', "out of range", "json"),
+        ("Probability of yes: 65-70%", "not a number", "labels"),
+    ],
+)
+def test_what_is_unclear_has_a_reason_and_no_forecast(text: str | None, problem: str, path: str) -> None:
+    reading = read(text)
+    assert (reading.p_yes, reading.confidence, reading.path) == (None, None, path)
+    assert reading.problem is not None
+    assert reading.problem.partition(":")[0] == problem
+
+
+def test_a_percent_sign_makes_a_small_number_clear() -> None:
+    assert read(tags("yes", "0.7%")).p_yes == 0.007
+
+
+def test_labelled_lines_count_only_near_the_end() -> None:
+    assert read("Probability of yes: 30%\n" + "Then again. " * 100).path == "none"
+    assert read("Base rate.\nProbability of yes: 30%\n" + "Then again. " * 10).p_yes == 0.3
+
+
+def test_a_reason_quotes_at_most_one_short_printable_line() -> None:
+    problem = read(tags("\x1b[31m\n\ud800 " + "x" * 100, "70")).problem
+    assert problem is not None
+    assert problem.isprintable()
+    assert len(problem) < 100
+
+
+def test_paths_and_problems_are_closed_lists() -> None:
+    assert len(set(PATHS)) == len(PATHS) == 21
+    assert len(set(PROBLEMS)) == len(PROBLEMS) == 8
+    assert VERSION
+
+
+# --- many ----------------------------------------------------------------------------------------------------------
+
+
+def test_many_responses_become_a_frame_in_their_order() -> None:
+    frame = read_many([tags("no", "70"), None, f"<think>\ud800</think>{tags('yes', '80')}"])
+    assert frame.columns == list(Reading._fields)
+    assert frame["p_yes"].to_list() == [0.3, None, 0.8]
+    assert frame["problem"].to_list() == [None, "empty response", None]
+    assert frame["reasoning"].to_list() == [None, None, "?"]
+
+
+def test_no_responses_become_an_empty_frame() -> None:
+    assert read_many([]).schema == read_many([None]).schema
+    assert read_many([]).is_empty()

@@ -1,0 +1,81 @@
+"""An evaluation that is interrupted is resumed as the same, or not at all."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.forecasting.evaluation import Evaluation, Evaluations
+from bellwether.questions import Release, build
+from tests.clean.rows import market, markets, prices
+
+RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
+BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def asked(*ids: str) -> pl.DataFrame:
+    return build(RELEASE, markets(*(market(one) for one in ids)).lazy(), prices().lazy())
+
+
+def evaluation(questions: pl.DataFrame, begun: datetime = BEGUN, release: str = "test") -> Evaluation:
+    return Evaluation.of(release, ["a", "b"], Decimal("1.25"), questions, begun)
+
+
+def test_an_evaluation_comes_back_as_it_was_kept(tmp_path: Path) -> None:
+    kept = evaluation(asked("A", "B"))
+    Evaluations(tmp_path).keep(kept)
+    assert Evaluations(tmp_path).unfinished() == kept
+    assert [path.name for path in tmp_path.iterdir()] == ["evaluate-20261101T120000Z.json"]
+
+
+def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> None:
+    every = Evaluations(tmp_path)
+    first, second, third = (
+        evaluation(asked("A"), BEGUN + timedelta(hours=hour), release) for hour, release in enumerate(("r", "r", "other"))
+    )
+    for one in (first, second, third):
+        every.keep(one)
+    assert every.unfinished() == third
+    assert every.unfinished("r") == second
+    every.finish(second)
+    assert every.unfinished("r") == first
+
+
+def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is none that was left unfinished"):
+        Evaluations(tmp_path / "absent").unfinished()
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    (tmp_path / "evaluate-20261101T120000Z.json").write_text("{")
+    with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not an evaluation"):
+        Evaluations(tmp_path).unfinished()
+
+
+def test_unchanged_questions_may_be_resumed_in_any_order() -> None:
+    questions = asked("A", "B")
+    evaluation(questions).require_unchanged(questions.reverse())
+
+
+@pytest.mark.parametrize("column", ["question", "description"])
+def test_reworded_questions_are_not_resumed(column: str) -> None:
+    questions = asked("A", "B")
+    reworded = questions.with_columns(pl.when(pl.col("market_id") == "B").then(pl.lit("other words")).otherwise(column).alias(column))
+    with pytest.raises(ConfigError, match=r"1 have other words or dates, 0 are new, 0 are gone, first 'kalshi:B'"):
+        evaluation(questions).require_unchanged(reworded)
+
+
+def test_redated_questions_are_not_resumed() -> None:
+    questions = asked("A")
+    with pytest.raises(ConfigError, match="1 have other words or dates"):
+        evaluation(questions).require_unchanged(questions.with_columns(pl.col("close_time") + timedelta(hours=1)))
+
+
+def test_other_questions_are_not_resumed() -> None:
+    with pytest.raises(ConfigError, match="0 have other words or dates, 1 are new, 1 are gone"):
+        evaluation(asked("A", "B")).require_unchanged(asked("A", "C"))
