@@ -24,7 +24,7 @@ from bellwether.console import console, emit
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def compat(
-    folder: Path, labels: Path | None, models: tuple[str, ...], replicates: int, seed: int, figures: Path | None, as_json: bool
+    folder: Path, *, labels: Path | None, models: tuple[str, ...], replicates: int, seed: int, figures: Path | None, as_json: bool
 ) -> None:
     """Set the published numbers of a KalshiBench results FOLDER beside what comes out of its predictions, by the same rules and corrected.
 

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from bellwether.calibration import Bootstrap, Scores, compat, evaluate
+from bellwether.calibration import Bootstrap, Scores, compat, evaluate, reliability_bins
 from bellwether.calibration.comparison import PERMUTATIONS, Comparison, compare
 from bellwether.calibration.compat import Number
 from bellwether.errors import ConfigError
 from bellwether.forecasting.parsing import compat as compat_parser
-from bellwether.kalshibench.labels import Labels, labels_within
+from bellwether.kalshibench.labels import Given, Labels, labels_within
 from bellwether.kalshibench.readings import read_entries
 from bellwether.kalshibench.results import ModelResult, Results
 
@@ -30,12 +30,19 @@ CORRECTED_BY: dict[str, str] = {
 
 NO_LABELS = "needs labels: the result files hold no ground truth; give --labels"
 NO_OWN_LABELS = "needs the entries' own outcomes (ground_truth or ground_truth_true in the labels)"
+OVER_ALL = "Bellwether's own totals count every answer, also those to questions that it does not score"
 TIES = "depends on how the machine that published it sorted tied forecasts; give labels with ace_bin to have it exactly"
 
 #: How the published rules name the path of an answer that has its tag.
 _BY_TAG = compat_parser.PATHS[0]
 
+_OVER_ALL = ("avg_latency_ms", "total_")
 _NEEDS_NO_LABEL = ("num_samples", "parse_rate", "avg_confidence", "avg_latency_ms", "total_")
+#: Bellwether's own numbers may be summed in another order.
+_ROUNDING = 1e-12
+
+#: What `compat.recompute` uses where it is whole.
+_OPTIONAL = ("latency_ms", "input_tokens", "output_tokens", "cost_usd", "ace_bin")
 _NEEDED_FOR = {
     "avg_latency_ms": "latency_ms",
     "total_input_tokens": "input_tokens",
@@ -79,12 +86,14 @@ class ModelExamination:
     recomputed: by published name; a name that is missing could not be recomputed, `reasons` says why. consistent: strict scores of the
     answer-consistent reading with the labels as scored. corrected: the same with each entry's own label.
     question_set, positional: the set that labels its entries, and whether it asks the same questions in the same order.
+    unlabelled: why its entries have no labels, null when they do.
     entries: predictions with their readings and labels, in the order asked.
     """
 
     result: ModelResult
     question_set: str | None
     positional: bool
+    unlabelled: str | None
     entries: pl.DataFrame
     recomputed: Mapping[str, Number]
     reasons: Mapping[str, str]
@@ -100,7 +109,7 @@ class ModelExamination:
     def numbers(self) -> pl.DataFrame:
         """Every number of the result file: model, source, metric, published, recomputed, difference (recomputed - published), status.
 
-        The status is equal (to the last bit), differs, or not recomputed.
+        The status is equal (to the last bit; of numbers that Bellwether wrote, to 1e-12), differs, or not recomputed.
         """
         return _numbers(self, self.result.source, self.result.published)
 
@@ -132,21 +141,13 @@ class Examination:
     def comparisons(self, *, permutations: int = PERMUTATIONS) -> Mapping[str, Comparison]:
         """The models on the same questions compared pair by pair, on corrected Brier scores: question set -> comparison.
 
-        Clusters are event families. Sets with one model, and models without corrected scores, have none.
+        Clusters are event families (`labels.event_family`), or what the files say. Sets with one model, and models without corrected scores, have none.
         """
         sets: dict[str, list[ModelExamination]] = {}
         for model in self.models:
             if model.corrected is not None and model.question_set is not None and model.positional:
                 sets.setdefault(model.question_set, []).append(model)
         return {name: _compare(models, self.bootstrap, permutations) for name, models in sets.items() if len(models) > 1}
-
-
-def event_family(series: str) -> str:
-    """What series of one kind of event have in common: the first eight characters of the ticker.
-
-    The words of earnings calls, the wins of NFL teams and the seats of a city council are series of their own, and resolve together.
-    """
-    return series[:8]
 
 
 def examine(
@@ -164,16 +165,23 @@ def examine(
     chosen = [model for model in results.models if not names or model.name in names]
     examined = [_examine(model, labels or labels_within(model), plan) for model in chosen]
     own = any(model.question_set is not None for model in examined)
+    if labels is not None and not own:
+        raise ConfigError(str(examined[0].unlabelled))
     source = labels.source if labels is not None else "the result files" if own else None
     return Examination(results, source, examined, plan)
 
 
 def _examine(model: ModelResult, labels: Labels | None, plan: Bootstrap) -> ModelExamination:
-    entries = read_entries(model.predictions.drop("ground_truth", "category", "cluster"))
-    given = labels.of(model) if labels is not None else None
+    entries = read_entries(model.predictions.drop("ground_truth", "category", "cluster"), ambiguous=not model.is_ours)
+    given, unlabelled = _given(model, labels)
     if given is not None:
         entries = pl.concat([entries, given.rows], how="horizontal")
-    recomputed, reasons = _recompute(model, entries)
+    consistent = _score(entries, "scored", plan) if given else None
+    recomputed, reasons = _recompute(model, entries, unlabelled)
+    if model.is_ours and consistent is not None:
+        recomputed = {**recomputed, **_strict(entries, consistent)}
+        reasons |= {name: OVER_ALL for name in recomputed if name.startswith(_OVER_ALL)}
+        recomputed = {name: value for name, value in recomputed.items() if name not in reasons}
     return ModelExamination(
         result=model,
         question_set=given.question_set if given else None,
@@ -181,23 +189,44 @@ def _examine(model: ModelResult, labels: Labels | None, plan: Bootstrap) -> Mode
         entries=entries,
         recomputed=recomputed,
         reasons=reasons,
+        unlabelled=unlabelled,
         findings=_findings(entries),
-        consistent=_score(entries, "scored", plan) if given else None,
+        consistent=consistent,
         corrected=_score(entries, "true", plan) if given and entries["true"].count() else None,
     )
 
 
-def _recompute(model: ModelResult, entries: pl.DataFrame) -> tuple[dict[str, Number], dict[str, str]]:
+def _given(model: ModelResult, labels: Labels | None) -> tuple[Given | None, str | None]:
+    """The labels of a model's entries, or why there are none."""
+    if labels is None:
+        return None, NO_LABELS
+    try:
+        return labels.of(model), None
+    except ConfigError as error:
+        return None, str(error)
+
+
+def _strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
+    """What Bellwether writes under the published names: its own metrics, and bins the last of which is closed."""
+    rows = entries.filter(pl.col("predicted_answer").is_not_null())
+    numbers: dict[str, Number] = {published: scores[name].value for published, name in CORRECTED_BY.items()}
+    for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
+        fields = {"avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
+        numbers |= {f"reliability[{row['lower_edge']:.1f}-{row['upper_edge']:.1f}].{field}": value for field, value in fields.items()}
+    return numbers
+
+
+def _recompute(model: ModelResult, entries: pl.DataFrame, unlabelled: str | None) -> tuple[dict[str, Number], dict[str, str]]:
     frame = entries.with_columns(_cost(model))
-    frame = frame.drop(name for name in ("latency_ms", "input_tokens", "output_tokens", "cost_usd", "ace_bin") if not _whole(frame, name))
+    frame = frame.drop(name for name in _OPTIONAL if name in frame.columns and not _whole(frame, name))
     reasons = {name: f"needs {needed} of every prediction" for name, needed in _NEEDED_FOR.items()}
     if not entries["predicted_answer"].count():
         return {}, dict.fromkeys(model.published, "no prediction has an answer of yes or no")
-    if "scored" not in entries.columns:
+    if unlabelled is not None:
         # numbers that need no outcome come out the same with any
-        unlabelled = compat.recompute(frame.with_columns(ground_truth=pl.lit("no"), category=pl.lit(""))).flat()
-        recomputed = {name: value for name, value in unlabelled.items() if _needs_no_label(name)}
-        return recomputed, {name: reasons.get(name, NO_LABELS) for name in model.published if name not in recomputed}
+        anyhow = compat.recompute(frame.with_columns(ground_truth=pl.lit("no"), category=pl.lit(""))).flat()
+        recomputed = {name: value for name, value in anyhow.items() if _needs_no_label(name)}
+        return recomputed, {name: reasons.get(name, unlabelled) for name in model.published if name not in recomputed}
     recomputed = dict(compat.recompute(frame.with_columns(ground_truth="scored")).flat())
     reasons |= {"ace": TIES} if "ace_bin" not in frame.columns else {}
     kept = {name: reasons[name] for name in model.published if name in reasons and (name not in recomputed or name == "ace")}
@@ -264,7 +293,7 @@ def _numbers(model: ModelExamination, source: str, published: Mapping[str, Numbe
     for metric, value in published.items():
         known = metric in model.recomputed
         ours = model.recomputed.get(metric)
-        equal = known and (ours == value or (ours is None and value is None))
+        equal = known and _equal(ours, value, 0.0 if not model.result.is_ours else _ROUNDING)
         rows.append(
             {
                 "model": model.name,
@@ -280,6 +309,12 @@ def _numbers(model: ModelExamination, source: str, published: Mapping[str, Numbe
     text, number = pl.String(), pl.Float64()
     schema = {"model": text, "source": text, "metric": text, "published": number, "recomputed": number, "difference": number}
     return pl.DataFrame(rows, schema={**schema, "status": text, "reason": text})
+
+
+def _equal(ours: Number, published: Number, tolerance: float) -> bool:
+    if ours is None or published is None:
+        return ours is published
+    return abs(ours - published) <= tolerance
 
 
 def _summary(model: ModelExamination) -> dict[str, object]:
@@ -313,7 +348,7 @@ def _compare(models: Sequence[ModelExamination], plan: Bootstrap, permutations: 
     return compare(
         forecasts,
         (labelled["true"] == "yes").to_numpy(),
-        [event_family(series) for series in labelled["cluster"]],
+        labelled["family"].to_list(),
         answers=answers,
         seed=plan.seed,
         replicates=plan.replicates,

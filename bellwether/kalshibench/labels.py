@@ -16,12 +16,12 @@ from bellwether.kalshibench.results import ModelResult
 
 _ANSWERS = ["yes", "no"]
 _TRUE = ("ground_truth_true", "ground_truth")
-_GIVEN = ("category", "cluster", "true", "scored", "ace_bin")
+_GIVEN = ("category", "cluster", "family", "true", "scored", "ace_bin")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """Labels of one model's entries, row by row: category, cluster, true, scored and ace_bin (null where there is none).
+    """Labels of one model's entries, row by row: category, cluster, family, true, scored and ace_bin (null where there is none).
 
     question_set: the set they are from. positional: it asks the same questions in the same order.
     """
@@ -35,7 +35,7 @@ class Given:
 class Labels:
     """Outcomes by entry, as read from `source`.
 
-    `frame` has question_set, question_id, entry_index, category, cluster, true (the entry's own outcome, null where unknown) and scored (the one
+    `frame` has question_set, question_id, entry_index, category, cluster (of intervals), family (cluster of paired tests), true (the entry's own outcome, null where unknown) and scored (the one
     published metrics used), and model and ace_bin where the file has them; rows in the order of their set.
     """
 
@@ -87,9 +87,17 @@ def read_labels(path: Path | str) -> Labels:
             f"reading labels: {file} has the columns {', '.join(frame.columns)}; "
             "it needs question_id and one of ground_truth, ground_truth_true and ground_truth_scored"
         )
-    labels = _normal(frame)
+    labels = _normal(frame).with_columns(family=pl.col("cluster").map_elements(event_family, return_dtype=pl.String))
     _check(file, labels)
     return Labels(file.name, labels)
+
+
+def event_family(series: str) -> str:
+    """What series of one kind of event have in common: the first eight characters of the ticker.
+
+    The words of earnings calls, the wins of NFL teams and the seats of a city council are series of their own, and resolve together.
+    """
+    return series[:8]
 
 
 def labels_within(model: ModelResult) -> Labels | None:
@@ -125,6 +133,7 @@ def _normal(frame: pl.DataFrame) -> pl.DataFrame:
         entry_index=column("entry_index", pl.Int64).fill_null(pl.int_range(pl.len())),
         category=column("category").fill_null("unknown"),
         cluster=pl.coalesce(column("series_ticker"), column("question_id")),
+        family=pl.coalesce(column("series_ticker"), column("question_id")),
         true=column(own).str.strip_chars().str.to_lowercase(),
         scored=column("ground_truth_scored").str.strip_chars().str.to_lowercase(),
         ace_bin=column("ace_bin", pl.Int64),
@@ -153,11 +162,13 @@ def _by_occurrence(asked: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Labels by id and its n-th occurrence; the own outcome is unknown where an id has more or fewer entries than labels."""
     occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
     entries = pl.len().over("question_id").alias("entries")
-    last = rows.group_by("question_id").agg(pl.col("category", "cluster", "scored").last())
+    last = rows.group_by("question_id").agg(pl.col("category", "cluster", "family", "scored").last())
     own = rows.select("question_id", "true", occurrence, entries, own_category="category")
     return (
         asked.with_columns(occurrence, entries)
         .join(own, on=["question_id", "occurrence", "entries"], how="left", maintain_order="left")
         .join(last, on="question_id", how="left", maintain_order="left")
-        .select(pl.coalesce("own_category", "category").alias("category"), "cluster", "true", "scored", ace_bin=pl.lit(None, pl.Int64))
+        .select(
+            pl.coalesce("own_category", "category").alias("category"), "cluster", "family", "true", "scored", ace_bin=pl.lit(None, pl.Int64)
+        )
     )

@@ -11,17 +11,24 @@ import polars as pl
 
 from bellwether.forecasting.parsing import compat, published
 
+FLAGS = ("inverted", "unflipped", "yes_below_half", "certain", "misread")
+
 #: Two readings of the same number may differ by the last bits of `1 - c / 100`.
 _SAME = 1e-12
 
 
-def read_entries(predictions: pl.DataFrame) -> pl.DataFrame:
+def read_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> pl.DataFrame:
     """`predictions` of a model with what they mean, one row per entry.
 
     Adds stated (the number / 100, null without an answer), path (how the published rules find the answer; null without a raw response),
     p_consistent (answer-consistent probability of yes), and the flags of what went wrong: inverted ("no" with a number below 50, turned round),
-    unflipped ("no" found without a tag, whose number was not turned), yes_below_half ("yes" with a number below 50), certain (exactly 1, in no published bin) and misread (the published rules read the raw response otherwise than stored).
+    unflipped ("no" found without a tag, whose number was not turned), yes_below_half ("yes" with a number below 50), certain (exactly
+    1, in no published bin) and misread (the published rules read the raw response otherwise than stored). Where the prompt had one meaning,
+    `ambiguous` is False and the stored probability is the reading.
     """
+    if not ambiguous:
+        unread = {"stated": pl.lit(None, pl.Float64), "path": pl.lit(None, pl.String)}
+        return predictions.with_columns(p_consistent="p_yes", **unread, **dict.fromkeys(FLAGS, pl.lit(False)))
     read = [None if text is None else compat.read(text) for text in predictions["raw_output"]]
     found = pl.DataFrame(
         {

@@ -16,8 +16,20 @@ from bellwether.kalshibench.documents import Document, read_document
 #: Files of a results folder that hold no predictions, by the beginning of their name.
 _BESIDE = ("summary_", "metadata_", "dataset_analysis_", "run_config")
 
+#: What Bellwether's own result files call their benchmark; KalshiBench's result files do not say.
+OURS = "Bellwether"
+
 #: What a result file says of itself that is not a metric.
-_NO_METRIC = {"model_name", "model_config", "timestamp", "predictions", "reliability_diagram", "per_category", "confusion_matrix"}
+_NO_METRIC = {
+    "model_name",
+    "model_config",
+    "timestamp",
+    "predictions",
+    "reliability_diagram",
+    "per_category",
+    "confusion_matrix",
+    "repaired",
+}
 
 _BIN_FIELDS = ("avg_confidence", "avg_accuracy", "count")
 _CATEGORY_FIELDS = ("accuracy", "brier_score", "count")
@@ -46,6 +58,7 @@ class ModelResult:
     predictions: one row per entry in the order asked: question_id, predicted_answer (yes, no, null), p_yes (as stored, null without an answer),
     raw_output, error, latency_ms, input_tokens, output_tokens, and ground_truth, category and cluster where the file holds them.
     prices: dollars per million tokens of input and output, where the file states them.
+    is_ours: Bellwether wrote the file: its numbers are strict, and its probabilities have one meaning.
     """
 
     name: str
@@ -55,6 +68,7 @@ class ModelResult:
     predictions: pl.DataFrame
     prices: tuple[float, float] | None = None
     knowledge_cutoff: str | None = None
+    is_ours: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,10 +108,10 @@ def read_results(folder: Path | str) -> Results:
             read_document(path, name)
         else:
             document = read_document(path, name)
-            if "predictions" in document.fields:
+            if document.fields.get("predictions"):
                 models.append(_model(document))
             else:
-                left_out.append(f"{name} is no result file: it has no predictions")
+                left_out.append(f"{name} is passed over: it holds no prediction")
     if not models:
         raise ConfigError(
             f"reading KalshiBench results: {root} holds no result file (JSON with model_name and predictions); give another folder"
@@ -117,6 +131,7 @@ def _model(document: Document) -> ModelResult:
         predictions=_predictions(document),
         prices=None if None in prices else (float(prices[0] or 0), float(prices[1] or 0)),
         knowledge_cutoff=config.text("knowledge_cutoff", "") or None,
+        is_ours=document.fields.get("benchmark") == OURS,
     )
 
 
@@ -155,8 +170,6 @@ def _predictions(document: Document) -> pl.DataFrame:
                 **{name: row.number(name, None) for name in ("latency_ms", "input_tokens", "output_tokens")},
             }
         )
-    if not rows:
-        raise document.broken("predictions", "a result file has at least one prediction")
     return pl.DataFrame(rows, schema=_PREDICTION)
 
 

@@ -70,7 +70,7 @@ def notes(examination: Examination) -> Iterator[str]:
         )
     if examination.labels is None:
         yield f"Nothing is corrected: it {NO_LABELS}."
-    elif any(model.corrected is None for model in examination.models):
+    elif any(model.corrected is None and model.unlabelled is None for model in examination.models):
         yield f"The corrected column {NO_OWN_LABELS}."
     yield from (f"{sentence}." for sentence in examination.results.left_out)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from bellwether.report.plots_canvas import BLUE, GREY, INK, MOST_PANELS, PALE, Panels, dress, empty
+from bellwether.report.plots_canvas import BLUE, GREY, INK, MOST_PANELS, PALE, Panels, dress, empty, line
 from bellwether.report.plots_frames import answered, means
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _series(axes: Axes, placed: pl.DataFrame, name: str, metric: str) -> None:
 
 def _ticks(axes: Axes, labels: list[str]) -> None:
     step = max(1, -(-len(labels) // _MOST_TICKS))
-    axes.set_xticks(range(0, len(labels), step), labels[::step], parse_math=False)
+    axes.set_xticks(range(0, len(labels), step), [line(label, 12) for label in labels[::step]], parse_math=False)
 
 
 def _from_near(label: str) -> tuple[float, bool, str]:

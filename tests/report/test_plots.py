@@ -206,7 +206,7 @@ def test_plotting_leaves_no_global_state() -> None:
     assert not _pylab_helpers.Gcf.figs
 
 
-@pytest.mark.parametrize("count", [1, 5, 20])
+@pytest.mark.parametrize("count", [1, 5, pytest.param(20, marks=pytest.mark.slow)])
 def test_every_figure_is_a_small_picture_for_one_forecaster_and_for_many(count: int) -> None:
     for png in draw_all(*(f"forecaster {index}" for index in range(count))).values():
         assert len(np.unique(pixels(png).reshape(-1, 3), axis=0)) > 4

@@ -1,0 +1,110 @@
+"""`bellwether compat`: tables for people, JSON for programs, errors in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import Commands, main
+from bellwether.kalshibench import commands
+from tests.kalshibench.conftest import Write, predictions, result
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: str | Path) -> Result:
+    group = Commands(commands={"compat": commands.compat})
+    return CliRunner().invoke(group, ["compat", *map(str, arguments), "--replicates", "200"])
+
+
+def shown(*arguments: str | Path) -> str:
+    from bellwether.console import console
+
+    console.cache_clear()
+    done = run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def found(*arguments: str | Path) -> dict[str, Any]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    document: dict[str, Any] = json.loads(done.output)
+    return document
+
+
+def test_the_command_is_installed() -> None:
+    assert "compat" in main.commands
+
+
+def test_the_tables_show_published_and_corrected_numbers(folder: Path, label_file: Path) -> None:
+    output = shown(folder, "--labels", label_file)
+    assert "0.1460 / " in output  # published
+    assert "0.1860 / " in output  # answer-consistent, labels as scored
+    assert "0.0660 [" in output  # corrected
+    assert "1 of 3 no" in output
+    assert "published numbers come out equal to the last bit" in output
+
+
+def test_a_model_is_shown_number_by_number(folder: Path, label_file: Path) -> None:
+    output = shown(folder, "--labels", label_file, "--model", "Test-Model")
+    assert "overconfidence_rate_80" in output
+    assert "category[World].brier_score" in output
+
+
+def test_the_json_holds_every_number(folder: Path, label_file: Path) -> None:
+    document = found(folder, "--labels", label_file)
+    model = document["models"]["Test-Model"]
+    numbers = {row["metric"]: row for row in model["numbers"]}
+    assert numbers["brier_score"]["recomputed"] == pytest.approx(0.146)
+    assert numbers["brier_score"]["difference"] == 0
+    assert model["corrected"]["metrics"]["brier"]["value"] == pytest.approx(0.066)
+    assert model["findings"]["inverted"] == 1
+    assert document["labels"] == "labels.csv"
+
+
+def test_the_output_says_on_what_the_published_ace_depends(folder: Path, label_file: Path) -> None:
+    assert any("ACE" in note and "ace_bin" in note for note in found(folder, "--labels", label_file)["notes"])
+
+
+def test_without_labels_it_says_what_is_missing(folder: Path) -> None:
+    assert any("--labels" in note for note in found(folder)["notes"])
+    assert "Nothing is corrected" in shown(folder)
+
+
+def test_a_difference_is_named(write: Write, label_file: Path) -> None:
+    folder = write(model=result(brier_score=0.1))
+    notes = found(folder, "--labels", label_file)["notes"]
+    assert any("1 differ, first brier_score of Test-Model: 0.1 published" in note for note in notes)
+
+
+def test_names_are_shown_as_they_are(write: Write, label_file: Path) -> None:
+    folder = write(model=result("[bold red]x[/] :smile:"), other=result("[/]"))
+    output = shown(folder, "--labels", label_file, "--model", "[bold red]x[/] :smile:", "--model", "[/]")
+    assert "[bold red]x[/] :smile:" in output
+
+
+def test_the_same_folder_gives_the_same_output(folder: Path, label_file: Path) -> None:
+    assert found(folder, "--labels", label_file) == found(folder, "--labels", label_file)
+
+
+@pytest.mark.parametrize("arguments", [("nowhere",), (".", "--labels", "nowhere.csv"), (".", "--model", "GPT-9")])
+def test_what_cannot_be_done_is_one_line(folder: Path, arguments: tuple[str, ...]) -> None:
+    done = run(*(folder if argument == "." else argument for argument in arguments))
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert len(done.output.splitlines()) == 1
+
+
+def test_two_models_are_compared(write: Write, label_file: Path) -> None:
+    folder = write(a=result("A"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
+    pairs = found(folder, "--labels", label_file)["comparisons"]["sample A"]["pairs"]
+    assert [(row["forecaster"], row["other"], row["n"]) for row in pairs] == [("A", "B", 5)]
+    assert "A – B" in shown(folder, "--labels", label_file)

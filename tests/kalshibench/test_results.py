@@ -1,0 +1,167 @@
+"""Reading results folders and labels: what varies is read, what is broken is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.kalshibench import read_labels, read_results
+from tests.kalshibench.conftest import ENTRIES, Write, labels, predictions, result
+
+
+def test_a_folder_of_tiers_is_read_whole(folder: Path) -> None:
+    results = read_results(folder)
+    assert results.names() == ["Test-Model"]
+    model = results.models[0]
+    assert model.source == "tier1/test_model_20251217_020000.json"
+    assert model.prices == (3.0, 15.0)
+    assert model.published["tp"] == 2
+    assert model.published["reliability[0.8-0.9].count"] == 1
+    assert model.published["category[World].count"] == 3
+    assert model.predictions["question_id"].to_list() == [question for question, *_ in ENTRIES]
+    assert [(name, source) for name, source, _ in results.summaries] == [("Test-Model", "tier1/summary_20251217_030000.json")]
+
+
+def test_of_several_results_of_a_model_the_newest_counts(write: Write) -> None:
+    newer = result(timestamp="2026-01-01T00:00:00", accuracy=0.5)
+    results = read_results(write(a_1=newer, a_2=result()))
+    assert results.names() == ["Test-Model"]
+    assert results.models[0].published["accuracy"] == 0.5
+    assert results.left_out == ["a_2.json is passed over: a_1.json is a newer result of Test-Model"]
+
+
+def test_a_model_in_two_tiers_is_two(write: Write) -> None:
+    assert read_results(write(tier1__a=result(), tier2__a=result())).names() == ["Test-Model (tier1)", "Test-Model (tier2)"]
+
+
+def test_files_without_predictions_are_passed_over(write: Write) -> None:
+    results = read_results(write(a=result(), other={"hello": 1}, empty=result(predictions=[])))
+    assert results.names() == ["Test-Model"]
+    assert len(results.left_out) == 2
+
+
+def test_what_a_file_may_lack_it_may_lack(write: Write) -> None:
+    rows = [{name: row[name] for name in ("question_id", "predicted_answer", "predicted_probability")} for row in predictions()]
+    model = read_results(write(a={"model_name": "bare", "predictions": rows})).models[0]
+    assert model.published == {}
+    assert model.predictions["raw_output"].null_count() == 6
+
+
+def broken(field: str, value: Any) -> dict[str, Any]:
+    rows = predictions()
+    rows[1][field] = value
+    return result(predictions=rows)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (broken("predicted_probability", 1.4), r"predictions\[1\].predicted_probability is 1.4"),
+        (broken("predicted_probability", "0.5"), r'predictions\[1\].predicted_probability is "0.5"'),
+        (broken("predicted_probability", None), r"predictions\[1\].predicted_probability is null"),
+        (broken("predicted_probability", float("nan")), r"predictions\[1\].predicted_probability is NaN"),
+        (broken("predicted_answer", "maybe"), r'predictions\[1\].predicted_answer is "maybe"'),
+        (broken("question_id", ""), r"predictions\[1\].question_id is"),
+        (broken("raw_output", 5), r"predictions\[1\].raw_output is 5"),
+        (broken("latency_ms", "fast"), r"predictions\[1\].latency_ms is"),
+        (result(predictions=[1]), r"predictions\[0\] is 1"),
+        (result(predictions={"a": 1}), "predictions is"),
+        (result(model_name=None), "model_name is null"),
+        (result(confusion_matrix={"tp": "many"}), 'confusion_matrix.tp is "many"'),
+        (
+            result(reliability_diagram=[{"bin": "0.0-0.1", "avg_confidence": 0.1, "count": 3}]),
+            r"reliability_diagram\[0\].avg_accuracy is missing",
+        ),
+        (result(per_category={"World": 3}), "per_category.World is 3"),
+        ("[1, 2", "not JSON: .* in line 1"),
+        ([1, 2], "it holds"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_what_is_broken_is_named_with_its_file(write: Write, document: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"reading bad.json: .*{message}"):
+        read_results(write(good=result("Good"), bad=document))
+
+
+def test_a_folder_without_results_is_refused(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no result file"):
+        read_results(write(summary_1={"models": {}}))
+    with pytest.raises(ConfigError, match="not a folder"):
+        read_results(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "json"])
+def test_labels_are_read_from_any_of_three_formats(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"labels.{kind}"
+    getattr(labels(), f"write_{kind}")(path)
+    frame = read_labels(path).frame
+    assert frame["true"].to_list() == [outcome for *_, outcome in ENTRIES]
+    assert frame["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]  # the last entry of KXDUP decides for both
+
+
+def test_the_order_of_entries_is_that_of_entry_index(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    labels().sample(fraction=1, shuffle=True, seed=1).write_csv(path)
+    assert read_labels(path).frame["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]
+
+
+def test_entries_are_found_by_id_and_occurrence_where_the_order_differs(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    labels().select("question_id", "ground_truth").sort("question_id", maintain_order=True).write_csv(path)
+    given = read_labels(path).of(read_results(folder).models[0])
+    assert not given.positional
+    assert given.rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
+    assert given.rows["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]
+
+
+def test_one_label_for_two_entries_is_nobodys_own(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    labels().unique("question_id", keep="last", maintain_order=True).write_csv(path)
+    rows = read_labels(path).of(read_results(folder).models[0]).rows
+    assert rows["true"].to_list() == [None, "yes", "no", None, "no", "yes"]
+    assert rows["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]
+
+
+def test_rows_of_other_models_are_left_out(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    other = labels(model=pl.lit("Other"), ground_truth=pl.lit("no"))
+    pl.concat([other, labels(model=pl.lit("Test-Model"))], how="diagonal").write_parquet(path)
+    assert read_labels(path).of(read_results(folder).models[0]).rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
+
+
+def test_labels_that_fit_two_sets_are_refused(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    sets = [labels(question_set=pl.lit(name)).sort("question_id") for name in ("one", "two")]
+    pl.concat(sets).drop("entry_index").write_csv(path)
+    with pytest.raises(ConfigError, match="one, two"):
+        read_labels(path).of(read_results(folder).models[0])
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (labels().drop("ground_truth"), "it needs question_id and one of"),
+        (labels(ground_truth=pl.lit("maybe")), "neither yes nor no"),
+        (labels(entry_index=pl.lit(0)), "the same entry_index twice"),
+        (labels(question_id=pl.lit(None, pl.String)), "question_id is null"),
+        (labels().clear(), "has no rows"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_named(tmp_path: Path, frame: pl.DataFrame, message: str) -> None:
+    path = tmp_path / "labels.parquet"
+    frame.write_parquet(path)
+    with pytest.raises(ConfigError, match=f"labels.parquet.*{message}"):
+        read_labels(path)
+
+
+def test_a_labels_file_that_is_none_is_named(tmp_path: Path) -> None:
+    for name, message in (("labels.xlsx", "neither CSV"), ("missing.csv", "there is no file"), ("broken.parquet", "cannot be read")):
+        path = tmp_path / name
+        if "missing" not in name:
+            path.write_text("no table")
+        with pytest.raises(ConfigError, match=message):
+            read_labels(path)
