@@ -69,13 +69,12 @@ def score(
     stamp = _stamp(forecasts, questions, known_at) | {"seed": seed}
     filling = {"none": None, "half": 0.5, "base_rate": _share_of_yes(answers.questions)}[imputation]
     sheets = {name: answers.sheet(name) for name in answers.names}
-    parts = [(name, scope, part) for name, sheet in sheets.items() for scope, part in own_scopes(sheet) if part.height]
-    together = [(scope, {name: part}) for name, scope, part in parts] + list(_together(sheets))
     rows: list[Mapping[str, Any]] = []
-    for scope, members in together:
-        bootstrap = Bootstrap(replicates, seed, least_clusters=2 if scope == ALL else PART_CLUSTERS)
-        for name, metrics in _score_part(scope, members, filling, bootstrap):
-            rows += [stamp | {"forecaster": name, "scope": scope} | metric for metric in metrics]
+    for names, members in _scopes(sheets):
+        bootstrap = Bootstrap(replicates, seed, least_clusters=2 if ALL in names else PART_CLUSTERS)
+        for forecaster, metrics in _score_part(names[0], members, filling, bootstrap):
+            line = stamp | {"forecaster": forecaster}
+            rows += [line | {"scope": scope} | metric for scope in names for metric in metrics]
     return SCORES.validate(SCORES.frame(rows).sort(SCORES.order))
 
 
@@ -176,13 +175,21 @@ def leaderboard(
     return LEADERBOARD.validate(table.select(LEADERBOARD.names).sort(LEADERBOARD.order, nulls_last=True))
 
 
-def _together(sheets: Mapping[str, pl.DataFrame]) -> Iterator[tuple[str, dict[str, pl.DataFrame]]]:
-    """The scopes that hold the same questions for all: each with every forecaster's part."""
-    parts: dict[str, dict[str, pl.DataFrame]] = {}
+def _scopes(sheets: Mapping[str, pl.DataFrame]) -> Iterator[tuple[tuple[str, ...], dict[str, pl.DataFrame]]]:
+    """What is scored: names of scopes with the part of each forecaster's sheet. A part that is the whole is scored as the whole."""
+    together: dict[str, dict[str, pl.DataFrame]] = {}
+    whole: dict[tuple[str, ...], dict[str, pl.DataFrame]] = {}
     for name, sheet in sheets.items():
-        for scope, part in common_scopes(sheet):
-            parts.setdefault(scope, {})[name] = part
-    yield from parts.items()
+        own = {scope: part for scope, part in own_scopes(sheet) if part.height}
+        common = dict(common_scopes(sheet))
+        equal = [scope for scope, part in {**common, **own}.items() if part.height == sheet.height and scope != COULD_KNOW]
+        whole.setdefault(tuple(equal), {})[name] = sheet
+        yield from (((scope,), {name: part}) for scope, part in own.items() if scope not in equal)
+        for scope, part in common.items():
+            if scope not in equal:
+                together.setdefault(scope, {})[name] = part
+    yield from whole.items()
+    yield from (((scope,), members) for scope, members in together.items())
 
 
 def _score_part(
