@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sqlalchemy as sa
@@ -118,8 +119,21 @@ def _sums_of(filters: Scope) -> sa.Executable:
 
 
 def keep(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
-    """Raise `BudgetExceeded` unless an attempt of that cost fits into every budget. Call it alone (`Transaction.alone`)."""
+    """Raise `BudgetExceeded` unless an attempt of that cost fits into every budget. Call it alone (`Transaction.alone`).
+
+    What was summed is kept in `transaction.totals` until something else changes there: works that share a transaction sum once.
+    """
     for budget in budgets:
-        found = spending(transaction, budget.of)
+        found = transaction.totals.get(budget.of)
+        if found is None:
+            found = transaction.totals[budget.of] = spending(transaction, budget.of)
         if found.committed + estimate > budget.limit:
             raise BudgetExceeded(budget, found, estimate)
+
+
+def reserve(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
+    """Count an attempt that was added: `paid_by` are the values that scopes choose by."""
+    for of, found in transaction.totals.items():
+        if all(paid_by[name] == value for name, value in of.given.items()):
+            more = {"uncounted": found.uncounted + 1} if estimate is None else {"reserved": found.reserved + estimate}
+            transaction.totals[of] = replace(found, **more)

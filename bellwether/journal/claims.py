@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from bellwether.credentials import redact
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal import rows
-from bellwether.journal.budget import Budget, keep
+from bellwether.journal.budget import Budget, keep, reserve
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.facts import FAILURES, UNBILLED, Answered, CostSource, Outcome, Reply, State, Usage
 from bellwether.journal.request import CallKey, Request
@@ -75,9 +75,7 @@ class Claim:
 
         Raises `LeaseLost` when the call passed on or has got its answer, `BudgetExceeded`, and `ConfigError` while an attempt is under way.
         """
-        natural(estimate, f"model call {self.key[:12]}: estimate")
-        if budgets and estimate is None:
-            raise ConfigError(f"model call {self.key[:12]}: a budget needs an estimate, and none is given for {self._request.model}")
+        require_estimate(self._request, estimate, budgets)
         with self._beginning:
             self._attempt = self._do("beginning a model call", lambda transaction: self._begin(transaction, estimate, budgets))
             return self._attempt
@@ -124,25 +122,24 @@ class Claim:
         under_way = next((one for one in before if one.outcome is None), None)
         if under_way is not None:
             return self._begun_before(under_way)
-        keep(transaction, budgets, estimate or 0)
+        attempt = self._start(transaction, len(before) + 1, estimate, budgets)
         rows.change_call(transaction, self.key, lease_expires_at=now + self._lease)
-        number = len(before) + 1
-        rows.add_attempt(
-            transaction,
-            {
-                "key": self.key,
-                "number": number,
-                "model": self._request.model,
-                "purpose": self._request.purpose,
-                "scope": self._request.scope,
-                "run": self.run,
-                "holder": self.holder,
-                "lease_token": self._token,
-                "started_at": now,
-                "estimate_microdollars": estimate,
-            },
-        )
         self.expires_at = now + self._lease
+        return attempt
+
+    def _start(self, transaction: Transaction, number: int, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
+        """Add the attempt, if the budgets allow it; the call is locked and nothing under way."""
+        keep(transaction, budgets, estimate or 0)
+        now = transaction.now()
+        paid_by = {
+            "model": self._request.model,
+            "purpose": self._request.purpose,
+            "scope": self._request.scope,
+            "run": self.run,
+        }
+        held = {"holder": self.holder, "lease_token": self._token, "started_at": now, "estimate_microdollars": estimate}
+        rows.add_attempt(transaction, {"key": self.key, "number": number, **paid_by, **held})
+        reserve(transaction, paid_by, estimate)
         return Attempt(self, number, now)
 
     def _begun_before(self, under_way: Any) -> Attempt:
@@ -171,6 +168,13 @@ class Claim:
         finished = {"finished_at": now} if state is State.FAILED else {}
         rows.change_call(transaction, self.key, state=state.value, outcome=outcome, reason=redact(reason), **finished)
         return None
+
+
+def require_estimate(request: Request, estimate: int | None, budgets: tuple[Budget, ...]) -> None:
+    """Raise `ConfigError` for an estimate that is none, and for budgets without one."""
+    natural(estimate, f"model call {request.key[:12]}: estimate")
+    if budgets and estimate is None:
+        raise ConfigError(f"model call {request.key[:12]}: a budget needs an estimate, and none is given for {request.model}")
 
 
 class Attempt:

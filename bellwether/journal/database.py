@@ -35,10 +35,14 @@ _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
 
 class Transaction:
-    """One connection at work, inside a transaction or, for single reads, without one."""
+    """One connection at work, inside a transaction or, for single reads, without one.
+
+    totals: sums over attempts by scope, as `bellwether.journal.budget` knows them to be within this transaction.
+    """
 
     def __init__(self, connection: Connection, clock: Callable[[], datetime] | None) -> None:
         self.connection = connection
+        self.totals: dict[Any, Any] = {}
         self._clock = clock
 
     @property
@@ -316,6 +320,7 @@ def _part_of(transaction: Transaction) -> Iterator[None]:
     try:
         yield
     except BaseException:
+        transaction.totals.clear()
         if raw.in_transaction:
             raw.execute("ROLLBACK TO part").close()
             raw.execute("RELEASE part").close()

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from bellwether.credentials import redact
 from bellwether.errors import ConfigError
 from bellwether.journal import rows
-from bellwether.journal.budget import EVERYTHING, Scope, Spending, spending
-from bellwether.journal.claims import Claim, adopt
+from bellwether.journal.budget import EVERYTHING, Budget, Scope, Spending, spending
+from bellwether.journal.claims import Attempt, Claim, LeaseLost, adopt, require_estimate
 from bellwether.journal.database import Database, Transaction
 from bellwether.journal.facts import Answered, Busy, CallStatus, Failed, Outcome, State, Usage
 from bellwether.journal.holders import is_gone, this_process
@@ -88,15 +88,49 @@ class Journal:
         holder: who asks; this process when left out.
         run: the run that pays for the attempts.
         """
+        claim = self._wanted(request, lease, holder, run)
+        found = self._database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))
+        if found is not None:
+            return found
+        return self._database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
+
+    def begin(
+        self,
+        request: Request,
+        *,
+        lease: timedelta,
+        holder: str | None = None,
+        run: str | None = None,
+        estimate: int | None = None,
+        budgets: tuple[Budget, ...] = (),
+    ) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
+        """`claim` and, where the call can be had, `Claim.begin`, in one transaction: both or neither.
+
+        Parameters and errors are those of the two.
+        """
+        claim = self._wanted(request, lease, holder, run)
+        require_estimate(request, estimate, budgets)
+
+        def work(transaction: Transaction) -> Attempt | Answered | Busy | Failed | LeaseLost:
+            if budgets:
+                transaction.alone("budget")
+            if _add(transaction, request, claim):
+                return claim._start(transaction, 1, estimate, budgets)
+            known = _take_known(transaction, request, claim)
+            return claim._begin(transaction, estimate, budgets) if isinstance(known, Claim) else known
+
+        found = self._database.write("beginning a model call", work)
+        if isinstance(found, LeaseLost):
+            raise found
+        return (claim, found) if isinstance(found, Attempt) else found
+
+    def _wanted(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
+        """A claim that is nobody's yet."""
         if lease <= timedelta(0):
             raise ConfigError(f"claiming a model call: the lease is {lease}; it must be longer than an attempt may take")
         who = short(holder, "holder of a model call") if holder is not None else this_process()
         payer = short(run, "run of a model call") if run is not None else None
-        found = self._database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))
-        if found is not None:
-            return found
-        claim = Claim(self._database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
-        return self._database.write("claiming a model call", lambda transaction: _take(transaction, request, claim))
+        return Claim(self._database, request, token=secrets.token_hex(16), holder=who, run=payer, lease=lease)
 
     def look(self, key: str) -> Answered | Busy | Failed | None:
         """How a call stands, without claiming it; None when it may be claimed."""
@@ -227,13 +261,22 @@ def _settled(transaction: Transaction, key: CallKey, call: Any) -> Answered | Bu
 
 
 def _take(transaction: Transaction, request: Request, claim: Claim) -> Claim | Answered | Busy | Failed:
+    return claim if _add(transaction, request, claim) else _take_known(transaction, request, claim)
+
+
+def _add(transaction: Transaction, request: Request, claim: Claim) -> bool:
+    """Take a call that the journal has not seen before."""
     now = transaction.now()
     expires = now + claim._lease
     named = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope", "sample")}
     held = {"state": State.CLAIMED.value, "holder": claim.holder, "lease_token": claim._token, "lease_expires_at": expires}
-    if rows.add_call(transaction, {**named, "request": request.text, "created_at": now, **held}):
-        claim.expires_at = expires
-        return claim
+    if not rows.add_call(transaction, {**named, "request": request.text, "created_at": now, **held}):
+        return False
+    claim.expires_at = expires
+    return True
+
+
+def _take_known(transaction: Transaction, request: Request, claim: Claim) -> Claim | Answered | Busy | Failed:
     call = rows.locked(transaction, request.key)
     if call.lease_token == claim._token:
         claim.expires_at = call.lease_expires_at

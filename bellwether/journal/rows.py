@@ -116,6 +116,7 @@ def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
 
 def abandon(transaction: Transaction, key: str, at: datetime) -> None:
     """Say of the call's attempts under way that they were never heard of again."""
+    transaction.totals.clear()
     transaction.change(_abandon, {"k": key, "at": at})
 
 
@@ -139,6 +140,7 @@ def end_attempt(
         "cost_microdollars": usage.cost,
         "cost_source": usage.cost_source,
     }
+    transaction.totals.clear()
     transaction.change(_end, values)
     if outcome is Outcome.OK or reply.body or reply.content is not None:
         texts = {"content": reply.content, "reasoning": reply.reasoning, "finish_reason": reply.finish_reason}
@@ -148,9 +150,11 @@ def end_attempt(
 def used(transaction: Transaction, key: str) -> tuple[int, Usage]:
     """How many attempts a call had, and the sums of what they used; None where a part is not known. Unbilled attempts used nothing."""
     found = transaction.rows(_used, {"k": key})
+    if not found:
+        return 0, Usage()
     billed = [row for row in found if row.cost_source != CostSource.UNBILLED]
     tokens = {name: _sum([getattr(row, name) for row in billed]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")}
-    cost = _sum([row.cost_microdollars for row in billed]) if found else None
+    cost = _sum([row.cost_microdollars for row in billed])
     sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
     source = CostSource.PRICE_LIST if len(sources) > 1 else CostSource(sources.pop() or CostSource.PRICE_LIST)
     return len(found), Usage(**tokens, cost=cost, cost_source=None if cost is None else source)

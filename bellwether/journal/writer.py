@@ -14,8 +14,8 @@ from bellwether.journal.threads import in_thread
 T = TypeVar("T")
 _Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
-#: Most works of one transaction: others write too.
-_MOST = 200
+#: Most works of one transaction: the first ones of many need not wait for the last.
+_MOST = 32
 #: Threads at work where writers do not wait for each other.
 _LANES = 8
 

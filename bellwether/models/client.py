@@ -414,23 +414,19 @@ class ModelClient:
                 await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begun(self, asked: _Asked) -> _Begun | Answered | Busy | Failed:
-        beginning = self._writer.submit(partial(self._claim, asked), Urgency.BEGIN)
+        work = partial(
+            self._journal.begin,
+            asked.request,
+            lease=timedelta(seconds=asked.lane.model.timeout + _GRACE + _LEASE_MARGIN),
+            run=self._run,
+            estimate=asked.estimate,
+            budgets=self._limits.budgets(self._run, asked.request.model),
+        )
+        beginning = self._writer.submit(work, Urgency.BEGIN)
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
             await self._call_back(beginning)
-            raise
-
-    def _claim(self, asked: _Asked) -> _Begun | Answered | Busy | Failed:
-        """In the writer's thread: claim and begin, or leave the call to others."""
-        lease = timedelta(seconds=asked.lane.model.timeout + _GRACE + _LEASE_MARGIN)
-        claim = self._journal.claim(asked.request, lease=lease, run=self._run)
-        if not isinstance(claim, Claim):
-            return claim
-        try:
-            return claim, claim.begin(estimate=asked.estimate, budgets=self._limits.budgets(self._run, asked.request.model))
-        except BudgetExceeded as exceeded:
-            claim.release(str(exceeded))
             raise
 
     def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[_Landed]]:

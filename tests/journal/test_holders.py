@@ -1,0 +1,108 @@
+"""A holder whose process has ended holds nothing: the next one need not wait for its lease."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bellwether.journal import Busy, Claim, Journal, Outcome
+from bellwether.journal.holders import is_gone, this_process
+from tests.journal.calls import LEASE, ask, begun, outcomes, said
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "from bellwether.journal.holders import this_process; print(this_process(), flush=True); input()"
+
+
+class Other:
+    """Another process, which says its name and waits."""
+
+    def __init__(self) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen([sys.executable, "-c", NAME], cwd=ROOT, text=True, **pipes)
+        assert self.process.stdout is not None
+        self.name = self.process.stdout.readline().strip()
+
+    def kill(self, *, reap: bool = True) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        if reap:
+            self.process.wait()
+        else:
+            os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def other() -> Iterator[Other]:
+    running = Other()
+    yield running
+    running.process.kill()
+    running.process.communicate()
+
+
+def test_a_process_is_gone_when_it_was_killed_and_not_before(other: Other) -> None:
+    assert not is_gone(this_process())
+    assert not is_gone(other.name)
+    other.kill()
+    assert is_gone(other.name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_the_remains_of_a_process_hold_nothing(other: Other) -> None:
+    other.kill(reap=False)
+    assert is_gone(other.name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system has no /proc")
+def test_another_process_of_the_same_number_does_not_stand_in_for_the_one_that_ended() -> None:
+    host, pid, mark = this_process().rsplit(":", 2)
+    space, _, started = mark.partition("-")
+    assert is_gone(f"{host}:{pid}:{space}-{int(started) - 1}")
+
+
+def test_what_cannot_be_told_is_not_gone(other: Other) -> None:
+    other.kill()
+    host, pid, mark = other.name.rsplit(":", 2)
+    for name in ("one", "", None, "a:b:c", f"{host}:{pid}", f"elsewhere:{pid}:{mark}", f"{host}:{pid}:00000000-1"):
+        assert not is_gone(name), name
+
+
+def test_where_the_system_does_not_say_more_the_number_decides(other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import bellwether.journal.holders as holders
+
+    monkeypatch.setattr(holders, "_PROC", tmp_path)
+    holders._space.cache_clear()
+    try:
+        host, pid, _ = other.name.rsplit(":", 2)
+        assert not is_gone(f"{host}:{pid}:-")
+        other.kill()
+        assert is_gone(f"{host}:{pid}:-")
+    finally:
+        holders._space.cache_clear()
+
+
+def test_the_call_of_a_process_that_ended_is_taken_over_at_once_and_its_attempt_abandoned(journal: Journal, other: Other) -> None:
+    attempt = begun(journal, holder=other.name)
+    assert isinstance(journal.claim(ask(), lease=LEASE), Busy)
+    assert isinstance(journal.look(ask().key), Busy)
+    other.kill()
+    assert journal.look(ask().key) is None
+    claim = journal.claim(ask(), lease=LEASE)
+    assert isinstance(claim, Claim)
+    assert (claim.taken_from, claim.attempts) == (other.name, 1)
+    claim.begin().answer(said())
+    assert outcomes(journal) == [(1, "abandoned", None), (2, "ok", 120)]
+    assert attempt.number == 1
+
+
+def test_a_release_says_why(journal: Journal) -> None:
+    attempt = begun(journal)
+    attempt.fail(Outcome.TIMEOUT, "slow")
+    attempt._claim.release("slow", Outcome.TIMEOUT)
+    found = journal.status(ask().key)
+    assert found is not None
+    assert (found.state, found.outcome, found.reason) == ("open", "timeout", "slow")
