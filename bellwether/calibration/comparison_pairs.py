@@ -15,6 +15,9 @@ from bellwether.calibration.forecasts import Bools, Floats, Ints
 #: Floats of signs held at a time by one block of permutations, about 16 MB.
 _BLOCK = 2_000_000
 
+#: Assignments of signs that are looked at one by one, at most.
+_MOST_ASSIGNMENTS = 2**16
+
 #: A standard error below this share of the largest single difference is rounding, not variation.
 _ROUNDING = 1e-12
 
@@ -140,13 +143,13 @@ def sign_flip_test(differences: Differences, permutations: int, seed: int) -> Fl
     """Two-sided p of flipping the sign of whole clusters' differences, float64 (P,).
 
     Under the null hypothesis that the two are exchangeable within a cluster, every assignment of signs is equally likely. All 2^G of them
-    are looked at where they are at most `permutations`; else p = (b + 1) / (permutations + 1) over random ones (B. Phipson and
+    are looked at where they are at most `permutations` (and 65,536); else p = (b + 1) / (permutations + 1) over random ones (B. Phipson and
     G. K. Smyth, Permutation p-values should never be zero, 2010). NaN without a common question.
     """
     clusters = differences.n_clusters
     observed = np.abs(differences.total.sum(axis=0))
     p = np.full(len(clusters), np.nan)
-    exact = (clusters > 0) & (np.exp2(np.minimum(clusters, 1000)) <= permutations)
+    exact = (clusters > 0) & (np.exp2(np.minimum(clusters, 1000)) <= min(permutations, _MOST_ASSIGNMENTS))
     for pair in np.flatnonzero(exact):
         totals = differences.total[differences.count[:, pair] > 0, pair]
         p[pair] = np.mean(np.abs(_all_signs(len(totals)) @ totals) >= observed[pair])

@@ -160,10 +160,13 @@ def leaderboard(
         )
     if comparison is not None and scores["release"].n_unique() > 1:
         raise ScoringError("ranking forecasters: one comparison is given with the scores of several releases; rank one release at a time")
-    counted = _lines(scores).with_columns(
-        could_know_share=pl.col("could_know") / pl.col("n_questions"),
-        failed=pl.col("n_questions") - pl.col("could_know") - pl.col("answered"),
-        unranked_because=_unranked(coverage_floor),
+    counted = (
+        _lines(scores)
+        .with_columns(
+            could_know_share=pl.col("could_know") / pl.col("n_questions"),
+            failed=pl.col("n_questions") - pl.col("could_know") - pl.col("answered"),
+        )
+        .with_columns(unranked_because=_unranked(coverage_floor))
     )
     ranked = pl.when(pl.col("unranked_because").is_null()).then(pl.col("brier"))
     table = counted.with_columns(
@@ -269,24 +272,15 @@ def _lines(scores: pl.DataFrame) -> pl.DataFrame:
 
 def _unranked(floor: float) -> pl.Expr:
     """Why a forecaster has no rank; null where it has one."""
-    covered = pl.col("coverage") >= floor
     could = pl.col("could_know") > 0
-    share = (pl.col("coverage") * 100).round(1)
+    share, least = (pl.col("coverage") * 100).round(1), pl.lit(f"{100 * floor:g}")
+    too_few = pl.format("forecasts that count on {} % of the questions, fewer than {} %", share, least)
+    known = pl.format("; it could have known {} and left out {} of {}", "could_know", "failed", "n_questions")
     return (
         pl.when(pl.col("brier").is_null() & ~could)
         .then(pl.lit("no forecast"))
-        .when(~covered & could)
-        .then(
-            pl.format(
-                "forecasts that count on {} % of the questions, fewer than {} %: it could have known {} of {}",
-                share,
-                pl.lit(f"{100 * floor:g}"),
-                "could_know",
-                "n_questions",
-            )
-        )
-        .when(~covered | pl.col("brier").is_null())
-        .then(pl.format("forecasts on {} % of the questions, fewer than {} %", share, pl.lit(f"{100 * floor:g}")))
+        .when(pl.col("brier").is_null() | (pl.col("coverage") < floor))
+        .then(pl.concat_str(too_few, pl.when(could).then(known).otherwise(pl.lit(""))))
     )
 
 

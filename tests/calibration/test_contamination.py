@@ -107,7 +107,7 @@ def test_a_forecaster_that_could_have_known_much_is_not_ranked_and_the_reason_is
     ]
     assert table["unranked_because"].to_list() == [
         None,
-        "forecasts that count on 80.0 % of the questions, fewer than 90 %: it could have known 4 of 20",
+        "forecasts that count on 80.0 % of the questions, fewer than 90 %; it could have known 4 and left out 0 of 20",
     ]
 
 

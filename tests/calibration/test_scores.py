@@ -220,7 +220,7 @@ def test_low_coverage_is_listed_last_without_a_rank(questions: Build, forecasts:
     assert table.select("rank", "forecaster").rows() == [(1, "steady"), (None, "choosy"), (None, "silent")]
     assert table["coverage"].to_list() == [1.0, 0.25, 0.0]
     assert table["failed"].to_list() == [0, 3, 4]
-    assert table["unranked_because"].to_list() == [None, "forecasts on 25.0 % of the questions, fewer than 90 %", "no forecast"]
+    assert table["unranked_because"].to_list() == [None, "forecasts that count on 25.0 % of the questions, fewer than 90 %", "no forecast"]
 
 
 def test_a_forecaster_without_a_kind_is_named(questions: Build, forecasts: Build) -> None:
