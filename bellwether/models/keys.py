@@ -27,7 +27,7 @@ Readiness = Literal["ready", "no key needed", "key missing", "extra not installe
 class Endpoint:
     """Where a model is asked: its address (None: the provider's own) and the key (None: none may be sent, also none from the environment)."""
 
-    api_base: str | None
+    api_base: str | None = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import polars as pl
 
@@ -33,6 +34,12 @@ _WORLDS = {
     World.PLAYBACK: "**Recorded.** The questions come from recordings of the venues' interfaces.",
     World.LIVE: "The questions come from the venues' public interfaces.",
 }
+
+
+def is_export(folder: Path) -> bool:
+    """Whether a folder is an exported release."""
+    written = folder / CARD
+    return (folder / DATA).is_file() and written.is_file() and MARK in written.read_text(encoding="utf-8", errors="replace")
 
 
 def card(questions: pl.DataFrame, schema: pl.Schema, *, world: World, recipe: Release | None, license_id: str) -> str:

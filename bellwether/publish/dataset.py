@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.publish.card import CARD, DATA, MARK, card
+from bellwether.publish.card import CARD, DATA, card, is_export
 from bellwether.questions.release import Release
 from bellwether.settings import World
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
@@ -75,8 +75,11 @@ def _require_replaceable(target: Path) -> None:
         return
     if not target.is_dir():
         raise ConfigError(f"exporting to {target}: that is a file; name a folder")
-    mark = target / CARD
-    if any(target.iterdir()) and not (mark.is_file() and MARK in mark.read_text(encoding="utf-8", errors="replace")):
+    try:
+        is_ours = not any(target.iterdir()) or is_export(target)
+    except OSError as error:
+        raise ConfigError(f"exporting to {target}: the folder cannot be read ({error.strerror}); name another") from None
+    if not is_ours:
         raise ConfigError(f"exporting to {target}: the folder holds something that is no earlier export; name another, or empty it")
 
 
@@ -92,11 +95,11 @@ def _written_whole(target: Path) -> Iterator[Path]:
             os.rename(target, old)
         os.rename(draft, target)
     except OSError as error:
-        if old.exists() and not target.exists():
-            os.rename(old, target)
         raise BellwetherError(
             f"exporting to {target}: cannot write ({error.strerror or error}); free space or name another folder"
         ) from None
     finally:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
         for rest in (draft, old):
             shutil.rmtree(rest, ignore_errors=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from bellwether.credentials import redact
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.models.providers import is_well_formed
-from bellwether.publish.card import CARD, DATA, MARK
+from bellwether.publish.card import CARD, is_export
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -38,7 +38,8 @@ def upload(folder: Path | str, repository: str, *, private: bool = False) -> str
     doing = f"uploading to {repository}"
     if not _NAME.fullmatch(repository):
         raise ConfigError(f"uploading to {repository!r}: that is no name of a repository; write OWNER/NAME")
-    _require_export(Path(folder), doing)
+    if not is_export(Path(folder)):
+        raise ConfigError(f"{doing}: {folder} is no exported release; write one with `bellwether export`")
     if find_spec("huggingface_hub") is None:
         raise ConfigError(f"{doing}: the extra `huggingface` is not installed; run `pip install -e '.[huggingface]'`")
     token = os.environ.get(TOKEN, "").strip()
@@ -49,15 +50,9 @@ def upload(folder: Path | str, repository: str, *, private: bool = False) -> str
     return _upload(Path(folder), repository, private, token)
 
 
-def _require_export(folder: Path, doing: str) -> None:
-    card = folder / CARD
-    if not (folder / DATA).is_file() or not card.is_file() or MARK not in card.read_text(encoding="utf-8", errors="replace"):
-        raise ConfigError(f"{doing}: {folder} is no exported release; write one with `bellwether export`")
-
-
 def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HTTPError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError
 
     hub = HfApi(endpoint=os.environ.get(ENDPOINT) or None, token=token, library_name="bellwether")
     try:
@@ -67,6 +62,8 @@ def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
         hub.upload_folder(
             repo_id=repository, repo_type="dataset", folder_path=folder, allow_patterns=[CARD, "data/*"], commit_message="Publish a release"
         )
+    except HFValidationError as error:
+        raise ConfigError(f"uploading to {repository}: the Hub has no such names: {_short(error)}") from None
     except HfHubHTTPError as error:
         status = error.response.status_code
         raise BellwetherError(f"uploading to {repository}: the Hub answers HTTP {status}: {_REFUSALS.get(status, _short(error))}") from None

@@ -37,8 +37,10 @@ def test_the_second_name_of_a_key_serves_and_the_first_wins() -> None:
 
 
 def test_another_address_of_the_provider_is_honoured() -> None:
-    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://proxy/v1"}
-    assert endpoint(model("gpt-4o"), None, environment=environment).api_base == "http://proxy/v1"
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://me:verysecret@proxy/v1"}
+    found = endpoint(model("gpt-4o"), None, environment=environment)
+    assert found.api_base == "http://me:verysecret@proxy/v1"
+    assert "verysecret" not in repr(found)
 
 
 def test_a_missing_key_is_an_error_that_names_the_variable() -> None:

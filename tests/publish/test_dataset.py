@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,23 @@ def test_a_failure_leaves_the_earlier_export_and_no_remains(tmp_path: Path, monk
 
     monkeypatch.setattr(dataset, "card", broken)
     with pytest.raises(BellwetherError, match="No space left on device"):
+        export(questions(3), tmp_path / "out", world=World.LIVE)
+    assert contents(tmp_path / "out") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_interruption_between_two_names_brings_the_earlier_export_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(questions(6), tmp_path / "out", world=World.LIVE)
+    before, rename, renamed = contents(tmp_path / "out"), os.rename, []
+
+    def interrupted(source: Path, target: Path) -> None:
+        renamed.append(source)
+        if len(renamed) == 2:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    monkeypatch.setattr(dataset.os, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         export(questions(3), tmp_path / "out", world=World.LIVE)
     assert contents(tmp_path / "out") == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

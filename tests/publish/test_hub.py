@@ -179,6 +179,12 @@ def test_what_cannot_be_a_repository_is_an_error(folder: Path, name: str) -> Non
         upload(folder, name)
 
 
+def test_a_name_that_the_hub_does_not_allow_is_an_error(folder: Path, played: Hub) -> None:
+    with pytest.raises(ConfigError, match="no such names"):
+        upload(folder, "me/a--b")
+    assert played.calls == []
+
+
 def test_a_folder_that_is_no_export_is_not_uploaded(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no exported release"):
         upload(tmp_path, NAME)
