@@ -4,7 +4,7 @@ Two transports with equal semantics:
 
 - **Directly**, over aiohttp: every endpoint of your own (`api_base`), the sandbox's models, the local one, and the hosted providers that speak
   OpenAI's chat completions (openai, openrouter, xai, deepseek, mistral, together_ai, fireworks_ai, groq, moonshot). LiteLLM's translation adds
-  nothing there but the names of two parameters, and costs ten times the processor time. The body is kept as it came.
+  nothing there but the names of two parameters, and takes twenty times the processor time. The body is kept as it came.
 - **LiteLLM** for the others (anthropic, gemini, vertex_ai, bedrock, azure, …), and for OpenAI's models that have the Responses interface only.
   Their own formats differ, and their OpenAI-like interfaces leave out reasoning. The body that is kept of an answer is LiteLLM's translation
   of it into OpenAI's form; of a failure, the provider's own.

@@ -104,13 +104,14 @@ class LiteLLM:
 
     async def send(self, call: Call) -> Result:
         """Send `call`; see `Wire.send`."""
-        litellm = await asyncio.to_thread(load)
-        self._handler = self._handler or _client()
+        if self._handler is None:
+            await asyncio.to_thread(load)
+            self._handler = self._handler or _client()
         exchange, secret = _Exchange(), call.endpoint.api_key
         held = _EXCHANGE.set(exchange)
         try:
             async with asyncio.timeout(call.model.timeout):
-                answer = await litellm.acompletion(**self._arguments(call))
+                answer = await load().acompletion(**self._arguments(call))
         except TimeoutError:
             return lost(call.model, Outcome.TIMEOUT, f"no whole answer in {call.model.timeout:g} seconds", exchange.heard, secret=secret)
         except Exception as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -33,9 +34,10 @@ def http(status: int, body: Any = b"", headers: dict[str, str] | None = None, *,
 
 @dataclass
 class Stub:
-    """Serves `response` to every request, after `delay` seconds; what ends with HANG is followed by silence."""
+    """Serves `response` to every request, or what `answers` makes of it, after `delay` seconds; what ends with HANG is followed by silence."""
 
     response: bytes = b""
+    answers: Callable[[Asked], bytes] | None = None
     delay: float = 0.0
     asked: list[Asked] = field(default_factory=list)
 
@@ -56,10 +58,11 @@ class Stub:
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             self.asked.append(Asked(head[0], headers, body))
+            response = self.answers(self.asked[-1]) if self.answers else self.response
             await asyncio.sleep(self.delay)
-            writer.write(self.response.removesuffix(HANG))
+            writer.write(response.removesuffix(HANG))
             await writer.drain()
-            if self.response.endswith(HANG):
+            if response.endswith(HANG):
                 await self._over.wait()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from bellwether.models.model import Model
 from bellwether.models.wire import Call, ProviderWire, Result, Stop
 from bellwether.models.wire.litellm import LiteLLM
 from tests.models.wire.bodies import KEY, anthropic, anthropic_error, chat, gemini, gemini_error, openai_error
-from tests.models.wire.stub import HANG, Stub, http
+from tests.models.wire.stub import HANG, Asked, Stub, http
 
 MESSAGES = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "rain?"}]
 OPENAI = {"name": "one", "model": "openai/gpt-4o", "timeout": 1.0}
@@ -244,6 +245,27 @@ async def test_nothing_is_billed_where_nothing_was_sent(stub: Stub) -> None:
     result = await send(gone, OPENAI)
     assert (result.outcome, result.reply.usage.cost) == (Outcome.PROVIDER_ERROR, 0)
     assert "no connection" in result.reason
+
+
+@pytest.mark.parametrize("entry", [OPENAI, ANTHROPIC], ids=["directly", "LiteLLM"])
+async def test_calls_side_by_side_get_their_own_answers(stub: Stub, entry: dict[str, Any]) -> None:
+    def answer(asked: Asked) -> bytes:
+        content = asked.json["messages"][0]["content"]
+        number = content if isinstance(content, str) else content[0]["text"]
+        parts = [{"type": "text", "text": number}]
+        body = chat(content=number) if "chat" in asked.line else anthropic(content=parts)
+        return http(429 if int(number) % 3 == 0 else 200, body, {"x-request-id": f"request-{number}"})
+
+    stub.answers, stub.delay = answer, 0.05
+    model = Model.model_validate({**entry, "timeout": 20.0})
+    async with ProviderWire() as wire:
+        calls = [
+            Call(model, Endpoint(stub.root, KEY), [{"role": "user", "content": str(number)}], {"max_tokens": 9}) for number in range(30)
+        ]
+        results = await asyncio.gather(*map(wire.send, calls))
+    assert [one.reply.request_id for one in results] == [f"request-{number}" for number in range(30)]
+    assert [one.outcome is Outcome.OK for one in results] == [number % 3 > 0 for number in range(30)]
+    assert [one.reply.content for one in results if one.outcome is Outcome.OK] == [str(number) for number in range(30) if number % 3]
 
 
 async def test_tools_that_a_model_asks_for_are_handed_on_as_text(stub: Stub) -> None:
