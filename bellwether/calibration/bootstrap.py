@@ -26,7 +26,7 @@ from bellwether.errors import ScoringError
 _BLOCK = 2_000_000
 
 #: Relative difference up to which two values of a metric are the same but for rounding.
-_EQUAL = 1e-12
+_EQUAL = 1e-9
 
 #: Multiplications in a matrix product up to which OpenBLAS uses one thread.
 _ONE_THREAD = 250_000

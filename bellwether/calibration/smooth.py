@@ -7,6 +7,9 @@ With K_s the Gaussian kernel of bandwidth s on [0, 1], reflected at both ends, t
 which decreases in s, and smECE is the s with E(s) = s. Cosines are the eigenfunctions of the reflected kernel: smoothing multiplies the
 k-th cosine coefficient of the residuals by exp(-(pi k s)^2 / 2). The residuals are spread over a grid, transformed once, and E(s) then
 costs one inverse cosine transform for each s. `modes` cosines resolve bandwidths down to about 1.4 / modes; a finer s is smoothed by that much.
+
+The authors' implementation (relplot) ends the kernel at a distance of 1/2 and counts half of a forecast of exactly 0 or 1. It agrees up to
+errors of about 0.2, and gives a few per cent more beyond.
 """
 
 from __future__ import annotations
@@ -21,13 +24,13 @@ from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.ordered import Ordered
 
 #: Cosines of the point estimate, and least and most of them for replicates; most resolve bandwidths down to 0.0003 and 0.003.
-_MODES, _LEAST_MODES, _MOST_MODES = 4096, 32, 512
+_MODES, _LEAST_MODES, _MOST_MODES = 4096, 64, 512
 
 #: A cosine is left out where smoothing shrinks it below exp(-4.3^2 / 2) = 0.0001 of itself.
 _NEGLIGIBLE = 4.3
 
 #: Steps to the fixed point: of the point estimate, which starts anywhere, and of replicates, which start at the point estimate.
-_STEPS, _STEPS_NEARBY = 16, 4
+_STEPS, _STEPS_NEARBY = 16, 6
 
 #: Floats of one slice of replicates, so that a slice stays in the cache.
 _SLICE = 32_768
@@ -84,6 +87,11 @@ class Smoother:
         needed = 1.5 * _NEGLIGIBLE / (np.pi * max(error, 1e-9))
         return cls.on(ordered.p, int(np.clip(16 * np.ceil(needed / 16), _LEAST_MODES, _MOST_MODES)), error)
 
+    @property
+    def finest(self) -> float:
+        """The least bandwidth that so many cosines resolve."""
+        return _NEGLIGIBLE / (np.pi * self.modes)
+
     def replicates(self, mass: Floats, yes: Floats) -> Floats:
         """smECE of each replicate, float64 (R,), from the forecasts and yes outcomes of each group, float64 (R, G); NaN where all are 0."""
         errors = np.empty(len(mass))
@@ -92,6 +100,10 @@ class Smoother:
             part = slice(first, first + rows)
             start = np.full(len(mass[part]), self.start)
             errors[part] = self.error(mass[part], yes[part], start, _STEPS_NEARBY)
+        coarse = errors < self.finest
+        if coarse.any() and self.modes < _MOST_MODES:
+            finer = Smoother.on(self.p, min(4 * self.modes, _MOST_MODES), self.start)
+            errors[coarse] = finer.replicates(mass[coarse], yes[coarse])
         return errors
 
     def error(self, mass: Floats, yes: Floats, start: Floats, steps: int) -> Floats:
@@ -102,10 +114,9 @@ class Smoother:
         residual = np.divide(mass * self.p - yes, size[:, None], out=np.zeros(mass.shape), where=size[:, None] > 0)
         coefficients = dct(self._spread(residual), type=2, axis=1)[:, : self.modes] / 2
         decay = -0.5 * np.square(np.pi * np.arange(self.modes))
-        finest = _NEGLIGIBLE / (np.pi * self.modes)
 
         def at(bandwidth: Floats) -> Floats:
-            smoothed = coefficients * np.exp(np.square(np.maximum(bandwidth, finest))[:, None] * decay)
+            smoothed = coefficients * np.exp(np.square(np.maximum(bandwidth, self.finest))[:, None] * decay)
             return np.abs(dct(smoothed, type=3, n=2 * self.modes, axis=1)).mean(axis=1)
 
         return np.where(size > 0, _fixed_point(at, start, steps), np.nan)

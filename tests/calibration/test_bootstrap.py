@@ -6,11 +6,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.calibration import Bootstrap, bootstrap, evaluate
-from bellwether.calibration.bootstrap import Clustered, percentile_interval, replicate
+from bellwether.calibration.bootstrap import Clustered, bca_interval, jackknife, percentile_interval, replicate
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.metrics import ESTIMATED
 from bellwether.calibration.strict import point
@@ -43,7 +44,24 @@ def test_a_replicate_equals_the_metrics_on_the_resampled_arrays(rows: list[tuple
     for index, drawn in enumerate(weights.astype(int)):
         resampled = np.repeat(np.arange(len(rows)), drawn[sample.cluster])
         theirs = point(sample.forecasts.take(resampled))
-        assert ours[:, index] == pytest.approx([theirs[name] for name in ESTIMATED], rel=1e-10, abs=1e-10, nan_ok=True)
+        assert_equal(ours[:, index], theirs)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(ROW, min_size=1, max_size=30))
+def test_the_jackknife_leaves_out_one_cluster_after_the_other(rows: list[tuple[float, bool, str | None, float, int]]) -> None:
+    p, y, answer, market, cluster = (list(column) for column in zip(*rows, strict=True))
+    sample = Clustered(Forecasts.of(p, y, answer=answer, market=market), np.array(cluster))
+    ours = jackknife([sample], 6)[0]
+    assert ours.shape == (len(ESTIMATED), 6)
+    for index in range(6):
+        assert_equal(ours[:, index], point(sample.forecasts.take(sample.cluster != index)))
+
+
+def assert_equal(ours: np.ndarray, theirs: dict[str, float]) -> None:
+    """Exact but for rounding; smECE on a coarser grid than the point estimate's."""
+    for name, one in zip(ESTIMATED, ours, strict=True):
+        assert one == pytest.approx(theirs[name], rel=1e-10, abs=3e-4 if name == "smece" else 1e-10, nan_ok=True), name
 
 
 def test_every_replicate_draws_as_many_clusters_as_there_are() -> None:
@@ -123,6 +141,53 @@ def test_no_interval_when_more_than_a_twentieth_of_the_replicates_is_undefined()
     assert not np.isnan(percentile_interval(values, Bootstrap())).any()
     values[50] = np.nan
     assert np.isnan(percentile_interval(values, Bootstrap())).all()
+
+
+def test_bca_equals_that_of_scipy_but_for_the_draws() -> None:
+    generator = np.random.default_rng(4)
+    p = generator.beta(0.5, 2.0, 60)
+    y = generator.random(60) < p
+    error = np.square(p - y)
+    ours = evaluate(p, y, range(60), bootstrap=Bootstrap(40_000))["brier"]
+    theirs = scipy.stats.bootstrap((error,), np.mean, n_resamples=40_000, method="BCa", rng=1).confidence_interval
+    assert (ours.bca_lower, ours.bca_upper) == pytest.approx((theirs.low, theirs.high), abs=0.002)
+    assert ours.bca_lower > ours.lower + 0.002  # type: ignore[operator]
+
+
+def test_bca_without_bias_and_skewness_is_the_percentile_interval() -> None:
+    values = np.arange(1001.0)
+    assert bca_interval(500.0, values, np.array([499.0, 500.0, 501.0]), Bootstrap()) == pytest.approx((25, 975))
+
+
+def test_bca_moves_against_the_bias_of_the_replicates() -> None:
+    values = np.arange(1001.0)
+    lower, upper = bca_interval(400.0, values, np.array([399.0, 400.0, 401.0]), Bootstrap())
+    bias = scipy.stats.norm.ppf(400.5 / 1001)
+    assert (lower, upper) == pytest.approx(
+        1000 * scipy.stats.norm.cdf(2 * bias + np.array([-1, 1]) * scipy.stats.norm.ppf(0.975)), abs=1e-6
+    )
+
+
+def test_bca_is_undefined_when_a_cluster_cannot_be_left_out_or_all_replicates_are_on_one_side() -> None:
+    values = np.arange(1001.0)
+    assert np.isnan(bca_interval(500.0, values, np.array([499.0, np.nan]), Bootstrap())).all()
+    assert np.isnan(bca_interval(-1.0, values, np.array([-1.0, -2.0]), Bootstrap())).all()
+
+
+def test_a_metric_that_is_the_same_on_every_replicate_has_an_interval_of_no_width() -> None:
+    brier = evaluate([0.5] * 20, [0, 1] * 10, range(20), bootstrap=Bootstrap(100))["brier"]
+    assert (brier.lower, brier.upper, brier.bca_lower, brier.bca_upper) == (0.25,) * 4
+
+
+def test_the_debiased_reliability_of_a_calibrated_forecaster_is_zero_within_its_interval_and_that_of_an_overconfident_one_is_not() -> None:
+    generator = np.random.default_rng(8)
+    truth = generator.random(600)
+    y = generator.random(600) < truth
+    odds = (truth / (1 - truth)) ** 2.5
+    honest, extreme = (evaluate(p, y, range(600), bootstrap=Bootstrap(1_000)) for p in (truth, odds / (1 + odds)))
+    name = "murphy_reliability_debiased"
+    assert honest[name].lower < 0 < honest[name].upper  # type: ignore[operator]
+    assert extreme[name].lower > 0  # type: ignore[operator]
 
 
 def test_a_metric_that_hangs_on_one_cluster_has_a_value_and_no_interval() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -56,6 +57,38 @@ def test_undefined_is_none_and_never_zero() -> None:
     assert scores["overconfidence_70"].value == 0.0
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("p", "y", "clusters"),
+    [
+        pytest.param([], [], [], id="no forecast"),
+        pytest.param([0.3], [1], ["a"], id="one forecast"),
+        pytest.param([0.3, 0.6, 1.0], [1, 0, 1], ["a", "b", "c"], id="fewer forecasts than bins"),
+        pytest.param([0.3, 0.6, 0.0, 0.9], [1, 1, 1, 1], range(4), id="every outcome yes"),
+        pytest.param([0.3, 0.6, 0.0, 0.9], [0, 0, 0, 0], range(4), id="every outcome no"),
+        pytest.param([0.3, 0.6, 0.0, 0.9], [0, 1, 0, 1], ["a"] * 4, id="one cluster"),
+        pytest.param([0.5] * 6, [0, 1, 0, 1, 1, 1], range(6), id="always the same"),
+        pytest.param([0.0, 1.0] * 5, [0, 1] * 5, range(10), id="perfect"),
+        pytest.param([1.0, 0.0] * 5, [0, 1] * 5, range(10), id="always wrong"),
+    ],
+)
+def test_small_and_odd_samples_are_scored_without_a_warning(p: list[float], y: list[int], clusters: list[str]) -> None:
+    scores = evaluate(p, y, clusters, bootstrap=Bootstrap(200))
+    assert all(one.value is None or math.isfinite(one.value) for one in scores.values())
+    for name, one in scores.items():
+        for lower, upper in ((one.lower, one.upper), (one.bca_lower, one.bca_upper)):
+            assert (lower is None) == (upper is None)
+            assert lower is None or upper is None or lower <= upper, name
+    assert (scores["brier"].value is None) == (not p)
+
+
+def test_outcomes_of_one_class_have_no_uncertainty_and_nothing_to_tell_apart() -> None:
+    scores = evaluate([0.3, 0.6, 0.1, 0.9], [1, 1, 1, 1])
+    nothing = ("uncertainty", "murphy_resolution", "within_bin_covariance", "corp_discrimination", "yates_covariance", "yates_min_variance")
+    assert {name: scores[name].value for name in nothing} == dict.fromkeys(nothing, 0.0)
+    assert scores["corp_miscalibration"].value == pytest.approx(scores["brier"].value)
+
+
 def test_a_misspelt_metric_suggests_the_right_one() -> None:
     with pytest.raises(KeyError, match="did you mean 'log_loss'"):
         evaluate([0.8], [1])["logloss"]
@@ -78,14 +111,24 @@ def test_polars_columns_are_taken_as_they_are() -> None:
     frame = pl.DataFrame({"p": [0.8, 0.3], "won": [True, False], "series": ["a", "b"], "answer": ["yes", None]})
     scores = evaluate(frame["p"], frame["won"], frame["series"], answer=frame["answer"], bootstrap=Bootstrap(50))
     assert scores["accuracy"].value == 1.0
-    assert scores.frame()["metric"].to_list() == list(METRICS)
+    frame = scores.frame()
+    assert frame["metric"].to_list() == list(METRICS)
+    brier = frame.row(by_predicate=pl.col("metric") == "brier", named=True)
+    assert {name: brier[name] for name in ("lower", "bca_lower")} == {
+        "lower": scores["brier"].lower,
+        "bca_lower": scores["brier"].bca_lower,
+    }
 
 
-def test_only_descriptions_of_the_sample_have_no_better_direction() -> None:
+def test_only_descriptions_have_no_better_direction() -> None:
     assert {name for name, metric in METRICS.items() if metric.better is Better.NEITHER} == {
         "average_confidence",
         "confidence_when_correct",
         "base_rate",
+        "uncertainty",
+        "within_bin_variance",
+        "within_bin_covariance",
+        "yates_min_variance",
     }
 
 

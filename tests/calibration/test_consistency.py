@@ -1,0 +1,95 @@
+"""The CORP curve and consistency bands."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import binom
+from sklearn.isotonic import IsotonicRegression
+
+from bellwether.calibration import consistency, corp_curve, reliability_bands, reliability_bins
+from bellwether.errors import ScoringError
+
+
+def calibrated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    p = np.round(generator.random(n), 2)
+    return p, generator.random(n) < p
+
+
+def test_the_curve_is_the_isotonic_regression_of_the_outcomes() -> None:
+    p, y = calibrated(200, seed=1)
+    curve = corp_curve(p, y, resamples=10)
+    expected = IsotonicRegression().fit(p, y).predict(curve["forecast"].to_numpy())
+    assert curve["recalibrated"].to_numpy() == pytest.approx(expected, abs=1e-12)
+    assert curve["n"].sum() == 200
+    assert curve["forecast"].is_sorted()
+
+
+def test_the_band_of_a_bin_of_equal_forecasts_is_the_binomial_one() -> None:
+    band = reliability_bands([0.25] * 40, resamples=20_000).row(2, named=True)
+    assert (band["n"], band["mean_forecast"]) == (40, 0.25)
+    assert (band["lower"], band["upper"]) == pytest.approx((binom.ppf(0.025, 40, 0.25) / 40, binom.ppf(0.975, 40, 0.25) / 40), abs=0.026)
+
+
+def test_a_calibrated_forecaster_stays_inside_the_band_and_an_inverted_one_does_not() -> None:
+    p, y = calibrated(500, seed=2)
+    inside = pl.col("recalibrated").is_between(pl.col("lower"), pl.col("upper")).mean()
+    assert corp_curve(p, y).select(inside).item() > 0.85
+    assert corp_curve(1 - p, y).select(inside).item() < 0.3
+    bins = reliability_bins(p, y).join(reliability_bands(p), on="bin")
+    assert bins.select(pl.col("yes_rate").is_between(pl.col("lower"), pl.col("upper")).sum()).item() >= 8
+
+
+def test_bins_are_those_of_the_reliability_table() -> None:
+    p, y = calibrated(60, seed=3)
+    assert (
+        reliability_bands(p)
+        .select("bin", "n", "lower_edge", "upper_edge")
+        .equals(reliability_bins(p, y).select("bin", "n", "lower_edge", "upper_edge"))
+    )
+
+
+def test_a_seed_fixes_the_band_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, y = calibrated(80, seed=4)
+    curve, bands = corp_curve(p, y), reliability_bands(p)
+    assert not corp_curve(p, y, seed=2).equals(curve)
+    monkeypatch.setattr(consistency, "_BLOCK", 5_000)
+    assert reliability_bands(p).equals(bands)
+    for name in curve.columns:
+        assert corp_curve(p, y)[name].to_numpy() == pytest.approx(curve[name].to_numpy(), abs=1e-9)
+
+
+def test_many_distinct_forecasts_are_thinned_to_points_that_reach_both_ends() -> None:
+    p = np.linspace(0, 1, 5_000)
+    curve = corp_curve(p, p > 0.5, resamples=20)
+    assert curve.height == 1_000
+    assert (curve["forecast"].min(), curve["forecast"].max()) == (0.0, 1.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_and_one_forecast_have_a_frame_too() -> None:
+    assert corp_curve([], []).height == 0
+    assert corp_curve([1.0], [1]).row(0) == (1.0, 1, 1.0, 1.0, 1.0)
+    assert reliability_bands([])["n"].sum() == 0
+    assert reliability_bands([0.5])["lower"].null_count() == 9
+
+
+def test_polars_columns_are_taken_as_they_are() -> None:
+    frame = pl.DataFrame({"p": [0.8, 0.3], "won": [True, False]})
+    assert corp_curve(frame["p"], frame["won"]).equals(corp_curve([0.3, 0.8], [0, 1]))
+    assert reliability_bands(frame["p"]).equals(reliability_bands([0.8, 0.3]))
+
+
+@pytest.mark.parametrize("arguments", [{"level": 1.0}, {"resamples": 0}])
+def test_a_band_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(ScoringError, match="consistency band"):
+        corp_curve([0.5], [1], **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ScoringError, match="consistency band"):
+        reliability_bands([0.5], **arguments)  # type: ignore[arg-type]
+
+
+def test_forecasts_that_cannot_be_scored_are_refused() -> None:
+    with pytest.raises(ScoringError, match="column p holds"):
+        reliability_bands([float("nan")])
