@@ -13,6 +13,9 @@ NOTHING = "–"
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>|&~$@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
+#: What makes a heading, a list or a rule of a line that begins so.
+_BLOCK = re.compile(r"^((?:\d+(?=[.)](?:\s|$)))?)([#+=.)-])")
+
 
 def text(value: object, most: int = MOST) -> str:
     """A text of anyone's as one line of Markdown that shows its characters: no markup, HTML, link or table cell begins in it.
@@ -24,7 +27,8 @@ def text(value: object, most: int = MOST) -> str:
     line = " ".join("".join(one if one.isprintable() else " " for one in str(value)).split())
     if len(line) > most:
         line = line[: most - 1] + "…"
-    return _MARKUP.sub(lambda found: "\\" + found[0], line)
+    line = _MARKUP.sub(lambda found: "\\" + found[0], line)
+    return _BLOCK.sub(lambda found: found[1] + "\\" + found[2], line)
 
 
 def number(value: float | int | None, digits: int = 4) -> str:

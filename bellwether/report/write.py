@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,10 +22,11 @@ from bellwether.report.document import Material, Picture, report
 from bellwether.report.figures import Figure, forecaster_figures, release_figures
 from bellwether.report.inputs import Inputs
 from bellwether.report.predictions import Predictions, predictions
-from bellwether.report.results import metadata, model_file, summary
+from bellwether.report.results import BENCHMARK, metadata, model_file, summary
 
 #: Beginnings of file names that have a meaning; a forecaster called so gets another name of file.
 _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
+_METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
 _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
 
 
@@ -50,7 +50,7 @@ def write_report(inputs: Inputs, reports: Storage | Path | str) -> list[str]:
 def safe_name(name: str) -> str:
     """A name for files and folders: lower-case letters, digits and .-_@; where it had to be changed, with its digest."""
     safe = _UNSAFE.sub("_", name.lower()).strip("._")[:80]
-    return safe if safe == name else f"{safe or 'unnamed'}-{_digest(name)}"
+    return safe if safe and safe == name else f"{safe or 'unnamed'}-{_digest(name)}"
 
 
 def file_name(forecaster: str) -> str:
@@ -120,20 +120,23 @@ class _Draft:
 
 
 def _remove_older(storage: Storage, folder: str, before: list[str], names: list[str]) -> None:
-    """Remove the files that an older report's metadata names, and that metadata; whatever else lies there stays."""
-    current = {f"{folder}/{name}" for name in names}
-    older = [
-        name for name in before if name not in current and re.fullmatch(r"metadata_\d{8}_\d{6}\.json", name.removeprefix(f"{folder}/"))
-    ]
+    """Remove the files that an older report's metadata name, and those metadata; whatever else lies there stays."""
+    there = {name.removeprefix(f"{folder}/") for name in before} - set(names)
+    older = [f"{folder}/{name}" for name in sorted(there) if _METADATA.fullmatch(name)]
     for name, content in storage.read(older).items():
-        for file in _named_in(content):
-            if f"{folder}/{file}" in before and f"{folder}/{file}" not in current:
-                storage.delete(f"{folder}/{file}")
+        files = _named_in(content)
+        if files is None:
+            continue
+        for file in sorted(there & files):
+            storage.delete(f"{folder}/{file}")
         storage.delete(name)
 
 
-def _named_in(content: bytes) -> Iterator[str]:
-    with suppress(orjson.JSONDecodeError):
+def _named_in(content: bytes) -> set[str] | None:
+    """The files that metadata of ours name; None for what is not ours."""
+    try:
         known = orjson.loads(content)
-        files = known.get("files") if isinstance(known, dict) else None
-        yield from (name for name in files if "/" not in name) if isinstance(files, dict) else ()
+    except orjson.JSONDecodeError:
+        return None
+    ours = isinstance(known, dict) and known.get("benchmark") == BENCHMARK and isinstance(known.get("files"), dict)
+    return set(known["files"]) if ours else None

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bellwether.calibration.answers import Answers
 from bellwether.questions.analysis import analyse
 from bellwether.report.inputs import Inputs
+from bellwether.report.predictions import Predictions, predictions
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 
 CUTOFF = datetime(2025, 10, 1, tzinfo=UTC)
@@ -136,15 +138,20 @@ def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> In
     )
 
 
-def example() -> Inputs:
-    """A release with two language models, one of them with failures, several samples and outcomes that it could have known, and a constant."""
+def tiny() -> Inputs:
+    """Four questions and one model that answered them."""
+    return inputs(release(4), forecasts([asked("m", number, 0.25 + number / 8) for number in range(4)]))
+
+
+def example(good: str = "good/model") -> Inputs:
+    """A release with two language models, `good` and one with failures, two samples and outcomes it could have known, and a constant."""
     asked_of = release(24)
     generator = np.random.default_rng(5)
     truths = (asked_of["ground_truth"] == "yes").to_list()
     rows = [forecast("always-half", number, 0.5) for number in range(24)]
     for number, truth in enumerate(truths):
         p = float(np.clip(0.35 + 0.3 * truth + generator.normal(0, 0.15), 0.02, 0.98))
-        rows.append(asked("good/model", number, round(p, 2)))
+        rows.append(asked(good, number, round(p, 2)))
         fails = number % 12 == 7
         knows = number < 2
         for sample in range(2):
@@ -154,3 +161,8 @@ def example() -> Inputs:
                 facts |= {"cost": None, "raw_response": None}
             rows.append(asked("wild", number, wild, sample=sample, combine="median", could_know=knows, **facts))
     return inputs(asked_of, forecasts(rows))
+
+
+def made(inputs: Inputs, forecaster: str) -> Predictions:
+    """The predictions of one forecaster."""
+    return predictions(forecaster, Answers.of(inputs.forecasts, inputs.questions), inputs.forecasts, inputs.questions)

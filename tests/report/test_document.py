@@ -1,0 +1,233 @@
+"""The report as Markdown: it renders, its tables are whole whatever others wrote, and its numbers are those of the tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from bellwether.questions.analysis import analyse
+from bellwether.report import plots
+from bellwether.report.inputs import Inputs
+from bellwether.report.markdown import interval, number, percent, table, text, when
+from bellwether.report.write import write_report
+from tests.report import frames
+from tests.report.frames import asked, example, forecasts, question, questions
+
+HOSTILE = [
+    "a | b",
+    "<script>alert(1)</script>",
+    "[click](https://evil.example)",
+    "![x](https://evil.example/x.png)",
+    "https://evil.example/path?x=1&y=2",
+    "www.evil.example",
+    "two\nlines\r\n# and a heading",
+    "`code` **bold** _it_ ~~no~~",
+    "\\| \\\\| \\",
+    "&lt;b&gt; &#124;",
+    "$x$ {y} \x00\x1b[31m\u202e\u2028",
+    "| --- | --- |",
+    "<!-- comment",
+    "   ",
+]
+
+
+def rendered(markdown: str) -> str:
+    return MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+
+
+def cells(lines: list[str]) -> list[list[str]]:
+    """The text of every body row of one rendered table."""
+    html = rendered("\n".join(lines))
+    body = re.search(r"<tbody>(.*?)</tbody>", html, re.DOTALL)
+    assert body, html
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in re.findall(r"<tr>(.*?)</tr>", body[1], re.DOTALL)]
+
+
+def plain(html: str) -> str:
+    return html.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "score_comparison",
+        "coverage_bars",
+        "brier_over_time",
+        "score_by_distance",
+        "reliability_diagram",
+        "confidence_histograms",
+    ):
+        monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
+
+
+def page(inputs: Inputs, folder: Path) -> str:
+    (found,) = (Path(file) for file in write_report(inputs, folder) if file.endswith(".md"))
+    return found.read_text(encoding="utf-8")
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_one_cell_that_shows_its_characters(value: str) -> None:
+    ((first, second),) = cells(table(("a", "b"), [(text(value), "1")]))
+    assert second == "1"
+    shown = " ".join("".join(one if one.isprintable() else " " for one in value).split())
+    assert plain(first) == shown
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_text_makes_no_markup(value: str) -> None:
+    html = rendered("\n".join(table(("a", "b"), [(text(value), "1")])))
+    assert not re.findall(r"<(?!/?(table|thead|tbody|tr|th|td)\b)", html)
+    assert not re.search(r"(?<!\\)://|www\.", text(value))
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, "# a", "- a", "+ a", "1. a", "12) a", "---", "===", "    a", "```", "> a", "* a", "#"])
+def test_text_at_the_beginning_of_a_line_is_a_paragraph_and_of_an_item_a_text(value: str) -> None:
+    assert not set(re.findall(r"<(\w+)", rendered(text(value)))) - {"p"}
+    assert not set(re.findall(r"<(\w+)", rendered(f"- {text(value)} more"))) - {"ul", "li"}
+
+
+def test_long_text_is_cut_and_numbers_are_written_for_people() -> None:
+    assert text("x" * 500, 10) == "x" * 9 + "…"
+    assert (number(None), number(1234567), number(0.12345), number(0.0, 2)) == ("–", "1,234,567", "0.1235", "0.00")
+    assert (percent(0.125), percent(None), percent(0.0)) == ("12.5 %", "–", "0.0 %")
+    assert (interval(0.1, 0.2), interval(None, 0.2)) == ("[0.100, 0.200]", "–")
+    assert when("2026-01-05T06:07:08+00:00") == "2026-01-05 06:07 UTC"
+    assert [text(one) for one in ("2025-10", "3.5", "3. x", "-x", ".x")] == ["2025-10", "3.5", "3\\. x", "\\-x", "\\.x"]
+    assert table(("a",), []) == ["Nothing.", ""]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_every_row_of_every_table_has_the_cells_of_its_header(tmp_path: Path) -> None:
+    html = rendered(page(example(), tmp_path))
+    tables = re.findall(r"<table>(.*?)</table>", html, re.DOTALL)
+    assert len(tables) > 30
+    for one in tables:
+        header = len(re.findall(r"<th[ >]", one))
+        rows = re.findall(r"<tr>(.*?)</tr>", one.split("</thead>")[1], re.DOTALL)
+        assert rows
+        assert all(len(re.findall(r"<td[ >]", row)) == header for row in rows)
+    outside = re.sub(r"<table>.*?</table>", "", html, flags=re.DOTALL)
+    assert "<p>|" not in outside
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_sections_of_the_seed_are_there_and_every_link_leads_to_a_file(tmp_path: Path) -> None:
+    markdown = page(example(), tmp_path)
+    for heading in (
+        "## Executive summary",
+        "## Leaderboards",
+        "### By Brier score (lower is better)",
+        "### By accuracy (higher is better)",
+        "### By ECE (lower is better)",
+        "### Paired tests",
+        "### Classification performance",
+        "### Calibration metrics",
+        "### Confidence analysis",
+        "### Decompositions of the Brier score",
+        "### Coverage and failures",
+        "### Contamination",
+        "### Token usage and cost",
+        "## Dataset analysis",
+        "### Temporal distribution",
+        "### Ground truth distribution",
+        "### Category distribution",
+        "### Question complexity",
+        "### Market baseline",
+        "### good/model",
+        "## Files",
+        "## How to cite",
+    ):
+        assert f"\n{heading}\n" in markdown, heading
+    assert "@misc{kalshibench2024," in markdown
+    links = re.findall(r"\]\(([^)]+)\)", markdown)
+    assert len(links) > 15
+    assert all((tmp_path / "q" / link).is_file() for link in links)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_leaderboard_shows_the_numbers_of_the_table(tmp_path: Path) -> None:
+    inputs = example()
+    markdown = page(inputs, tmp_path)
+    for row in inputs.leaderboard.iter_rows(named=True):
+        line = next(one for one in markdown.splitlines() if one.startswith(f"| {row['rank'] or '–'} | {row['forecaster']} |"))
+        assert f"| {row['brier']:.4f} | [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}] |" in line
+    assert "wild is not ranked: forecasts that count on 83.3 % of the questions" in markdown
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_hostile_names_and_reasons_leave_the_page_whole(tmp_path: Path) -> None:
+    of = questions([question(number, "yes" if number % 2 else "no", category=name) for number, name in enumerate(HOSTILE)])
+    rows = [
+        asked(
+            name,
+            number,
+            None if number == 3 else 0.4,
+            failure=name if number == 3 else None,
+            error=name,
+            contradiction=name,
+            parsed_by=name,
+        )
+        for name in ("<img src=x>|a", "b")
+        for number in range(len(HOSTILE))
+    ]
+    inputs = frames.inputs(of, forecasts(rows))
+    recipe = {"description": "<b>|[x](y)", "seed": "|"}
+    html = rendered(page(replace(inputs, recipe=recipe, configurations={"b": {"title": "|<i>", "parameters": {"top|p": "<u>"}}}), tmp_path))
+    tags = set(re.findall(r"<\s*/?\s*([a-z0-9]+)", html))
+    assert tags <= {
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "img",
+        "em",
+        "strong",
+        "a",
+        "code",
+        "pre",
+        "ul",
+        "li",
+    }
+    assert set(re.findall(r'<img src="([^"]+)"', html)) <= {file.name for file in (tmp_path / "q").iterdir()}
+    assert set(re.findall(r'<a href="([^"]+)"', html)) <= {file.name for file in (tmp_path / "q").iterdir()}
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_nothing_scored_compared_or_analysed_is_a_page_that_says_so(tmp_path: Path) -> None:
+    of = questions([question(0), question(1)])
+    silent = frames.inputs(of, forecasts([asked("m", number, None) for number in range(2)]))
+    markdown = page(replace(silent, dataset_analysis=analyse(of).frame().clear(), comparisons=silent.comparisons.clear()), tmp_path)
+    assert "m is not ranked: no forecast" in markdown
+    assert "No pair was compared." in markdown
+    assert "The questions have not been analysed." in markdown
+    assert "nan" not in markdown.lower().split()
+    rendered(markdown)
+
+
+@pytest.mark.slow
+def test_the_figures_of_a_report_are_pictures(tmp_path: Path) -> None:
+    files = [Path(file) for file in write_report(example(), tmp_path) if file.endswith(".png")]
+    assert len(files) == 4 + 2 * 3
+    assert all(file.read_bytes().startswith(b"\x89PNG\r\n") and file.stat().st_size < plots.MOST_BYTES for file in files)
+
+
+def test_rows_of_forecasters_without_a_cutoff_need_no_contamination(tmp_path: Path, no_figures: None) -> None:
+    of = questions([question(0), question(1, "no")])
+    rows = forecasts([frames.forecast("always-half", number, 0.5) for number in range(2)])
+    markdown = page(frames.inputs(of, rows), tmp_path)
+    assert "No forecaster states a knowledge cutoff." in markdown
+    assert "No language model was asked." in markdown
+    assert pl.Series(re.findall("No pair was compared", markdown)).len() == 1

@@ -1,0 +1,205 @@
+"""Writing a report: the same bytes each time, an older one until the new one is complete, names of files that are safe anywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bellwether.cli import main
+from bellwether.errors import LakeError
+from bellwether.lake import Lake
+from bellwether.lake.storage import Folder
+from bellwether.lake.warehouse import publish
+from bellwether.report import plots, write
+from bellwether.report.inputs import TABLES, Inputs, read_inputs
+from bellwether.report.write import file_name, safe_name, write_report
+from bellwether.settings import settings
+from bellwether.tables import table
+from tests.report import frames
+from tests.report.frames import example
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def tiny() -> Inputs:
+    return frames.tiny()
+
+
+@pytest.fixture(autouse=True)
+def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are tested elsewhere; here they are bytes."""
+    for name in (
+        "score_comparison",
+        "coverage_bars",
+        "brier_over_time",
+        "score_by_distance",
+        "reliability_diagram",
+        "confidence_histograms",
+    ):
+        monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
+
+
+def later(inputs: Inputs, **more: object) -> Inputs:
+    """The same release with a fact that became known an hour later."""
+    board = inputs.leaderboard.with_columns(pl.col("known_at") + timedelta(hours=1))
+    return replace(inputs, leaderboard=board, **more)  # type: ignore[arg-type]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_the_same_inputs_in_any_order_give_the_same_bytes(tiny: Inputs, tmp_path: Path) -> None:
+    shuffled = replace(tiny, **{name: getattr(tiny, name).reverse() for name in TABLES})
+    write_report(tiny, tmp_path / "a")
+    write_report(shuffled, str(tmp_path / "b"))
+    write_report(tiny, tmp_path / "a")
+    assert contents(tmp_path / "a" / "q") == contents(tmp_path / "b" / "q")
+
+
+@pytest.mark.slow
+def test_another_process_with_other_hashes_gives_the_same_bytes(tmp_path: Path) -> None:
+    code = "import sys; from tests.report.frames import tiny; from bellwether.report.write import write_report; write_report(tiny(), sys.argv[1])"
+    for seed in ("1", "2"):
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / seed)], check=True, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": seed})
+    one, other = contents(tmp_path / "1" / "q"), contents(tmp_path / "2" / "q")
+    assert sum(name.endswith(".png") for name in one) == 6
+    assert one == other
+
+
+def test_a_newer_report_takes_the_place_of_the_older_one_and_of_nothing_else(tiny: Inputs, tmp_path: Path) -> None:
+    write_report(tiny, tmp_path)
+    (tmp_path / "q" / "notes_20200101_000000.md").write_text("mine")
+    (tmp_path / "q" / "metadata_20200101_000000.json").write_text("not JSON")
+    (tmp_path / "q" / "metadata_20251217_205502.json").write_text('{"benchmark": "KalshiBench"}')
+    files = write_report(later(tiny), tmp_path)
+    left = {file.name for file in (tmp_path / "q").iterdir()} - {Path(file).name for file in files}
+    assert left == {"notes_20200101_000000.md", "metadata_20200101_000000.json", "metadata_20251217_205502.json"}
+    assert all("_20260105_070708." in file for file in files)
+
+
+def test_an_older_report_stays_whole_when_a_figure_cannot_be_drawn(tiny: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_report(tiny, tmp_path)
+    before = contents(tmp_path / "q")
+
+    def broken(*_: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(write, "report", broken)
+    with pytest.raises(ZeroDivisionError):
+        write_report(later(tiny), tmp_path)
+    assert contents(tmp_path / "q") == before
+
+
+def test_an_older_report_stays_whole_when_the_disk_is_full_and_the_next_try_completes(tiny: Inputs, tmp_path: Path) -> None:
+    class Full(Folder):
+        room = 4
+
+        def put(self, name: str, data: bytes) -> None:
+            self.room -= 1
+            if self.room < 0:
+                raise LakeError("writing: no space left")
+            super().put(name, data)
+
+    write_report(tiny, tmp_path)
+    before = contents(tmp_path / "q")
+    with pytest.raises(LakeError, match="no space"):
+        write_report(later(tiny), Full(tmp_path))
+    there = contents(tmp_path / "q")
+    assert before.items() <= there.items()
+    assert not [name for name in there if name.startswith("metadata_20260105_07")]
+    write_report(later(tiny), tmp_path)
+    assert not [name for name in contents(tmp_path / "q") if "_20260105_060708" in name]
+
+
+def test_an_object_store_takes_reports_too(tiny: Inputs) -> None:
+    import fsspec
+
+    files = write_report(tiny, "memory://reports-of-a-test")
+    store = fsspec.filesystem("memory")
+    metadata = json.loads(store.cat_file("/reports-of-a-test/q/metadata_20260105_060708.json"))
+    assert len(metadata["files"]) == len(files) - 1
+    assert store.cat_file("/reports-of-a-test/q/report_20260105_060708.md").startswith(b"# Benchmark report")
+
+
+def test_metadata_of_someone_else_removes_nothing_outside_of_the_folder(tiny: Inputs, tmp_path: Path) -> None:
+    (tmp_path / "q").mkdir()
+    (tmp_path / "precious.json").write_text("{}")
+    (tmp_path / "q" / "metadata_20200101_000000.json").write_text(
+        '{"benchmark": "Bellwether", "files": {"../precious.json": {}, "absent.json": {}, "": {}}}'
+    )
+    write_report(tiny, tmp_path)
+    assert (tmp_path / "precious.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [("gpt-4o", "gpt-4o"), ("base_rate.2", "base_rate.2"), ("sandbox-100@20", "sandbox-100@20"), ("always-no", "always-no")],
+)
+def test_registered_names_stay_as_they_are(name: str, safe: str) -> None:
+    assert safe_name(name) == file_name(name) == safe
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "a/b", "A", ".hidden", "", "con\x00trol", "x" * 300, "Ünïcode", "a b", "a\nb", "..", "-"]
+)
+def test_other_names_become_safe_and_stay_distinct(name: str) -> None:
+    safe = safe_name(name)
+    assert not set(safe) - set("abcdefghijklmnopqrstuvwxyz0123456789.-_@")
+    assert 0 < len(safe) < 100
+    assert not safe.startswith(".")
+    assert safe == name or safe_name(name + "!") != safe
+
+
+@pytest.mark.parametrize("name", ["summary", "metadata", "report", "dataset_analysis", "summary_of_all", "run_config"])
+def test_a_forecaster_never_takes_the_name_of_another_file(name: str) -> None:
+    assert file_name(name).startswith("model-")
+    assert file_name(name) != file_name(f"model-{name}")
+
+
+@pytest.fixture
+def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Inputs:
+    """The example, published."""
+    made = example("good-model")
+    lake = Lake(str(tmp_path / "lake"))
+    for name, declared in TABLES.items():
+        frame = getattr(made, name)
+        for key, rows in frame.partition_by(*declared.partitioned_by, as_dict=True).items():
+            lake.write(table(declared.name), tuple(str(one) for one in key), rows.sort(declared.order), run_id="r1")
+    monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(tmp_path / "warehouse.duckdb"))
+    monkeypatch.setenv("BELLWETHER_REPORTS", str(tmp_path / "reports"))
+    settings.cache_clear()
+    publish(lake, settings().warehouse_path)
+    return made
+
+
+def test_the_warehouse_gives_the_report_that_the_frames_give(warehouse: Inputs, tmp_path: Path) -> None:
+    read = read_inputs(settings().warehouse_path, "q")
+    for name in TABLES:
+        assert getattr(read, name).equals(getattr(warehouse, name)), name
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_report_and_names_its_files(warehouse: Inputs, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["report", "q", "--json", "--revision", "abc123"])
+    assert result.exit_code == 0, result.output
+    files = [Path(file) for file in json.loads(result.output)]
+    assert all(file.is_file() and file.parent == tmp_path / "reports" / "q" for file in files)
+    (metadata,) = (json.loads(file.read_text()) for file in files if file.name.startswith("metadata"))
+    assert metadata["revision"] == "abc123"
+
+
+def test_the_command_says_which_releases_there_are(warehouse: Inputs) -> None:
+    result = CliRunner().invoke(main, ["report", "nothing"])
+    assert result.exit_code == 1
+    assert "no leaderboard of the release 'nothing'; it has q" in result.output
