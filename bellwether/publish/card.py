@@ -97,7 +97,6 @@ def _text(questions: pl.DataFrame, schema: pl.Schema, world: World, recipe: Rele
         f"# {markdown.text('Bellwether ' + name)}",
         "",
         f"{questions.height:,} settled yes-or-no questions of prediction markets with their outcomes, to measure how well forecasts are calibrated.",
-        *([markdown.text(made.description, 500)] if made else []),
         "",
         _WORLDS[world],
         "",

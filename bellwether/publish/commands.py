@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bellwether.console import console
 from bellwether.errors import ConfigError
 from bellwether.settings import settings
+
+if TYPE_CHECKING:
+    from bellwether.questions import Release
 
 
 @click.command()
@@ -33,7 +37,6 @@ def export(release: str, folder: Path, license_id: str, repository: str | None, 
     from bellwether.lake.warehouse import query
     from bellwether.publish import export as write
     from bellwether.publish import upload
-    from bellwether.questions import releases
 
     if private and repository is None:
         raise ConfigError("exporting: --private is for an upload; name the dataset with --upload OWNER/NAME, or leave --private out")
@@ -41,10 +44,17 @@ def export(release: str, folder: Path, license_id: str, repository: str | None, 
     if questions.is_empty():
         there = query(settings().warehouse_path, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
         raise ConfigError(f"exporting {release!r}: the warehouse has no such release; it has {', '.join(there) or 'none'}")
-    written = write(questions, folder, world=settings().world, recipe=releases().get(release), license_id=license_id)
+    written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
     if repository is not None:
         console().print(f"published at {upload(written.folder, repository, private=private)}", markup=False, soft_wrap=True)
+
+
+def _recipe(name: str) -> Release | None:
+    """The registry's entry of a release; None where there is none any more."""
+    from bellwether.questions import release, releases
+
+    return release(name) if name.partition("@")[0] in releases() else None
 
 
 COMMANDS = (export,)
