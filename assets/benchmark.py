@@ -1,7 +1,8 @@
 """The benchmark: questions of a release, every forecaster's forecasts on them, scores, reliability and the leaderboard."""
 
+from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
 import polars as pl
@@ -202,8 +203,10 @@ def ranking(
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
     kinds = {name: entry.kind for name, entry in forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison)
-    pairs = comparison_table(comparison, release=context.partition_key, known_at=scored["known_at"].max())
-    shown = {"scores": picture(score_comparison(frame)), "forecasters": frame.height, "table": _table(frame)}
+    known_at = scored["known_at"].max()
+    assert isinstance(known_at, datetime)
+    pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
+    shown: dict[str, Any] = {"scores": picture(score_comparison(frame)), "forecasters": frame.height, "table": _table(frame)}
     return dg.Output(frame, metadata=shown), dg.Output(pairs, metadata={"pairs": pairs.height, "differ": _differ(pairs)})
 
 

@@ -1,5 +1,7 @@
 """What people read and publish of a release: its report, and its questions as a dataset."""
 
+from typing import Any
+
 import dagster as dg
 import polars as pl
 
@@ -35,7 +37,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables
     if not tables["leaderboard"].files:
         raise ConfigError(f"reporting release {context.partition_key}: it has not been ranked; materialize benchmark/leaderboard first")
     ranked = tables["leaderboard"].scan().select("forecaster").collect()["forecaster"].implode()
-    frames = {
+    frames: dict[str, Any] = {
         name: rows.scan().filter(pl.col("forecaster").is_in(ranked)).collect() if "forecaster" in rows.table.names else rows.read()
         for name, rows in tables.items()
     }
@@ -88,5 +90,5 @@ def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: S
         where = upload(written.folder, config.upload, private=config.private) if config.upload else None
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    found = {"folder": dg.MetadataValue.path(str(written.folder)), "questions": written.rows}
+    found: dict[str, Any] = {"folder": dg.MetadataValue.path(str(written.folder)), "questions": written.rows}
     return dg.MaterializeResult(metadata=found | ({"published at": dg.MetadataValue.url(where)} if where else {}))

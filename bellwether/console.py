@@ -11,7 +11,7 @@ from typing import Any
 import click
 import polars as pl
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -69,7 +69,7 @@ def _known(frame: pl.DataFrame) -> str:
     return f"\nLeft out because it could have been known: {first['could_know']} questions of {first['forecaster']}, and of {some.height - 1} others."
 
 
-def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
+def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     """Rows of benchmark/leaderboard as people read them, 80 characters wide; the Brier score with its 95 % interval."""
     table = Grid(
         title=Text(f"{release}: {max(frame['n_questions'], default=0)} questions"),
@@ -84,13 +84,12 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Grid:
         plain = [_number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3))]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *plain, f"{row['coverage']:.0%}")
-    table.caption = (
+    explained = (
         "Lower Brier is better. grp: who shares a letter does not differ significantly.\n"
         "skill: over the base rate; vs mkt: over the market's price at the same time;\n"
         "cov.: share of questions answered (–: too little to be ranked)." + _known(frame)
     )
-    table.caption_justify = "left"
-    return table
+    return Group(table, Text(f"\n{explained}", style="dim"))
 
 
 def _number(value: float | None, digits: int = 3) -> str:

@@ -50,7 +50,7 @@ class Interrupted(BellwetherError):
 
     def __init__(self, model: str, cause: Stopped, answered: int, total: int) -> None:
         self.cause, self.answered, self.total = cause, answered, total
-        super().__init__(f"{model} stopped after {answered} of {total} forecasts, which are kept: {cause}")
+        super().__init__(f"{cause} ({answered} of {total} forecasts of {model} are there, and kept)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _answered(answer: Answer, reading: Reading) -> Row:
 
 def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
     """Tokens, cost and requests of everything that was sent; a sum with an unknown part is unknown."""
-    usages = [one.usage for one in asked]
+    usages = [one.spent if isinstance(one, Answer) else one.usage for one in asked]
     costs = [usage.cost for usage in usages]
     sources = {usage.cost_source for usage in usages if usage.cost_source is not None}
     return {
@@ -203,7 +203,7 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
 
     Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
     """
-    from bellwether.journal import Request, Scope
+    from bellwether.journal import Request
     from bellwether.models.client import asked_as
     from bellwether.models.prices import estimate
 
@@ -211,10 +211,9 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
     samples = [one for one in samples_of(model, questions) if one.as_of is not None]
     keys = [Request(name, one.prompt, PURPOSE, parameters, "", one.sample).key for one in samples]
     have = journal.answers(keys) if journal.exists() else {}
-    used = journal.usage("model", of=Scope(purpose=PURPOSE, model=name)) if have else None
-    average = None if used is None or used.is_empty() else used["completion_tokens"].sum() / used["attempts"].sum()
+    average = _tokens_per_answer(journal, name) if have else None
     to_ask = [one.prompt for one, key in zip(samples, keys, strict=True) if key not in have]
-    found = estimate(model, to_ask, parameters=parameters, completion_tokens=average or None)
+    found = estimate(model, to_ask, parameters=parameters, completion_tokens=average)
     return {
         "questions": questions.height,
         "answered already": len(samples) - len(to_ask),
@@ -226,6 +225,14 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
         "price map": found.price_map,
         "basis": found.basis,
     }
+
+
+def _tokens_per_answer(journal: Journal, name: str) -> float | None:
+    from bellwether.journal import Scope
+
+    used = journal.usage("model", of=Scope(purpose=PURPOSE, model=name))
+    tokens, attempts = int(used["completion_tokens"].sum()), int(used["attempts"].sum())
+    return tokens / attempts if tokens and attempts else None
 
 
 def _dollars(micro: int | None) -> Decimal | None:

@@ -65,6 +65,7 @@ class Answer:
     finish_reason: why it stopped, in the provider's word; `length` and `content_filter` say that the text was cut.
     usage, latency_ms: of the attempt that brought the answer.
     attempts: the number of that attempt, from 1.
+    spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
     reused: whether it was taken from the journal, and nothing was paid now.
     tool_calls: tools that the model asks for.
     """
@@ -78,6 +79,7 @@ class Answer:
     attempts: int = 1
     reused: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
+    spent: Usage = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,7 @@ class ModelClient:
             try:
                 endpoint = self._endpoints[model.name] = self._endpoint(model)
             except ConfigError as error:
-                raise lane.stop("authentication", str(error)) from error
+                raise lane.stop("authentication", str(error).removeprefix(f"asking {model.name}: ")) from error
         assert self._most_cost is not None
         estimate = self._most_cost(model, messages, request.parameters)
         if estimate is None and self._limits.budgets(self._run, request.model):
@@ -336,6 +338,7 @@ class ModelClient:
             attempts, usage = await self._used(found.key)
             return NoAnswer(found.key, found.outcome, found.reason, attempts, usage, final=True, reused=reused)
         reply = found.reply
+        alone = found.attempt == 1 and not found.late
         return Answer(
             key=found.key,
             content=found.content,
@@ -346,6 +349,7 @@ class ModelClient:
             attempts=found.attempt,
             reused=reused,
             tool_calls=_tool_calls(reply.body),
+            spent=reply.usage if alone else (await self._used(found.key))[1],
         )
 
     async def _used(self, key: CallKey) -> tuple[int, Usage]:
