@@ -34,7 +34,7 @@ def messages(question: Mapping[str, Any], as_of: datetime, elicitation: Elicitat
     """
     if as_of.tzinfo is None:
         raise ConfigError(f"asking about {question['market_id']!r}: as_of {as_of.isoformat()} has no offset; give an instant in UTC")
-    description = "\n".join(f"> {line}" for line in lines(question["description"]))
+    description = "\n".join(f"> {one}".rstrip() for one in lines(question["description"]))
     asked = f"""Market: {line(question["source"])} {line(question["market_id"])}
 Today's date: {as_of.astimezone(UTC):%Y-%m-%d} (UTC)
 

@@ -43,8 +43,9 @@ def read(text: str | None) -> Reading:
     start = 7 if text.startswith(_OPEN) else 0
     if len(text) - end <= _SHORT and text.find("<", start, end) < 0:
         # One block of reasoning without a tag in it, then a short answer: `_read` would find the same.
-        answer, confidence, p_yes, path, problem, contradiction, reasoning = _remembered(text[end + 8 :])
-        if path != "none" and reasoning is None:
+        said = _behind_reasoning(text[end + 8 :])
+        if said is not None:
+            answer, confidence, p_yes, path, problem, contradiction, _ = said
             return _new(Reading, (answer, confidence, p_yes, path, problem, contradiction, text[start:end].strip() or None))
     return _read(text)
 
@@ -74,6 +75,13 @@ def _read(text: str) -> Reading:
 
 _EMPTY = Reading(None, None, None, "none", "empty response")
 _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _behind_reasoning(text: str) -> Reading | None:
+    """What follows the reasoning, read alone; None where it states nothing or has reasoning of its own."""
+    said = _read(text)
+    return said if said.path != "none" and said.reasoning is None and split(text).outside == text else None
 
 
 def _before(text: str, found: Found) -> str | None:
@@ -123,6 +131,9 @@ def _of_probability(answer: Answer | None, stated: list[Number | str], form: str
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
     p, path = number.value, _path(form, number)
+    values = [one.value for one in stated if isinstance(one, Number)]
+    if min(values) < _HALF < max(values):
+        return _contradictory(f"P(yes) = {float(min(values)):g} and {float(max(values)):g}", path)
     if answer is not None and (p != _HALF) and (answer == "yes") != (p > _HALF):
         return _contradictory(f"{answer} with P(yes) = {float(p):g}", path)
     given: Answer = answer or ("yes" if p >= _HALF else "no")

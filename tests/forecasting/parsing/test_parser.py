@@ -154,6 +154,7 @@ def test_reasoning_is_what_stands_in_its_tags_or_before_the_answer(text: str, re
         f"<think>a</think>{tags('yes', '70')} Hm. <think>b</think>{tags('no', '70')}",
         "Answer: yes\nAnswer: no\nConfidence: 70",
         '{"answer": "no", "p_yes": 0.8}',
+        '{"p_yes": 0.8}\nOn second thought:\n{"p_yes": 0.2}',
         "<answer>yes</answer><probability>0.2</probability>",
     ],
 )

@@ -1,0 +1,142 @@
+"""No text is an exception, none takes long, and the short way through the parser ends where the long one does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.forecasting.parsing import PATHS, PROBLEMS, Reading, compat, parser, read
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "<think>",
+            "</think>",
+            "<Think>",
+            "</thinking>",
+            "<reasoning>",
+            "<answer>",
+            "</answer>",
+            "<answer>yes</answer>",
+            "<answer>no</answer>",
+        ),
+        *(
+            "<confidence>",
+            "</confidence>",
+            "<confidence>70</confidence>",
+            "<confidence>0.7</confidence>",
+            "<probability>",
+            "yes",
+            "no",
+            "70",
+            "1",
+        ),
+        *(
+            '{"p_yes": 0.3}',
+            '"answer": "no"',
+            '"confidence": 80',
+            '"reasoning": "a\\"',
+            "{",
+            '"',
+            "'",
+            "\\",
+            "Answer: yes",
+            "Confidence: 60%",
+        ),
+        *("\n", " ", "<", ">", ":", "%", "-", "9", "\x00", "\ud800", "\u2028", "ſ", "İ", "a"),
+    ]
+)
+TEXTS = st.one_of(st.text(st.characters()), st.lists(PIECES, max_size=25).map("".join))
+
+
+@settings(max_examples=600, deadline=None)
+@given(TEXTS)
+def test_any_text_is_a_reading_or_a_reason(text: str) -> None:
+    reading = read(text)
+    assert reading.path in PATHS
+    assert (reading.p_yes is None) == (reading.problem is not None) == (reading.confidence is None)
+    if reading.p_yes is None:
+        assert str(reading.problem).partition(":")[0] in PROBLEMS
+        return
+    assert reading.answer in ("yes", "no")
+    assert 0 <= reading.p_yes <= 1
+    assert reading.confidence == pytest.approx(reading.p_yes if reading.answer == "yes" else 1 - reading.p_yes, abs=1e-15)
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join), st.booleans())
+def test_the_short_way_is_the_long_way(before: str, after: str, opened: bool) -> None:
+    text = f"{'<think>' if opened else ''}{before}</think>{after}"
+    assert read(text) == parser._read(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+def test_the_published_rules_take_any_text(text: str) -> None:
+    reading = compat.read(text)
+    assert reading.path in compat.PATHS
+    assert reading.p_yes is not None
+    assert 0 <= reading.p_yes <= 1
+
+
+@pytest.mark.parametrize("value", [None, b"<answer>yes</answer>", 3, 0.5, [], {"p_yes": 1}])
+def test_what_is_no_text_is_no_response(value: Any) -> None:
+    assert read(value) == Reading(None, None, None, "none", "empty response")
+    assert compat.read(value).answer is None
+
+
+#: Pieces whose repetition makes careless expressions backtrack.
+HOSTILE = {
+    "letters": "a",
+    "spaces": " ",
+    "lines": "\n",
+    "digits": "9",
+    "opened reasoning": "<think>",
+    "closed reasoning": "</think>",
+    "both": "<think></think>",
+    "opened answers": "<answer>",
+    "answers": "<answer>no</answer>",
+    "confidences": "<confidence>70</confidence>",
+    "unclosed with spaces": "<answer" + " " * 50,
+    "unclosed numbers": "<confidence>" + "9" * 50,
+    "braces": "{",
+    "members": '"answer":"',
+    "reasoning members": '"reasoning":"',
+    "escapes": '"reasoning":"\\',
+    "single quotes": "'answer':'",
+    "labels": "Answer: ",
+    "lines with labels": "Answer: yes\n",
+    "bullets": "> * # - ",
+    "fences": "```",
+    "colons": '":',
+}
+
+
+@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("parse", [read, compat.read], ids=["read", "compat"])
+def test_four_times_the_text_takes_about_four_times_as_long(piece: str, parse: Callable[[str], Reading]) -> None:
+    """Quadratic time would take sixteen times as long; a repeated measurement excuses a busy machine."""
+    short, long = piece * (50_000 // len(piece)), piece * (200_000 // len(piece))
+    ratios = []
+    for _ in range(5):
+        ratios.append(_seconds(parse, long) / max(_seconds(parse, short), 2e-4))
+        if ratios[-1] < 9:
+            return
+    raise AssertionError(f"took {min(ratios):.1f} times as long")
+
+
+def _seconds(parse: Callable[[str], Reading], text: str) -> float:
+    start = time.thread_time()
+    parse(text)
+    return time.thread_time() - start
+
+
+@pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE)
+def test_a_megabyte_before_the_answer_is_read_over(piece: str) -> None:
+    text = f"<think>{piece * (1_000_000 // len(piece))}</think>\n<answer>no</answer>\n<confidence>70</confidence>"
+    assert (read(text).answer, read(text).p_yes) == ("no", 0.3)
