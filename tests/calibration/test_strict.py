@@ -28,7 +28,7 @@ def forecasts_of(probability: st.SearchStrategy[float], least: int = 1) -> st.Se
 
 
 def close(ours: float, theirs: float, tolerance: float = 1e-12) -> bool:
-    return (math.isnan(ours) and math.isnan(theirs)) or abs(ours - theirs) <= tolerance
+    return (math.isnan(ours) and math.isnan(theirs)) or abs(ours - theirs) <= tolerance * max(1.0, abs(theirs))
 
 
 def random_forecasts(n: int, seed: int) -> Forecasts:
