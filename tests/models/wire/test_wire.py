@@ -279,6 +279,49 @@ async def test_tools_that_a_model_asks_for_are_handed_on_as_text(stub: Stub) -> 
     assert (translated.tool_calls[0].name, translated.tool_calls[0].arguments) == ("submit", '{"p": 0.4}')
 
 
+FORM = {
+    "type": "json_schema",
+    "json_schema": {"name": "forecast", "strict": True, "schema": {"type": "object", "properties": {"p_yes": {"type": "number"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "body"),
+    [
+        pytest.param(OPENAI, chat(content='{"p_yes":0.4}'), id="directly"),
+        pytest.param(ANTHROPIC, anthropic(content=[{"type": "text", "text": '{"p_yes":0.4}'}]), id="Anthropic"),
+        pytest.param(
+            {**ANTHROPIC, "model": "anthropic/claude-3-5-haiku-20241022"},
+            anthropic("tool_use", [{"type": "tool_use", "id": "t", "name": "json_tool_call", "input": {"p_yes": 0.4}}]),
+            id="an older model of Anthropic's, by way of a tool",
+        ),
+        pytest.param(GEMINI, gemini(text='{"p_yes":0.4}'), id="Google"),
+    ],
+)
+async def test_structured_output_is_asked_for_and_comes_as_the_content(stub: Stub, entry: dict[str, Any], body: Any) -> None:
+    stub.response = http(200, body)
+    result = await send(stub, entry, response_format=FORM)
+    assert result.outcome is Outcome.OK
+    assert (result.reply.content or "").replace(" ", "") == '{"p_yes":0.4}'
+    assert result.tool_calls == ()
+    assert b'"p_yes"' in stub.asked[0].body
+
+
+async def test_a_model_of_the_responses_interface_is_asked_there(stub: Stub) -> None:
+    said = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
+    stub.response = http(
+        200,
+        {
+            **{"id": "resp_1", "object": "response", "status": "completed", "model": "o3-pro", "created_at": 1, "tools": []},
+            "output": [{**said, "content": [{"type": "output_text", "text": "0.4", "annotations": []}]}],
+            "usage": {"input_tokens": 100, "output_tokens": 50, "total_tokens": 150, "output_tokens_details": {"reasoning_tokens": 30}},
+        },
+    )
+    reply = (await send(stub, {**OPENAI, "model": "openai/o3-pro"}, reasoning_effort="high")).reply
+    assert stub.asked[0].line.startswith("POST /responses")
+    assert (reply.content, reply.usage.reasoning_tokens, reply.usage.cost) == ("0.4", 30, 100 * 20 + 50 * 80)
+
+
 async def test_reasoning_effort_reaches_anthropic_as_a_budget_of_thinking(stub: Stub) -> None:
     stub.response = http(200, anthropic())
     await send(stub, ANTHROPIC, reasoning_effort="low", max_tokens=4000)
