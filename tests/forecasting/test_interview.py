@@ -1,0 +1,207 @@
+"""A model is asked every question of a release, and whatever came of it is one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.forecasting.evaluation import ask_all
+from bellwether.forecasting.interview import Interrupted, dated_at, estimated, interview, samples_of
+from bellwether.forecasting.language_model import LanguageModel
+from bellwether.journal import Journal, Outcome
+from bellwether.models.client import Limits, ModelClient, Retry
+from bellwether.models.keys import Endpoint
+from bellwether.models.model import Model
+from bellwether.models.wire.call import Call, Result, Stop
+from bellwether.questions import Release, build
+from bellwether.tables.benchmark import FORECASTS
+from tests.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
+from tests.models.asking import FakeWire, failed, said
+
+RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
+YES, NO = (f"<answer>{answer}</answer><confidence>80</confidence>" for answer in ("yes", "no"))
+
+Script = Callable[[Call], Any] | Iterable[Any]
+
+
+def asked(*rows: dict[str, Any]) -> pl.DataFrame:
+    return build(RELEASE, markets(*(rows or (market(),))).lazy(), prices().lazy())
+
+
+def competitor(**changes: Any) -> LanguageModel:
+    return LanguageModel(Model.model_validate({"name": "oracle", "model": "acme/oracle", **changes}))
+
+
+def client(folder: Path, wire: FakeWire, **changes: Any) -> ModelClient:
+    journal = Journal(f"sqlite:///{folder / 'journal.db'}")
+    return ModelClient(
+        journal,
+        endpoint=lambda model: Endpoint("http://127.0.0.1:1"),
+        run="test",
+        wire=wire,
+        retry=Retry(attempts=1),
+        most_cost=lambda *call: 100,
+        **changes,
+    )
+
+
+async def rows(folder: Path, script: Script, questions: pl.DataFrame | None = None, **model: Any) -> pl.DataFrame:
+    async with client(folder, FakeWire(script)) as opened:
+        return await interview(competitor(**model), asked() if questions is None else questions, opened)
+
+
+async def row(folder: Path, script: Script, **model: Any) -> dict[str, Any]:
+    return (await rows(folder, script, **model)).row(0, named=True)
+
+
+async def test_an_answer_is_a_row_with_everything_that_is_known_of_it(tmp_path: Path) -> None:
+    found = await row(tmp_path, [said(NO)])
+    assert (found["answer"], found["confidence"], found["p_yes"]) == ("no", 0.8, pytest.approx(0.2))
+    assert (found["error"], found["failure"], found["parsed_by"], found["repaired"]) == (None, None, "tags", False)
+    assert (found["input_tokens"], found["output_tokens"], found["reasoning_tokens"]) == (100, 20, 5)
+    assert (found["cost"], found["cost_source"], found["attempts"], found["latency"]) == (Decimal("0.000020"), "provider", 1, 0.9)
+    assert (found["raw_response"], found["finish_reason"], found["model"], found["elicitation"]) == (NO, "stop", "acme/oracle", "tags/1")
+    assert found["price_map"].startswith("litellm ")
+    assert len(found["call_key"]) == 64
+
+
+async def test_an_unreadable_answer_is_asked_once_more_for_the_form_and_both_are_paid(tmp_path: Path) -> None:
+    found = await row(tmp_path, [said("Probably."), said(YES)])
+    assert (found["p_yes"], found["repaired"], found["attempts"], found["cost"]) == (0.8, True, 2, Decimal("0.000040"))
+    assert found["raw_response"] == YES
+
+
+async def test_what_cannot_be_read_is_a_row_with_the_first_answer_and_the_reason(tmp_path: Path) -> None:
+    found = await row(tmp_path, [said("Probably."), said("Perhaps.")])
+    assert (found["p_yes"], found["answer"], found["failure"], found["raw_response"]) == (None, None, "unreadable", "Probably.")
+    assert found["error"].startswith("no answer")
+    assert (found["attempts"], found["repaired"]) == (2, False)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.PROVIDER_ERROR, Outcome.RATE_LIMIT, Outcome.REFUSAL])
+async def test_a_call_that_failed_is_a_row_with_its_kind(tmp_path: Path, outcome: Outcome) -> None:
+    found = await row(tmp_path, lambda call: failed(outcome, permanent=outcome is Outcome.RATE_LIMIT))
+    assert (found["p_yes"], found["failure"]) == (None, outcome.value)
+    assert found["error"]
+
+
+async def test_other_questions_are_asked_although_one_failed(tmp_path: Path) -> None:
+    questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
+
+    def script(call: Call) -> Result:
+        return failed(Outcome.PROVIDER_ERROR) if "Will A" in str(call.messages) else said(YES)
+
+    found = await rows(tmp_path, script, questions)
+    assert dict(found.select("question_id", "p_yes").rows()) == {"kalshi:A": None, "kalshi:B": 0.8}
+    assert found.schema == FORECASTS.schema
+
+
+async def test_several_samples_are_several_calls_and_rows(tmp_path: Path) -> None:
+    found = await rows(tmp_path, [said(YES), said(NO), said(YES)], samples=3, combine="median")
+    assert found["sample"].to_list() == [0, 1, 2]
+    assert sorted(found["p_yes"]) == pytest.approx([0.2, 0.8, 0.8])
+    assert set(found["combine"]) == {"median"}
+
+
+async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
+    first = await rows(tmp_path, [said(YES)])
+    wire = FakeWire([])
+    async with client(tmp_path, wire) as opened:
+        again = await interview(competitor(), asked(), opened)
+    assert again.equals(first)
+    assert not wire.calls
+
+
+async def test_structured_output_is_asked_for_where_the_model_is_registered_so(tmp_path: Path) -> None:
+    wire = FakeWire([said('{"reasoning": "", "p_yes": 0.35}')])
+    async with client(tmp_path, wire) as opened:
+        found = await interview(competitor(elicitation="json"), asked(), opened)
+    assert found["p_yes"].to_list() == [0.35]
+    assert wire.calls[0].parameters["response_format"]["type"] == "json_schema"
+
+
+async def test_a_stop_keeps_what_was_answered_and_says_how_much(tmp_path: Path) -> None:
+    questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
+
+    def script(call: Call) -> Result:
+        return failed(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT) if "Will B" in str(call.messages) else said(YES)
+
+    async with client(tmp_path, FakeWire(script), limits=Limits(concurrency=1)) as opened:
+        with pytest.raises(Interrupted, match=r"1 of 2 forecasts of oracle are there, and kept"):
+            await interview(competitor(), questions, opened)
+    async with client(tmp_path, wire := FakeWire(lambda call: said(NO))) as opened:
+        found = await interview(competitor(), questions, opened)
+    assert dict(found.select("question_id", "answer").rows()) == {"kalshi:A": "yes", "kalshi:B": "no"}
+    assert len(wire.calls) == 1
+
+
+async def test_a_model_that_stops_stops_no_other(tmp_path: Path) -> None:
+    def script(call: Call) -> Result:
+        return failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION) if call.model.name == "shut" else said(YES)
+
+    models = [LanguageModel(Model.model_validate({"name": name, "model": f"acme/{name}"})) for name in ("shut", "open")]
+    told: list[tuple[str, int, int]] = []
+    async with client(tmp_path, FakeWire(script)) as opened:
+        ends = await ask_all(models, asked(), opened, lambda *state: told.append(state))
+    assert isinstance(ends["shut"], Interrupted)
+    assert ends["open"] is None
+    assert ("open", 1, 1) in told
+
+
+def test_a_forecast_is_dated_before_the_close_and_never_before_the_opening() -> None:
+    questions = asked(market("LONG"), market("SHORT", open_time=CLOSE - timedelta(hours=3)))
+    dated = {name: questions.select(pl.col("market_id"), at=dated_at(name)).sort("market_id")["at"].to_list() for name in ("24h", "open")}
+    assert dated["24h"] == [CLOSE - timedelta(hours=24), CLOSE - timedelta(hours=3)]
+    assert dated["open"] == [OPEN, CLOSE - timedelta(hours=3)]
+
+
+def test_the_prompt_knows_the_day_of_the_forecast_and_neither_close_nor_outcome() -> None:
+    (sample,) = samples_of(competitor().model, asked())
+    text = str(sample.prompt)
+    assert f"{sample.as_of:%Y-%m-%d}" in text
+    for later in (CLOSE, SETTLED):
+        assert f"{later:%Y-%m-%d}" not in text
+
+
+async def test_a_question_without_a_date_is_not_asked(tmp_path: Path) -> None:
+    found = await rows(tmp_path, [], asked(market(open_time=None)), horizon="open")
+    assert found.select("p_yes", "failure", "attempts").rows() == [(None, "not_asked", None)]
+
+
+@pytest.mark.parametrize(("cutoff", "could"), [(None, False), (CLOSE - timedelta(days=1), False), (CLOSE, True), (SETTLED, True)])
+async def test_what_could_have_been_known_is_asked_and_marked(tmp_path: Path, cutoff: datetime | None, could: bool) -> None:
+    found = await row(tmp_path, [said(YES)], knowledge_cutoff=cutoff)
+    assert (found["could_know"], found["knowledge_cutoff"], found["p_yes"]) == (could, cutoff, 0.8)
+    assert found["days_from_cutoff"] == (None if cutoff is None else pytest.approx((SETTLED - cutoff) / timedelta(days=1)))
+
+
+def test_the_version_changes_with_what_is_sent_and_not_with_limits() -> None:
+    same = competitor(concurrency=99, requests_per_minute=5, timeout=9.0)
+    assert competitor().version == same.version
+    others = [{"temperature": 0.5}, {"max_tokens": 9}, {"elicitation": "json"}, {"samples": 2}, {"combine": "median"}, {"horizon": "7d"}]
+    assert len({competitor(**change).version for change in [{}, *others]}) == 1 + len(others)
+
+
+def test_without_a_client_a_model_says_what_it_lacks() -> None:
+    with pytest.raises(ConfigError, match="needs a model client"):
+        competitor().forecast(asked(), pl.LazyFrame())
+
+
+async def test_an_estimate_counts_what_is_still_to_be_asked(tmp_path: Path) -> None:
+    questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
+    model = competitor(input_price=Decimal(1), output_price=Decimal(2)).model
+    journal = Journal(f"sqlite:///{tmp_path / 'journal.db'}")
+    before = estimated(model, questions, journal)
+    assert (before["calls"], before["answered already"]) == (2, 0)
+    assert Decimal(0) < before["expected $"] < before["at most $"]
+    assert not journal.exists()
+    await rows(tmp_path, [said(YES)], questions.head(1), input_price=Decimal(1), output_price=Decimal(2))
+    after = estimated(model, questions, journal)
+    assert (after["calls"], after["answered already"], after["answer tokens"]) == (1, 1, 20)
