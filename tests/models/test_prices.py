@@ -112,7 +112,9 @@ def test_what_is_not_known_is_not_zero() -> None:
     completion=st.integers(0, 4096),
     cached=st.integers(0, 500),
     reasoning=st.integers(0, 4096),
-    name=st.sampled_from(["openai/gpt-4o", "anthropic/claude-sonnet-4-5-20250929", "gemini/gemini-2.5-pro", "mistral/mistral-large-latest"]),
+    name=st.sampled_from(
+        ["openai/gpt-4o", "anthropic/claude-sonnet-4-5-20250929", "gemini/gemini-2.5-pro", "mistral/mistral-large-latest"]
+    ),
 )
 def test_no_call_costs_more_than_its_bound(text: str, completion: int, cached: int, reasoning: int, name: str) -> None:
     model = made(name)

@@ -312,7 +312,12 @@ async def test_a_model_of_the_responses_interface_is_asked_there(stub: Stub) -> 
     stub.response = http(
         200,
         {
-            **{"id": "resp_1", "object": "response", "status": "completed", "model": "o3-pro", "created_at": 1, "tools": []},
+            "id": "resp_1",
+            "object": "response",
+            "status": "completed",
+            "model": "o3-pro",
+            "created_at": 1,
+            "tools": [],
             "output": [{**said, "content": [{"type": "output_text", "text": "0.4", "annotations": []}]}],
             "usage": {"input_tokens": 100, "output_tokens": 50, "total_tokens": 150, "output_tokens_details": {"reasoning_tokens": 30}},
         },
