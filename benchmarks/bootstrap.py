@@ -22,29 +22,34 @@ TARGET = 1 / 50
 
 def run() -> list[dict[str, Any]]:
     """Our 10,000 replicates against the loop's, from fewer of its: [{name, ratio, target, detail}], our time over its, to be at most the target."""
-    generator = np.random.default_rng(1)
-    series = np.concatenate([np.arange(SERIES), generator.integers(0, SERIES, QUESTIONS - SERIES)])
-    y = generator.random(QUESTIONS) < 0.4
-    models = [np.round(np.clip(0.4 * y + 0.6 * generator.random(QUESTIONS), 0.01, 0.99), 2) for _ in range(MODELS)]
-
+    series, y, models = release()
     start = time.perf_counter()
     samples = {str(index): Clustered(Forecasts.of(p, y), series) for index, p in enumerate(models)}
     evaluate_together(samples, SERIES, QUESTIONS, Bootstrap(REPLICATES))
     ours = time.perf_counter() - start
 
+    generator = np.random.default_rng(2)
     start = time.perf_counter()
     members = [np.flatnonzero(series == index) for index in range(SERIES)]
     for _ in range(LOOPED):
         rows = np.concatenate([members[index] for index in generator.integers(0, SERIES, SERIES)])
         for p in models:
-            _metrics(p[rows], y[rows])
+            metrics(p[rows], y[rows])
     theirs = (time.perf_counter() - start) / LOOPED * REPLICATES
 
     detail = f"{theirs / ours:,.0f}x faster: {MODELS} models x {QUESTIONS} questions, {REPLICATES:,} replicates: {ours:.2f} s; the loop {theirs:,.0f} s, from {LOOPED} replicates"
     return [{"name": "bootstrap", "ratio": ours / theirs, "target": TARGET, "detail": detail}]
 
 
-def _metrics(p: np.ndarray, y: np.ndarray) -> list[float]:
+def release() -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Series (N,) and outcome (N,) of each question, and the probabilities (N,) of each model."""
+    generator = np.random.default_rng(1)
+    series = np.concatenate([np.arange(SERIES), generator.integers(0, SERIES, QUESTIONS - SERIES)])
+    y = generator.random(QUESTIONS) < 0.4
+    return series, y, [np.round(np.clip(0.4 * y + 0.6 * generator.random(QUESTIONS), 0.01, 0.99), 2) for _ in range(MODELS)]
+
+
+def metrics(p: np.ndarray, y: np.ndarray) -> list[float]:
     """The metrics of one replicate as a careful user of scikit-learn computes them."""
     decision = p >= 0.5
     precision, recall, f1, _ = precision_recall_fscore_support(y, decision, labels=[False, True], zero_division=0)
