@@ -87,7 +87,7 @@ class Panels(Sheet):
         self.alone = len(self.names) == 1
         self.columns = min(math.ceil(math.sqrt(len(self.names))), 4)
         self.rows = math.ceil(len(self.names) / self.columns)
-        size = alone if self.alone else (each[0] * self.columns + 0.3, each[1] * self.rows + 0.8)
+        size = alone if self.alone else (each[0] * self.columns + 0.3, each[1] * self.rows + (1.05 if self.columns < 3 else 0.8))
         super().__init__(*size, title)
 
     def cells(self, *, hspace: float = 0.36, wspace: float = 0.22) -> Iterator[tuple[str, SubplotSpec, bool, bool]]:
@@ -98,7 +98,7 @@ class Panels(Sheet):
             left=0.65 / self.width,
             right=1 - 0.25 / self.width,
             top=1 - (0.55 if self.alone else 0.85) / self.height,
-            bottom=(1.15 if self.alone else 0.9) / self.height,
+            bottom=(1.15 if self.columns < 3 else 0.9) / self.height,
             hspace=hspace,
             wspace=wspace,
         )
@@ -114,7 +114,7 @@ class Panels(Sheet):
     def key(self, axes: Axes) -> None:
         """The legend of the panels' marks, below them."""
         handles, labels = axes.get_legend_handles_labels()
-        self.legend(handles, labels, loc="lower center", ncols=2 if self.alone else 3)
+        self.legend(handles, labels, loc="lower center", ncols=2 if self.columns < 3 else 3)
 
 
 def dress(axes: Axes) -> None:

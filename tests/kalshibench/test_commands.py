@@ -108,3 +108,19 @@ def test_two_models_are_compared(write: Write, label_file: Path) -> None:
     pairs = found(folder, "--labels", label_file)["comparisons"]["sample A"]["pairs"]
     assert [(row["forecaster"], row["other"], row["n"]) for row in pairs] == [("A", "B", 5)]
     assert "A – B" in shown(folder, "--labels", label_file)
+
+
+def test_the_figures_are_written_small_and_the_same_each_time(write: Write, label_file: Path, tmp_path: Path) -> None:
+    folder = write(a=result("$\\frac{1}{0}$"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
+    for name in ("one", "two"):
+        shown(folder, "--labels", label_file, "--figures", tmp_path / name)
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert set(one) == {f"kalshibench-{name}.png" for name in ("scores", "inversion", "reading", "pairs")}
+    assert one == two
+    assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in one.values())
+
+
+def test_figures_need_labels(folder: Path, tmp_path: Path) -> None:
+    done = run(folder, "--figures", tmp_path / "figures")
+    assert done.exit_code == 1
+    assert "give labels" in done.output
