@@ -34,7 +34,7 @@ def _plain(folder: Path) -> None:
     days = [FIRST + timedelta(days=offset) for offset in range(DAYS)]
     _pull(lake, days)
     _clean(lake, days)
-    _evaluate(lake)
+    _evaluate(lake, folder / "reports")
     publish(lake, folder / "warehouse.duckdb")
 
 
@@ -98,30 +98,51 @@ def _clean(lake: Lake, days: list[date]) -> None:
             _check(lake, name, *keys)
 
 
-def _evaluate(lake: Lake) -> None:
-    from bellwether.calibration.scores import leaderboard, reliability, score
+def _baselines() -> dict[str, Any]:
+    """The forecasters that ask no model: those are measured by benchmarks/model_calls.py."""
+    from bellwether.forecasting import KINDS, forecasters
+
+    return {name: entry for name, entry in forecasters().items() if entry.kind in KINDS}
+
+
+def _evaluate(lake: Lake, reports: Path) -> None:
+    from bellwether.calibration.scores import compare_forecasters, comparison_table, leaderboard, reliability, score
     from bellwether.checks import require
-    from bellwether.forecasting import forecasters
     from bellwether.questions import build, release
-    from bellwether.report.plots import reliability_diagram, score_comparison
+    from bellwether.questions.analysis import analyse
+    from bellwether.report.figures import release_figures
+    from bellwether.report.inputs import TABLES, Inputs, registered
+    from bellwether.report.plots import calibration_overlays, confidence_histograms, reliability_diagram, score_comparison
+    from bellwether.report.write import write_report
 
     markets, prices = lake.slice(table("clean/markets")), lake.slice(table("clean/prices"))
     asked = build(release(RELEASE), markets.scan(), prices.scan())
     require("clean/markets", markets.scan())
     lake.write(table("benchmark/questions"), (RELEASE,), asked, run_id="plain")
     _check(lake, "benchmark/questions", (RELEASE,))
-    for name, forecaster in forecasters().items():
+    kinds = {}
+    for name, forecaster in _baselines().items():
         forecasts = forecaster.forecast(asked, markets.scan())
         lake.write(table("benchmark/forecasts"), (RELEASE, name), forecasts, run_id="plain")
         _check(lake, "benchmark/forecasts", (RELEASE, name))
         lake.write(table("benchmark/scores"), (RELEASE, name), score(forecasts, asked), run_id="plain")
         bins = reliability(forecasts, asked)
         lake.write(table("benchmark/reliability"), (RELEASE, name), bins, run_id="plain")
-        reliability_diagram(bins, name)
-    kinds = {name: forecaster.kind for name, forecaster in forecasters().items()}
-    board = leaderboard(lake.slice(table("benchmark/scores")).read(), kinds)
-    lake.write(table("benchmark/leaderboard"), (RELEASE,), board, run_id="plain")
+        bands, curves = calibration_overlays(forecasts, asked)
+        reliability_diagram(bins, name, bands=bands, curves=curves)
+        confidence_histograms(forecasts, asked, name)
+        kinds[name] = forecaster.kind
+    scores = lake.slice(table("benchmark/scores")).read()
+    comparison = compare_forecasters(lake.slice(table("benchmark/forecasts")).read(), asked)
+    board = leaderboard(scores, kinds, comparison=comparison)
+    pairs = comparison_table(comparison, release=RELEASE, known_at=board["known_at"].to_list()[0])
+    for name, rows in (("leaderboard", board), ("comparisons", pairs), ("dataset_analysis", analyse(asked).frame())):
+        lake.write(table(f"benchmark/{name}"), (RELEASE,), rows, run_id="plain")
     score_comparison(board)
+    inputs = registered(Inputs(**{name: lake.slice(declared).read() for name, declared in TABLES.items()}))
+    write_report(inputs, reports)
+    for figure in release_figures(inputs):
+        figure.draw()
 
 
 def _check(lake: Lake, name: str, *partitions: tuple[str, ...]) -> None:
@@ -137,7 +158,6 @@ def _graph(folder: Path) -> None:
     """The same through the jobs of the command line, on a Dagster instance of its own."""
     import dagster as dg
 
-    from bellwether.forecasting import forecasters
     from bellwether.settings import Settings
     from orchestration.definitions import build_defs
     from orchestration.runner import Runner
@@ -150,7 +170,7 @@ def _graph(folder: Path) -> None:
         runner.series()
         runner.archive()
         runner.days(FIRST, FIRST + timedelta(days=DAYS - 1))
-        runner.release(RELEASE, list(forecasters()))
+        runner.release(RELEASE, list(_baselines()))
         runner.publish()
 
 
