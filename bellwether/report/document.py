@@ -3,75 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from bellwether.report.comparison import comparison, contamination, cost, coverage, pairs
 from bellwether.report.dataset import dataset_section
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import NOTHING, interval, number, percent, table, text, when
+from bellwether.report.material import Material
 from bellwether.report.model_section import definitions, model_section
-from bellwether.report.predictions import Predictions, dollars
-from bellwether.report.results import groups, leaderboards, scores_of
-
-#: The metrics of each table: our name and the heading of its column.
-CLASSIFICATION = {
-    "accuracy": "Accuracy",
-    "macro_f1": "Macro F1",
-    "precision_yes": "Precision (yes)",
-    "recall_yes": "Recall (yes)",
-    "f1_yes": "F1 (yes)",
-    "precision_no": "Precision (no)",
-    "recall_no": "Recall (no)",
-    "f1_no": "F1 (no)",
-}
-CALIBRATION = {
-    "brier": "Brier",
-    "brier_skill": "Skill",
-    "skill_vs_market": "Skill vs market",
-    "log_loss": "Log loss",
-    "ece": "ECE",
-    "mce": "MCE",
-    "ace": "ACE",
-    "smece": "smECE",
-    "brier_index": "Brier Index",
-}
-CONFIDENCE = {
-    "average_confidence": "Mean",
-    "confidence_when_correct": "When right",
-    "confidence_when_wrong": "When wrong",
-    "overconfidence_70": "Wrong above 70 %",
-    "overconfidence_80": "Wrong above 80 %",
-    "overconfidence_90": "Wrong above 90 %",
-}
-#: Decompositions: what is said above the table, and its columns.
-_DECOMPOSITIONS = (
-    (
-        "Murphy, over ten bins: Brier = reliability - resolution + uncertainty + variance within bins - 2 covariance within bins.",
-        {
-            "murphy_reliability": "Reliability",
-            "murphy_resolution": "Resolution",
-            "uncertainty": "Uncertainty",
-            "within_bin_variance": "Variance within bins",
-            "within_bin_covariance": "Covariance within bins",
-        },
-    ),
-    (
-        "CORP, without bins: Brier = miscalibration - discrimination + uncertainty.",
-        {"corp_miscalibration": "Miscalibration", "corp_discrimination": "Discrimination", "uncertainty": "Uncertainty"},
-    ),
-    (
-        "Yates: Brier = uncertainty + least variance + excess variance + bias² - 2 covariance.",
-        {
-            "uncertainty": "Uncertainty",
-            "yates_min_variance": "Least variance",
-            "yates_excess_variance": "Excess variance",
-            "yates_bias_squared": "Bias²",
-            "yates_covariance": "Covariance",
-        },
-    ),
-)
+from bellwether.report.results import leaderboards
 
 #: KalshiBench, as its authors ask to be cited.
 BIBTEX = """@misc{kalshibench2024,
@@ -83,33 +25,6 @@ BIBTEX = """@misc{kalshibench2024,
 }"""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure beside the report."""
-
-    file: str
-    caption: str
-
-    def lines(self) -> list[str]:
-        """The figure and its caption."""
-        return [f"![{self.caption}]({self.file})", "", f"*{self.caption}*", ""]
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What the report is written from.
-
-    pictures: of the release, by name; forecaster_pictures: of each forecaster. files: name and what it is, of every file of the report.
-    """
-
-    inputs: Inputs
-    made: Mapping[str, Predictions]
-    analysis: Mapping[str, Any]
-    pictures: Mapping[str, Picture]
-    forecaster_pictures: Mapping[str, Sequence[Picture]]
-    files: Mapping[str, str]
-
-
 def report(material: Material) -> str:
     """The whole report."""
     inputs = material.inputs
@@ -117,12 +32,12 @@ def report(material: Material) -> str:
         _head(inputs),
         _executive(material),
         _leaderboards(material),
-        _pairs(inputs),
+        pairs(inputs),
         ["## Model comparison", ""],
-        _comparison(inputs),
-        _coverage(material),
-        _contamination(material),
-        _cost(material),
+        comparison(inputs),
+        coverage(material),
+        contamination(material),
+        cost(material),
         dataset_section(material.analysis, inputs),
         ["## Results by model", ""],
         *(model_section(inputs, name, material.made[name], material.forecaster_pictures.get(name, ())) for name in inputs.forecasters),
@@ -176,167 +91,6 @@ def _confidence_set(inputs: Inputs) -> str:
     return ", ".join(text(name) for name in members) or NOTHING
 
 
-def _comparison(inputs: Inputs) -> list[str]:
-    return [
-        "### Classification performance",
-        "",
-        *_metrics(inputs, CLASSIFICATION),
-        "### Calibration metrics",
-        "",
-        *_metrics(inputs, CALIBRATION),
-        "### Confidence analysis",
-        "",
-        *_metrics(inputs, CONFIDENCE),
-        "### Decompositions of the Brier score",
-        "",
-        *(line for title, metrics in _DECOMPOSITIONS for line in (title, "", *_metrics(inputs, metrics))),
-    ]
-
-
-def _metrics(inputs: Inputs, metrics: Mapping[str, str]) -> list[str]:
-    known = {name: heading for name, heading in metrics.items() if name in set(inputs.scores["metric"])}
-    rows = []
-    for forecaster in inputs.forecasters:
-        scores = scores_of(inputs, forecaster)["all"]
-        rows.append((text(forecaster), *(number(scores.get(name, {}).get("value"), 2 if name == "brier_index" else 4) for name in known)))
-    return table(("Forecaster", *known.values()), rows)
-
-
-def _pairs(inputs: Inputs) -> list[str]:
-    lines = ["### Paired tests", ""]
-    if inputs.comparisons.is_empty():
-        return [*lines, "No pair was compared.", ""]
-    rows = [
-        (
-            f"{text(row['forecaster'], 60)} - {text(row['other'], 60)}",
-            number(row["n"]),
-            number(row["n_clusters"]),
-            number(row["difference"]),
-            interval(row["lower"], row["upper"]),
-            number(row["standard_error"]),
-            number(row["p_cluster"]),
-            number(row["p_sign_flip"]),
-            number(row["p_holm"]),
-        )
-        for row in inputs.comparisons.sort("p_holm", "forecaster", "other", nulls_last=True).iter_rows(named=True)
-    ]
-    named = [f"- **{letter}**: {', '.join(text(name) for name in members)}" for letter, members in groups(inputs).items()]
-    return [
-        *lines,
-        "Difference of mean Brier scores on the questions that both answered and neither could have known; negative favours the first."
-        " Errors are cluster-robust, the permutation flips whole clusters, Holm corrects the first p over all pairs.",
-        "",
-        *table(("Pair", "n", "Clusters", "Difference", "95 %", "Std. error", "p (cluster)", "p (sign flip)", "p (Holm)"), rows),
-        *(["Significance groups; forecasters that share a letter do not differ significantly:", "", *named, ""] if named else []),
-    ]
-
-
-def _cost(material: Material) -> list[str]:
-    rows, total = [], 0
-    for forecaster in material.inputs.forecasters:
-        made = material.made[forecaster]
-        if not made.rows["attempts"].count():
-            continue
-        used = made.usage()
-        total += used["cost_microdollars"] or 0
-        rows.append(
-            (
-                text(forecaster),
-                number(used["input_tokens"]),
-                number(used["output_tokens"]),
-                number(used["reasoning_tokens"]),
-                number(used["attempts"]),
-                number(dollars(used["cost_microdollars"])),
-                number(used["without_cost"]),
-                number(used["avg_latency_ms"], 0),
-            )
-        )
-    if not rows:
-        return ["### Token usage and cost", "", "No language model was asked.", ""]
-    return [
-        "### Token usage and cost",
-        "",
-        "Everything that was sent, failed attempts and repairs included.",
-        "",
-        *table(("Forecaster", "Input", "Output", "Reasoning", "Requests", "Dollars", "Rows of unknown cost", "Mean latency (ms)"), rows),
-        f"Known cost of all: {number(dollars(total))} dollars.",
-        "",
-    ]
-
-
-def _contamination(material: Material) -> list[str]:
-    inputs = material.inputs
-    rows = []
-    for row in inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).iter_rows(named=True):
-        forecasts = material.made[row["forecaster"]].rows
-        cutoff = forecasts["knowledge_cutoff"].max()
-        if cutoff is None and not row["could_know"]:
-            continue
-        rows.append(
-            (
-                text(row["forecaster"]),
-                when(cutoff),  # type: ignore[arg-type]
-                number(forecasts["days_from_cutoff"].min(), 1),  # type: ignore[arg-type]
-                number(forecasts["days_from_cutoff"].median(), 1),  # type: ignore[arg-type]
-                number(row["could_know"]),
-                percent(row["could_know_share"]),
-                number(row["brier_could_know"]),
-                number(row["brier"]),
-            )
-        )
-    header = (
-        "Forecaster",
-        "Knowledge cutoff",
-        "Least days after",
-        "Median days after",
-        "Could know",
-        "Share",
-        "Brier, known",
-        "Brier, scored",
-    )
-    body = table(header, rows) if rows else ["No forecaster states a knowledge cutoff.", ""]
-    return [
-        "### Contamination",
-        "",
-        "Questions that closed or were settled at or before a forecaster's knowledge cutoff count for no score and no rank.",
-        "",
-        *body,
-        *_scopes(inputs, "distance:", "By days from the knowledge cutoff to the resolution"),
-        *material.pictures["score_by_distance"].lines(),
-        *_scopes(inputs, "horizon:", "By days from the forecast to the close"),
-        *material.pictures["brier_over_time"].lines(),
-    ]
-
-
-def _scopes(inputs: Inputs, prefix: str, title: str) -> list[str]:
-    shown = inputs.scores.filter(pl.col("scope").str.starts_with(prefix) & pl.col("metric").is_in(["brier", "accuracy"]))
-    if shown.is_empty():
-        return []
-    rows = []
-    for forecaster in inputs.forecasters:
-        scopes = scores_of(inputs, forecaster)
-        for scope in (name for name in scopes if name.startswith(prefix)):
-            brier, accuracy = scopes[scope].get("brier", {}), scopes[scope].get("accuracy", {})
-            ends = interval(brier.get("lower"), brier.get("upper"))
-            label = text(scope.removeprefix(prefix))
-            rows.append((text(forecaster), label, number(brier.get("n")), number(brier.get("value")), ends, number(accuracy.get("value"))))
-    return [f"{title}:", "", *table(("Forecaster", "Days", "n", "Brier", "95 %", "Accuracy"), rows, texts=2)]
-
-
-def _coverage(material: Material) -> list[str]:
-    kinds = sorted({kind for made in material.made.values() for kind in made.counts("failure")})
-    rows = []
-    for row in material.inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).iter_rows(named=True):
-        made = material.made[row["forecaster"]]
-        counts = made.counts("failure")
-        repaired = int(made.rows["repaired"].fill_null(False).sum())
-        contradictions = made.rows["contradiction"].count()
-        cells = (percent(row["coverage"]), number(row["brier_imputed"]), number(repaired), number(contradictions))
-        rows.append((text(row["forecaster"]), *cells, *(number(counts.get(kind, 0)) for kind in kinds)))
-    header = ("Forecaster", "Coverage", "Brier, 0.5 if missing", "Repaired", "Contradictions", *(text(kind) for kind in kinds))
-    return ["### Coverage and failures", "", *table(header, rows), *material.pictures["coverage"].lines()]
-
-
 def _leaderboards(material: Material) -> list[str]:
     inputs = material.inputs
     rows = [
@@ -384,7 +138,8 @@ def _board(title: str, heading: str, metric: str, board: Sequence[Mapping[str, A
 
 
 def _files(material: Material) -> list[str]:
-    rows = [(f"[`{name}`]({name})", text(what, 200)) for name, what in sorted(material.files.items())]
+    ordered = sorted(material.files.items(), key=lambda file: (file[0].endswith(".png"), file[0]))
+    rows = [(f"[`{name}`]({name})", text(what, 200)) for name, what in ordered]
     return ["## Files", "", *table(("File", "What it holds"), rows, texts=2)]
 
 

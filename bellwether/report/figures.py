@@ -53,10 +53,15 @@ def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[F
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
 
+    def reliability() -> bytes:
+        bands, curves = plots.calibration_overlays(forecasts, inputs.questions)
+        return plots.reliability_diagram(bins, f"{forecaster} on {inputs.release}", bands=bands, curves=curves)
+
     yield Figure(
         f"reliability_{file}",
-        "Reliability diagram: observed frequency of yes against the forecast, with counts and Wilson intervals.",
-        lambda: plots.reliability_diagram(bins, f"{forecaster} on {inputs.release}"),
+        "Reliability: observed frequency of yes against the forecast, with Wilson intervals, counts, the CORP curve, and where calibrated"
+        " forecasts would lie.",
+        reliability,
     )
     yield Figure(
         f"confidence_{file}",

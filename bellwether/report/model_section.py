@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from bellwether.calibration import METRICS
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import interval, number, percent, table, text, when
+from bellwether.report.material import Picture
 from bellwether.report.predictions import Predictions
 from bellwether.report.results import bin_label, model_config, per_category, scores_of
-
-if TYPE_CHECKING:
-    from bellwether.report.document import Picture
 
 #: What a configuration says in other places of the report, or to machines alone.
 _NOT_SHOWN = {"name", "description", "kind", "worlds", "automatic", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout"}

@@ -18,9 +18,10 @@ import orjson
 from bellwether.calibration.answers import Answers
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.questions.analysis import Analysis
-from bellwether.report.document import Material, Picture, report
+from bellwether.report.document import report
 from bellwether.report.figures import Figure, forecaster_figures, release_figures
 from bellwether.report.inputs import Inputs
+from bellwether.report.material import Material, Picture
 from bellwether.report.predictions import Predictions, predictions
 from bellwether.report.results import BENCHMARK, metadata, model_file, summary
 
