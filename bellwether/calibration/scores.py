@@ -28,6 +28,9 @@ RULES = "strict/2"
 #: A part of a release gets intervals when the forecasts in it come from at least so many clusters.
 PART_CLUSTERS = 5
 
+#: Replicates of such intervals, at most: there are dozens of parts, and their few questions leave more doubt than so many replicates add.
+PART_REPLICATES = 2_000
+
 #: Forecasters that answered a smaller share of the questions are listed and not ranked: what they left out is rarely a fair sample.
 COVERAGE_FLOOR = 0.9
 
@@ -61,6 +64,8 @@ def score(
     imputation: what stands for a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
         would have given; the coverage never counts what was imputed.
 
+    replicates: of the intervals over all questions; those over parts have at most 2,000. Every row says how many.
+
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
     if imputation not in _IMPUTATIONS:
@@ -71,7 +76,8 @@ def score(
     sheets = {name: answers.sheet(name) for name in answers.names}
     rows: list[Mapping[str, Any]] = []
     for names, members in _scopes(sheets):
-        bootstrap = Bootstrap(replicates, seed, least_clusters=2 if ALL in names else PART_CLUSTERS)
+        part = Bootstrap(min(replicates, PART_REPLICATES), seed, least_clusters=PART_CLUSTERS)
+        bootstrap = Bootstrap(replicates, seed) if ALL in names else part
         for forecaster, metrics in _score_part(names[0], members, filling, bootstrap):
             line = stamp | {"forecaster": forecaster}
             rows += [line | {"scope": scope} | metric for scope in names for metric in metrics]

@@ -67,6 +67,12 @@ def test_a_category_has_intervals_from_five_clusters_on(questions: Build, foreca
     assert one(frame, "brier", "category:Sports")["replicates"] == 0
 
 
+def test_parts_have_fewer_replicates_and_say_so(questions: Build, forecasts: Build) -> None:
+    frame = score(forecasts(P), questions(TRUTHS, category=CATEGORIES), replicates=2_100)
+    assert one(frame, "brier")["replicates"] == 2_100
+    assert one(frame, "brier", "category:Politics")["replicates"] == 2_000
+
+
 def test_a_question_without_a_forecast_lowers_the_coverage_only(questions: Build, forecasts: Build) -> None:
     frame = score(forecasts([0.9, None, 0.4]), questions(["yes", "no", "no"]), replicates=10)
     assert one(frame, "coverage")["value"] == pytest.approx(2 / 3)
