@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import time
-import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -36,7 +35,6 @@ _TIMEOUT_STATUS = 408
 def load() -> ModuleType:
     """LiteLLM, imported once (2 seconds) and quiet; its price map is the one that comes with it."""
     os.environ.update(_ENVIRONMENT)
-    warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)  # of its types, by pydantic
     import litellm
 
     litellm.telemetry = False
