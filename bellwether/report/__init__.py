@@ -3,7 +3,7 @@
     from bellwether.report.inputs import read_inputs
     from bellwether.report.write import write_report
 
-    write_report(read_inputs("warehouse.duckdb", "sandbox-100"), "reports")
+    write_report(read_inputs("warehouse.duckdb", "sandbox-2026"), "reports")
 
 docs/report.md describes the files and their fields.
 """

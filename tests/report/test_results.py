@@ -20,8 +20,9 @@ from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix
 from bellwether.errors import ConfigError
 from bellwether.forecasting import forecasters
 from bellwether.kalshibench import read_results
-from bellwether.report.inputs import Inputs, configuration
-from bellwether.report.results import NAMES, leaderboards, letters, model_config
+from bellwether.questions import release
+from bellwether.report.inputs import TABLES, Inputs, configuration, registered
+from bellwether.report.results import NAMES, leaderboards, letters, metadata, model_config
 from bellwether.report.write import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecast, question, questions
@@ -264,3 +265,14 @@ def test_times_are_utc_with_a_z(folder: Path) -> None:
     found = read(folder, "summary")
     assert found["timestamp"] == "2026-01-05T06:07:08Z"
     assert datetime.fromisoformat(found["knowledge_cutoff_used"]) == datetime(2025, 10, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["sandbox-2026", "sandbox-2026@4"])
+def test_the_recipe_is_the_registrys_also_of_a_smaller_sample(name: str) -> None:
+    inputs = frames.tiny()
+    renamed = replace(inputs, **{table: getattr(inputs, table).with_columns(release=pl.lit(name)) for table in TABLES})
+    found = registered(renamed)
+    assert found.recipe["name"] == name
+    assert found.recipe["rules"] == release(name).version
+    assert metadata(found, {}, {})["config"]["seed"] == release(name).seed
+    assert registered(inputs).recipe == {}
