@@ -213,6 +213,7 @@ def test_intervals_of_dependent_forecasts_are_wider_than_independence_would_say(
     assert by_series.upper - by_series.lower > 2 * (as_independent.upper - as_independent.lower)  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     generator = np.random.default_rng(7)
     truth, held, trials = 1 / 6, 0, 200
