@@ -105,7 +105,8 @@ def pairs(inputs: Inputs) -> list[str]:
         return [*lines, "No pair was compared.", ""]
     rows = [
         (
-            f"{text(row['forecaster'], 60)} - {text(row['other'], 60)}",
+            text(row["forecaster"]),
+            text(row["other"]),
             number(row["n"]),
             number(row["n_clusters"]),
             number(row["difference"]),
@@ -123,7 +124,11 @@ def pairs(inputs: Inputs) -> list[str]:
         "Difference of mean Brier scores on the questions that both answered and neither could have known; negative favours the first."
         " Errors are cluster-robust, the permutation flips whole clusters, Holm corrects the first p over all pairs.",
         "",
-        *table(("Pair", "n", "Clusters", "Difference", "95 %", "Std. error", "p (cluster)", "p (sign flip)", "p (Holm)"), rows),
+        *table(
+            ("Forecaster", "Other", "n", "Clusters", "Difference", "95 %", "Std. error", "p (cluster)", "p (sign flip)", "p (Holm)"),
+            rows,
+            texts=2,
+        ),
         *(["Significance groups; forecasters that share a letter do not differ significantly:", "", *named, ""] if named else []),
     ]
 

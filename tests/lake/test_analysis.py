@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -193,6 +194,13 @@ def test_pairs_that_differ_name_the_better_one_first(path: Path) -> None:
     surest, other = rows.rows(named=True)
     assert (surest["difference"], surest["difference_lower"], surest["difference_upper"]) == pytest.approx((0.3, 0.28, 0.31))
     assert (other["difference"], other["difference_lower"], other["difference_upper"]) == pytest.approx((0.2, 0.19, 0.22))
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql")))
+def test_every_analysis_answers_with_rows(path: Path, name: str) -> None:
+    known = {"release": "q", "forecaster": "a", "venue": "kalshi", "market_id": "M0"}
+    params = {param: known[param] for param in re.findall(r"\$(\w+)", re.sub("--.*", "", sql_text(f"analysis/{name}")))}
+    assert ask(path, name, **params).height
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("sql/**/*.sql")), ids=lambda file: f"{file.parent.name}/{file.name}")
