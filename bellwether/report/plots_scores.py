@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bellwether.report.plots_canvas import BLUE, COLOURS, GREY, INK, MOST_LINES, RULE, Sheet, dress, empty, line
+from bellwether.report.plots_canvas import BLUE, COLOURS, GREY, INK, MOST_LINES, PALE, RULE, Sheet, dress, empty, line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,20 +55,23 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
     """What became of each forecaster's questions: answered, or why not, as a PNG below 100 kB.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. A question is answered when any of its
-    samples is; else it counts by the failure of its first sample. Questions without a row were not asked.
+    samples is; else it counts by the failure of its first sample. What the forecaster could have known stands apart and is not in the share
+    at the right. Questions without a row were not asked.
     """
     counts = _outcomes(forecasts, questions.height)
     names = counts["forecaster"].unique(maintain_order=True).to_list()
     shown = names[:MOST_LINES]
     styles = _styles(counts)
     counts = counts.with_columns(pl.when(pl.col("outcome").is_in(list(styles))).then("outcome").otherwise(pl.lit(_OTHER)).alias("outcome"))
-    height = 1.5 + 0.3 * max(len(shown), 1)
+    head = 0.9 + 0.2 * (len(styles) > _PER_ROW)
+    height = 0.6 + head + 0.3 * max(len(shown), 1)
     sheet = Sheet(8.0, height, title)
-    axes = sheet.figure.add_axes((0.27, 0.5 / height, 0.61, 1 - 1.4 / height))
+    axes = sheet.figure.add_axes((0.27, 0.5 / height, 0.61, 1 - (0.5 + head) / height))
     for position, name in enumerate(shown):
         own = counts.filter(pl.col("forecaster") == name)
         parts = [(int(own.filter(pl.col("outcome") == outcome)["n"].sum()), *style) for outcome, style in styles.items()]
-        _coverage_line(axes, position, name, parts, questions.height)
+        known = int(own.filter(pl.col("outcome") == _KNOWN)["n"].sum())
+        _coverage_line(axes, position, name, parts, questions.height - known)
     if not shown:
         empty(axes, "no forecaster")
     axes.set_xlim(0, max(questions.height, 1))
@@ -81,29 +84,37 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
     return sheet.png()
 
 
-_ANSWERED, _OTHER, _NOT_ASKED = "answered", "other failures", "not asked"
+_ANSWERED, _OTHER, _KNOWN, _NOT_ASKED = "answered", "other failures", "could have known", "not asked"
+
+
+#: Entries of the legend in one row.
+_PER_ROW = 5
+
+#: What is no failure: questions that do not count, or that nobody put.
+_APART = {_KNOWN: (PALE, "\\\\\\\\"), _NOT_ASKED: (RULE, "")}
 
 
 def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
     """forecaster, outcome, n: questions by what became of them; forecasters with the most answers first."""
     first = forecasts.sort("forecaster", "question_id", "sample").group_by("forecaster", "question_id", maintain_order=True)
     failure = pl.coalesce(pl.col("failure").drop_nulls().first(), pl.lit("failed"))
-    each = first.agg(outcome=pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure))
+    given = pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure)
+    each = first.agg(outcome=pl.when(pl.col("could_know").any()).then(pl.lit(_KNOWN)).otherwise(given))
     counts = each.group_by("forecaster", "outcome").agg(n=pl.len().cast(pl.Int64))
     rest = counts.group_by("forecaster").agg(outcome=pl.lit(_NOT_ASKED), n=asked - pl.col("n").sum())
     whole = pl.concat([counts, rest.select("forecaster", "outcome", "n").filter(pl.col("n") > 0)])
-    given = pl.col("n").filter(pl.col("outcome") == _ANSWERED).sum().over("forecaster")
-    return whole.sort(given, "forecaster", "outcome", descending=[True, False, False])
+    answered = pl.col("n").filter(pl.col("outcome") == _ANSWERED).sum().over("forecaster")
+    return whole.sort(answered, "forecaster", "outcome", descending=[True, False, False])
 
 
 def _styles(counts: pl.DataFrame) -> dict[str, tuple[str, str]]:
-    """Colour and hatch of each outcome, in the order drawn: answered, the commonest failures, the others, not asked."""
+    """Colour and hatch of each outcome, in the order drawn: answered, the commonest failures, the others, and what is no failure."""
     totals = counts.group_by("outcome").agg(pl.col("n").sum()).sort("n", "outcome", descending=[True, False])
     outcomes = totals["outcome"].to_list()
-    failures = [kind for kind in outcomes if kind not in {_ANSWERED, _NOT_ASKED}]
+    failures = [kind for kind in outcomes if kind not in {_ANSWERED, _KNOWN, _NOT_ASKED}]
     own = failures if len(failures) <= len(_FAILURES) else [*failures[: len(_FAILURES) - 1], _OTHER]
-    unasked = {_NOT_ASKED: (RULE, "")} if _NOT_ASKED in outcomes else {}
-    return {_ANSWERED: (BLUE, ""), **dict(zip(own, _FAILURES, strict=False)), **unasked}
+    apart = {kind: style for kind, style in _APART.items() if kind in outcomes}
+    return {_ANSWERED: (BLUE, ""), **dict(zip(own, _FAILURES, strict=False)), **apart}
 
 
 def _coverage_line(axes: Axes, position: int, name: str, parts: list[tuple[int, str, str]], asked: int) -> None:
@@ -113,8 +124,8 @@ def _coverage_line(axes: Axes, position: int, name: str, parts: list[tuple[int, 
     for n, colour, hatch in parts:
         axes.barh(position, n, left=start, height=0.68, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4)
         start += n
-    share = parts[0][0] / asked if asked else 0.0
-    axes.text(1.02, position, f"{share:.0%}", transform=beside, ha="left", va="center", fontsize=8, color=INK)
+    share = f"{parts[0][0] / asked:.0%}" if asked else "–"
+    axes.text(1.02, position, share, transform=beside, ha="left", va="center", fontsize=8, color=INK)
 
 
 def _coverage_legend(sheet: Sheet, axes: Axes, styles: dict[str, tuple[str, str]]) -> None:
@@ -122,7 +133,7 @@ def _coverage_legend(sheet: Sheet, axes: Axes, styles: dict[str, tuple[str, str]
 
     handles = [Patch(facecolor=colour, hatch=hatch, edgecolor="white", linewidth=0.4) for colour, hatch in styles.values()]
     where = (0.0, 1 - 0.36 / sheet.height)
-    sheet.legend(handles, [line(kind.replace("_", " "), 20) for kind in styles], loc="upper left", bbox_to_anchor=where, ncols=8)
+    sheet.legend(handles, [line(kind.replace("_", " "), 20) for kind in styles], loc="upper left", bbox_to_anchor=where, ncols=_PER_ROW)
 
 
 def _score_line(axes: Axes, position: int, row: dict[str, Any], colour: str) -> None:

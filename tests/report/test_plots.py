@@ -206,7 +206,7 @@ def test_plotting_leaves_no_global_state() -> None:
     assert not _pylab_helpers.Gcf.figs
 
 
-@pytest.mark.parametrize("count", [1, 5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_every_figure_is_a_small_picture_for_one_forecaster_and_for_many(count: int) -> None:
     for png in draw_all(*(f"forecaster {index}" for index in range(count))).values():
         assert len(np.unique(pixels(png).reshape(-1, 3), axis=0)) > 4
@@ -263,6 +263,12 @@ def test_coverage_counts_questions_by_what_became_of_them(texts: list[Any]) -> N
     coverage_bars(forecasts, asked(), "x")
     written = {text.get_text() for text in texts}
     assert {"answered", "content filter", "not asked", "89%"} <= written  # 107 of 120
+
+
+def test_coverage_leaves_out_what_could_be_known(texts: list[Any]) -> None:
+    forecasts = said("a", failure="refusal").with_columns(could_know=pl.int_range(pl.len()) < 60)
+    coverage_bars(forecasts, asked(), "x")
+    assert {"could have known", "90%"} <= {text.get_text() for text in texts}  # 54 of 60
 
 
 def test_what_could_be_known_is_not_drawn() -> None:
