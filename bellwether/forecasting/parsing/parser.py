@@ -37,16 +37,17 @@ def read(text: str | None) -> Reading:
     """What a response says. Never raises, whatever the text; the time is linear in its length."""
     if not isinstance(text, str):
         return _EMPTY
-    end = text.rfind(_CLOSE)
-    if end < 0:
-        return _remembered(text) if len(text) <= _SHORT else _read(text)
-    start = 7 if text.startswith(_OPEN) else 0
-    if len(text) - end <= _SHORT and text.find("<", start, end) < 0:
+    before, close, behind = text.rpartition(_CLOSE)
+    if len(behind) > _SHORT:
+        return _read(text)
+    if not close:
+        return _remembered(text)
+    start = 7 if before.startswith(_OPEN) else 0
+    if before.find("<", start) < 0:
         # One block of reasoning without a tag in it, then a short answer: `_read` would find the same.
-        said = _behind_reasoning(text[end + 8 :])
+        said = _behind_reasoning(behind)
         if said is not None:
-            answer, confidence, p_yes, path, problem, contradiction, _ = said
-            return _new(Reading, (answer, confidence, p_yes, path, problem, contradiction, text[start:end].strip() or None))
+            return _new(Reading, (*said, before[start:].strip() or None))
     return _read(text)
 
 
@@ -78,10 +79,10 @@ _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _behind_reasoning(text: str) -> Reading | None:
-    """What follows the reasoning, read alone; None where it states nothing or has reasoning of its own."""
+def _behind_reasoning(text: str) -> tuple[object, ...] | None:
+    """All but the reasoning of what follows it, read alone; None where that states nothing or has reasoning of its own."""
     said = _read(text)
-    return said if said.path != "none" and said.reasoning is None and split(text).outside == text else None
+    return said[:6] if said.path != "none" and said.reasoning is None and split(text).outside == text else None
 
 
 def _before(text: str, found: Found) -> str | None:
