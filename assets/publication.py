@@ -44,14 +44,9 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables
     inputs = registered(Inputs(**frames))
     files = write_report(inputs, reports.uri)
     page = next(file for file in files if file.endswith(".md"))
-    drawn = {figure.caption: figure.draw() for figure in release_figures(inputs)}
-    return dg.MaterializeResult(
-        metadata={
-            "page": dg.MetadataValue.path(page),
-            "files": len(files),
-            **{caption: picture(png) for caption, png in drawn.items() if len(png) <= MOST_BYTES},
-        }
-    )
+    drawn = reports.pngs(inputs.release, [f"{figure.name}_{inputs.stamp}.png" for figure in release_figures(inputs)])
+    shown = {name.partition("_2")[0].replace("_", " "): picture(png) for name, png in drawn.items() if len(png) <= MOST_BYTES}
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **shown})
 
 
 class ExportConfig(dg.Config):
