@@ -36,6 +36,7 @@ TIES = "depends on how the machine that published it sorted tied forecasts; give
 #: How the published rules name the path of an answer that has its tag.
 _BY_TAG = compat_parser.PATHS[0]
 
+_ENTRY = ("question_id", "occurrence")
 _OVER_ALL = ("avg_latency_ms", "total_")
 _NEEDS_NO_LABEL = ("num_samples", "parse_rate", "avg_confidence", "avg_latency_ms", "total_")
 #: Bellwether's own numbers may be summed in another order.
@@ -85,14 +86,13 @@ class ModelExamination:
 
     recomputed: by published name; a name that is missing could not be recomputed, `reasons` says why. consistent: strict scores of the
     answer-consistent reading with the labels as scored. corrected: the same with each entry's own label.
-    question_set, positional: the set that labels its entries, and whether it asks the same questions in the same order.
+    question_set: the set of questions that its entries are from, null without labels.
     unlabelled: why its entries have no labels, null when they do.
     entries: predictions with their readings and labels, in the order asked.
     """
 
     result: ModelResult
     question_set: str | None
-    positional: bool
     unlabelled: str | None
     entries: pl.DataFrame
     recomputed: Mapping[str, Number]
@@ -145,7 +145,7 @@ class Examination:
         """
         sets: dict[str, list[ModelExamination]] = {}
         for model in self.models:
-            if model.corrected is not None and model.question_set is not None and model.positional:
+            if model.corrected is not None and model.question_set is not None:
                 sets.setdefault(model.question_set, []).append(model)
         return {name: _compare(models, self.bootstrap, permutations) for name, models in sets.items() if len(models) > 1}
 
@@ -179,13 +179,10 @@ def _examine(model: ModelResult, labels: Labels | None, plan: Bootstrap) -> Mode
     consistent = _score(entries, "scored", plan) if given else None
     recomputed, reasons = _recompute(model, entries, unlabelled)
     if model.is_ours and consistent is not None:
-        recomputed = {**recomputed, **_strict(entries, consistent)}
-        reasons |= {name: OVER_ALL for name in recomputed if name.startswith(_OVER_ALL)}
-        recomputed = {name: value for name, value in recomputed.items() if name not in reasons}
+        recomputed, reasons = _by_our_rules(model, {**recomputed, **_strict(entries, consistent)})
     return ModelExamination(
         result=model,
         question_set=given.question_set if given else None,
-        positional=given is not None and given.positional,
         entries=entries,
         recomputed=recomputed,
         reasons=reasons,
@@ -204,6 +201,12 @@ def _given(model: ModelResult, labels: Labels | None) -> tuple[Given | None, str
         return labels.of(model), None
     except ConfigError as error:
         return None, str(error)
+
+
+def _by_our_rules(model: ModelResult, numbers: Mapping[str, Number]) -> tuple[dict[str, Number], dict[str, str]]:
+    """What can be said of the numbers that Bellwether wrote, and why not the rest."""
+    totals = {name for name in {*numbers, *model.published} if name.startswith(_OVER_ALL)}
+    return {name: value for name, value in numbers.items() if name not in totals}, dict.fromkeys(totals, OVER_ALL)
 
 
 def _strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
@@ -335,21 +338,20 @@ def _summary(model: ModelExamination) -> dict[str, object]:
 
 
 def _compare(models: Sequence[ModelExamination], plan: Bootstrap, permutations: int) -> Comparison:
-    """Models whose entries are the same questions in the same order."""
-    entries = models[0].entries
-    known = entries["true"].is_not_null()
-    forecasts, answers = {}, {}
-    for model in models:
-        rows = model.entries.filter(known)
-        said = rows["predicted_answer"].is_not_null()
-        forecasts[model.name] = rows.select(pl.when(said).then("p_consistent").fill_null(float("nan"))).to_series().to_numpy()
-        answers[model.name] = rows["predicted_answer"].to_list()
-    labelled = entries.filter(known)
+    """Models of one set of questions, each of which may lack some: an entry is known by its id and its occurrence."""
+    occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
+    said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
+    columns = ("question_id", "occurrence", "true", "family", "predicted_answer")
+    parts = {
+        model.name: model.entries.with_columns(occurrence).filter(pl.col("true").is_not_null()).select(*columns, p=said) for model in models
+    }
+    asked = pl.concat(parts.values()).unique(_ENTRY, keep="first", maintain_order=True).select(*_ENTRY, "true", "family")
+    rows = {name: asked.join(part.drop("true", "family"), on=_ENTRY, how="left", maintain_order="left") for name, part in parts.items()}
     return compare(
-        forecasts,
-        (labelled["true"] == "yes").to_numpy(),
-        labelled["family"].to_list(),
-        answers=answers,
+        {name: part["p"].fill_null(float("nan")).to_numpy() for name, part in rows.items()},
+        (asked["true"] == "yes").to_numpy(),
+        asked["family"].to_list(),
+        answers={name: part["predicted_answer"].to_list() for name, part in rows.items()},
         seed=plan.seed,
         replicates=plan.replicates,
         permutations=permutations,

@@ -164,7 +164,7 @@ def _predictions(document: Document) -> pl.DataFrame:
             {
                 "question_id": row.text("question_id"),
                 "predicted_answer": answer,
-                "p_yes": p_yes,
+                "p_yes": None if answer is None else p_yes,
                 "ground_truth": row.choice("ground_truth", ("yes", "no")),
                 **{name: row.optional_text(name) for name in ("raw_output", "error", "category", "cluster")},
                 **{name: row.number(name, None) for name in ("latency_ms", "input_tokens", "output_tokens")},

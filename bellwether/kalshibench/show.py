@@ -51,7 +51,8 @@ def notes(examination: Examination) -> Iterator[str]:
     """What a reader of the numbers must know, one sentence each."""
     numbers = examination.numbers()
     counts = {status: numbers.filter(pl.col("status") == status).height for status in ("equal", "differs", "not recomputed")}
-    yield f"{counts['equal']} of {numbers.height} published numbers come out equal to the last bit."
+    exactly = "up to rounding" if any(model.result.is_ours for model in examination.models) else "to the last bit"
+    yield f"{counts['equal']} of {numbers.height} published numbers come out equal {exactly}."
     differing = numbers.filter((pl.col("status") == "differs") & (pl.col("metric") != "ace"))
     if differing.height:
         first = differing.row(0, named=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import Examination, Labels, ModelExamination, examine, read_labels, read_results
+from bellwether.report.results import model_file
 from tests.kalshibench.conftest import ENTRIES, Write, labels, predictions, result
+from tests.report import frames
 
 PLAN = Bootstrap(200)
 
@@ -218,3 +221,21 @@ def test_what_bellwether_wrote_is_checked_with_its_own_labels_and_rules(write: W
     assert model.findings.inverted == 0
     assert model.corrected is not None
     assert model.corrected.n_clusters == 2
+
+
+def test_every_number_of_a_report_follows_from_its_predictions(write: Write) -> None:
+    """Reports are written with other code, from benchmark tables; one model lacks some questions."""
+    inputs = frames.example()
+    files = {f"m{index}": model_file(inputs, name, frames.made(inputs, name)) for index, name in enumerate(inputs.forecasters)}
+    examined = examine(read_results(write(**json.loads(json.dumps(files, default=str)))), bootstrap=PLAN)
+    numbers = examined.numbers()
+    assert numbers.filter(pl.col("status") == "differs").rows() == []
+    kept = numbers.filter(pl.col("status") == "not recomputed")["metric"]
+    assert all(metric.startswith(("total_", "avg_latency")) for metric in kept)
+    pairs = next(iter(examined.comparisons(permutations=99).values())).pairs
+    theirs = {(row["forecaster"], row["other"]): row for row in inputs.comparisons.iter_rows(named=True)}
+    assert pairs.height == len(theirs)
+    for row in pairs.iter_rows(named=True):
+        same = theirs.get((row["forecaster"], row["other"])) or theirs[row["other"], row["forecaster"]]
+        assert row["n"] == same["n"]
+        assert abs(row["difference"]) == pytest.approx(abs(same["difference"]))
