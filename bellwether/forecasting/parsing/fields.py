@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 Kind = Literal["answer", "confidence", "p_yes"]
@@ -13,13 +12,13 @@ Kind = Literal["answer", "confidence", "p_yes"]
 _KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence", "probability": "p_yes", "p_yes": "p_yes"}
 _FLAGS = re.IGNORECASE | re.ASCII
 _TAG = re.compile(r"<(/?)(answer|confidence|probability|p_yes)\s{0,9}>", _FLAGS)
-_MEMBER = re.compile(
-    r"([\"'])(?P<name>answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability)\1 ?:\s{0,9}"
-    r"(?P<value>\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^,}\]\n\"']{0,200})",
-    _FLAGS,
+#: A member is looked for from its colon backwards: there are fewer colons in prose than quotes.
+_COLON = re.compile(r":(?<=[\"' ]:)")
+_NAME = re.compile(
+    r"([\"'])(answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability)\1 ?\Z", _FLAGS
 )
-#: What follows the name of every member. Written so that the search goes from colon to colon.
-_AFTER_NAME = re.compile(r":(?<=[\"' ]:)")
+_LONGEST_NAME = 24
+_VALUE = re.compile(r"\s{0,9}(\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^,}\]\n\"']{0,200})", _FLAGS)
 _LABEL = re.compile(
     r"^[ \t>*#_\-•]{0,9}(?:(?:final|my) ){0,2}(?P<name>answer|prediction|confidence|p\(yes\)|p_yes|probability(?: of [\"'*]{0,2}yes[\"'*]{0,2}| \(yes\))?)"
     r"(?: \((?:0 ?[-–] ?100 ?%?|in %|%)\))?[*_]{0,3}[ \t]{0,3}[:=][ \t]{0,3}(?P<value>[^\n]{0,200})",
@@ -46,9 +45,6 @@ class Found(NamedTuple):
     fields: tuple[Field, ...]
     form: str
     start: int
-
-
-_NOTHING = Found((), "none", 0)
 
 
 def find(text: str) -> Found:
@@ -111,15 +107,21 @@ def _line(text: str, start: int, end: int) -> str:
 
 
 def _members(text: str) -> Found:
-    return _matches(_MEMBER.finditer(text), "json", len(text)) if _AFTER_NAME.search(text) else _NOTHING
+    fields: list[Field] = []
+    first, end = len(text), 0
+    for colon in _COLON.finditer(text):
+        at = colon.start()
+        name = _NAME.search(text, max(end, at - _LONGEST_NAME), at)
+        value = _VALUE.match(text, at + 1) if name else None
+        if name and value:
+            first, end = min(first, name.start()), value.end()
+            fields.append(Field(_KINDS.get(name[2].lower(), "p_yes"), value[1]))
+    return Found(tuple(fields), "json", first)
 
 
 def _labels(text: str) -> Found:
     start = max(0, len(text) - _END)
-    may_have = text.find(":", start) >= 0 or text.find("=", start) >= 0
-    return _matches(_LABEL.finditer(text, start), "labels", len(text)) if may_have else _NOTHING
-
-
-def _matches(matches: Iterator[re.Match[str]], form: str, length: int) -> Found:
-    found = [(Field(_KINDS.get(match["name"].lower(), "p_yes"), match["value"]), match.start()) for match in matches]
-    return Found(tuple(field for field, _ in found), form, found[0][1] if found else length)
+    if text.find(":", start) < 0 and text.find("=", start) < 0:
+        return Found((), "labels", len(text))
+    found = [(Field(_KINDS.get(match["name"].lower(), "p_yes"), match["value"]), match.start()) for match in _LABEL.finditer(text, start)]
+    return Found(tuple(field for field, _ in found), "labels", found[0][1] if found else len(text))

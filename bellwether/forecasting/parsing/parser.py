@@ -12,7 +12,7 @@ from bellwether.forecasting.parsing import fields, numbers
 from bellwether.forecasting.parsing.fields import Field, Found
 from bellwether.forecasting.parsing.numbers import Number
 from bellwether.forecasting.parsing.reading import Answer, Reading, quoted
-from bellwether.forecasting.parsing.sections import split
+from bellwether.forecasting.parsing.sections import is_tagged, split
 
 #: Answers up to this length, without the reasoning before them, are read once and remembered: they repeat.
 _SHORT = 200
@@ -43,8 +43,8 @@ def read(text: str | None) -> Reading:
     if not close:
         return _remembered(text)
     start = 7 if before.startswith(_OPEN) else 0
-    if before.find("<", start) < 0:
-        # One block of reasoning without a tag in it, then a short answer: `_read` would find the same.
+    if before.find("<", start) < 0 or not is_tagged(before, start):
+        # One block of reasoning, then a short answer: `_read` would find the same.
         said = _behind_reasoning(behind)
         if said is not None:
             return _new(Reading, (*said, before[start:].strip() or None))
@@ -63,7 +63,7 @@ def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
 
 
 def _read(text: str) -> Reading:
-    if not text.strip():
+    if not text or text.isspace():
         return _EMPTY
     sections = split(text)
     found = fields.find(sections.outside)
@@ -82,7 +82,7 @@ _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
 def _behind_reasoning(text: str) -> tuple[object, ...] | None:
     """All but the reasoning of what follows it, read alone; None where that states nothing or has reasoning of its own."""
     said = _read(text)
-    return said[:6] if said.path != "none" and said.reasoning is None and split(text).outside == text else None
+    return said[:6] if said.path != "none" and said.reasoning is None and not is_tagged(text) else None
 
 
 def _before(text: str, found: Found) -> str | None:

@@ -16,6 +16,11 @@ class Sections(NamedTuple):
     last: str | None
 
 
+def is_tagged(text: str, start: int = 0) -> bool:
+    """Whether a tag of reasoning stands in a text from `start` on."""
+    return _TAG.search(text, start) is not None
+
+
 def split(text: str) -> Sections:
     """Split at the tags of reasoning, in one pass.
 
