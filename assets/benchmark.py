@@ -199,6 +199,10 @@ def ranking(
             f"ranking release {context.partition_key}: no forecaster has been scored on it; materialize benchmark/scores first"
         )
     scored, asked = scores.read(), questions.read()
+    if asked.is_empty():
+        raise ConfigError(
+            f"ranking release {context.partition_key}: it has no question; pull days that have markets for it, and build it again"
+        )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
     kinds = {name: entry.kind for name, entry in forecasters().items()}

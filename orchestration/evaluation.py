@@ -95,6 +95,10 @@ def evaluate(
         begun = _unfinished(names, release, samples) if resume else None
         chosen = _choose(names or (begun.models if begun else ()), begun.release if begun else _named(release, samples))
         questions = work.questions(chosen.release)
+        if questions.is_empty():
+            raise ConfigError(
+                f"bellwether evaluate: {chosen.release} has no question in this world; pull days first (`bellwether pull`, `bellwether demo`)"
+            )
         if begun is not None:
             begun.require_unchanged(questions)
         if dry_run:
