@@ -141,7 +141,8 @@ class Examination:
     def comparisons(self, *, permutations: int = PERMUTATIONS) -> Mapping[str, Comparison]:
         """The models on the same questions compared pair by pair, on corrected Brier scores: question set -> comparison.
 
-        Clusters are event families (`labels.event_family`), or what the files say. Sets with one model, and models without corrected scores, have none.
+        Clusters are event families (`labels.event_family`), or what the files say. A set with one model and a model without corrected scores
+        have none.
         """
         sets: dict[str, list[ModelExamination]] = {}
         for model in self.models:
@@ -179,7 +180,8 @@ def _examine(model: ModelResult, labels: Labels | None, plan: Bootstrap) -> Mode
     consistent = _score(entries, "scored", plan) if given else None
     recomputed, reasons = _recompute(model, entries, unlabelled)
     if model.is_ours and consistent is not None:
-        recomputed, reasons = _by_our_rules(model, {**recomputed, **_strict(entries, consistent)})
+        numbers = {**recomputed, **_strict(entries, consistent)}
+        recomputed, reasons = {name: value for name, value in numbers.items() if not name.startswith(_OVER_ALL)}, {}
     return ModelExamination(
         result=model,
         question_set=given.question_set if given else None,
@@ -203,12 +205,6 @@ def _given(model: ModelResult, labels: Labels | None) -> tuple[Given | None, str
         return None, str(error)
 
 
-def _by_our_rules(model: ModelResult, numbers: Mapping[str, Number]) -> tuple[dict[str, Number], dict[str, str]]:
-    """What can be said of the numbers that Bellwether wrote, and why not the rest."""
-    totals = {name for name in {*numbers, *model.published} if name.startswith(_OVER_ALL)}
-    return {name: value for name, value in numbers.items() if name not in totals}, dict.fromkeys(totals, OVER_ALL)
-
-
 def _strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
     """What Bellwether writes under the published names: its own metrics, and bins the last of which is closed."""
     rows = entries.filter(pl.col("predicted_answer").is_not_null())
@@ -225,6 +221,7 @@ def _recompute(model: ModelResult, entries: pl.DataFrame, unlabelled: str | None
     reasons = {name: f"needs {needed} of every prediction" for name, needed in _NEEDED_FOR.items()}
     if not entries["predicted_answer"].count():
         return {}, dict.fromkeys(model.published, "no prediction has an answer of yes or no")
+    unlabelled = unlabelled or _unscored(entries)
     if unlabelled is not None:
         # numbers that need no outcome come out the same with any
         anyhow = compat.recompute(frame.with_columns(ground_truth=pl.lit("no"), category=pl.lit(""))).flat()
@@ -234,6 +231,16 @@ def _recompute(model: ModelResult, entries: pl.DataFrame, unlabelled: str | None
     reasons |= {"ace": TIES} if "ace_bin" not in frame.columns else {}
     kept = {name: reasons[name] for name in model.published if name in reasons and (name not in recomputed or name == "ace")}
     return recomputed, kept
+
+
+def _unscored(entries: pl.DataFrame) -> str | None:
+    """Why the entries cannot be scored as published: one of them has no outcome that it was scored with."""
+    lacking = entries.filter(pl.col("scored").is_null() & pl.col("predicted_answer").is_not_null())
+    return (
+        f"needs the outcome that every entry was scored with; the labels have none for {lacking['question_id'][0]!r}"
+        if lacking.height
+        else None
+    )
 
 
 def _needs_no_label(name: str) -> bool:
@@ -306,12 +313,18 @@ def _numbers(model: ModelExamination, source: str, published: Mapping[str, Numbe
                 "recomputed": ours,
                 "difference": None if ours is None or value is None else float(ours) - float(value),
                 "status": "equal" if equal else "differs" if known else "not recomputed",
-                "reason": None if equal else model.reasons.get(metric),
+                "reason": None if equal else _reason(model, metric),
             }
         )
     text, number = pl.String(), pl.Float64()
     schema = {"model": text, "source": text, "metric": text, "published": number, "recomputed": number, "difference": number}
     return pl.DataFrame(rows, schema={**schema, "status": text, "reason": text})
+
+
+def _reason(model: ModelExamination, metric: str) -> str | None:
+    if model.result.is_ours and metric.startswith(_OVER_ALL):
+        return OVER_ALL
+    return model.reasons.get(metric)
 
 
 def _equal(ours: Number, published: Number, tolerance: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,10 @@ def read_results(folder: Path | str) -> Results:
             f"reading KalshiBench results: {root} holds no result file (JSON with model_name and predictions); give another folder"
         )
     newest, older = _newest(models)
-    return Results(root, _distinct(newest), summaries, [*left_out, *older])
+    distinct = _distinct(newest)
+    names = {(_folder_of(model.source), model.name): one.name for model, one in zip(newest, distinct, strict=True)}
+    named = [(names.get((_folder_of(source), name), name), source, numbers) for name, source, numbers in summaries]
+    return Results(root, distinct, named, [*left_out, *older])
 
 
 def _model(document: Document) -> ModelResult:
@@ -137,7 +140,7 @@ def _model(document: Document) -> ModelResult:
 
 def _published(document: Document) -> Iterator[tuple[str, Number]]:
     for name, value in document.fields.items():
-        if name not in _NO_METRIC and (value is None or (isinstance(value, int | float) and not isinstance(value, bool))):
+        if name not in _NO_METRIC and _is_number(value):
             yield name, document.number(name, None)
     confusion = document.mapping("confusion_matrix", {})
     for name in confusion.fields:
@@ -151,6 +154,11 @@ def _published(document: Document) -> Iterator[tuple[str, Number]]:
         row = categories.mapping(category)
         for name in _CATEGORY_FIELDS:
             yield f"category[{category}].{name}", row.number(name)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a field can be a metric: a number, or null for one that is undefined."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _predictions(document: Document) -> pl.DataFrame:
@@ -177,7 +185,7 @@ def _summary(document: Document) -> Iterator[tuple[str, str, Mapping[str, Number
     models = document.mapping("models", {})
     for model in models.fields:
         row = models.mapping(model)
-        numbers = {name: row.number(name, None) for name, value in row.fields.items() if value is None or isinstance(value, int | float)}
+        numbers = {name: row.number(name, None) for name, value in row.fields.items() if name not in _NO_METRIC and _is_number(value)}
         yield model, document.name, numbers
 
 
@@ -185,7 +193,7 @@ def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]
     kept: dict[tuple[str, str], ModelResult] = {}
     left_out = []
     for model in models:
-        key = (str(Path(model.source).parent), model.name)
+        key = (_folder_of(model.source), model.name)
         before = kept.get(key)
         if before is not None:
             older, newer = sorted((before, model), key=lambda one: (one.timestamp, one.source))
@@ -197,14 +205,11 @@ def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]
 
 def _distinct(models: Sequence[ModelResult]) -> list[ModelResult]:
     """A model that several folders hold is told apart by its folder."""
-    from dataclasses import replace
-
     names = [model.name for model in models]
     return [
-        model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({Path(model.source).parent})") for model in models
+        model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({_folder_of(model.source)})") for model in models
     ]
 
 
-def rows_of(model: str, source: str, numbers: Mapping[str, Number]) -> list[dict[str, Any]]:
-    """Published numbers as rows: model, source, metric, published."""
-    return [{"model": model, "source": source, "metric": name, "published": value} for name, value in numbers.items()]
+def _folder_of(source: str) -> str:
+    return str(Path(source).parent)

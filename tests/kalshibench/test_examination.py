@@ -85,6 +85,16 @@ def test_an_entry_without_its_own_outcome_is_left_out_of_the_corrected_numbers_o
     assert model.findings.unknown_labels == 1
 
 
+def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path, tmp_path: Path) -> None:
+    frame = labels(ground_truth=pl.Series(["no", "yes", None, "yes", "no", "yes"]))
+    model = examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0]
+    reasons = model.numbers().filter(pl.col("status") == "not recomputed")["reason"]
+    assert len(reasons)
+    assert reasons.str.contains("KXCNT").all()
+    assert model.corrected is not None
+    assert model.corrected.n == 4
+
+
 def test_without_own_outcomes_nothing_is_corrected(folder: Path, tmp_path: Path) -> None:
     frame = labels(ground_truth_scored=pl.Series(["yes", *(outcome for *_, outcome in ENTRIES[1:])])).drop("ground_truth")
     model = examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0]

@@ -38,6 +38,12 @@ def test_a_model_in_two_tiers_is_two(write: Write) -> None:
     assert read_results(write(tier1__a=result(), tier2__a=result())).names() == ["Test-Model (tier1)", "Test-Model (tier2)"]
 
 
+def test_the_summary_of_a_tier_speaks_of_the_model_of_that_tier(write: Write) -> None:
+    summary = {"models": {"Test-Model": {"accuracy": 0.5}}}
+    results = read_results(write(tier1__a=result(), tier2__a=result(), tier2__summary_1=summary))
+    assert [(name, source) for name, source, _ in results.summaries] == [("Test-Model (tier2)", "tier2/summary_1.json")]
+
+
 def test_files_without_predictions_are_passed_over(write: Write) -> None:
     results = read_results(write(a=result(), other={"hello": 1}, empty=result(predictions=[])))
     assert results.names() == ["Test-Model"]
