@@ -20,7 +20,7 @@ from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
-from bellwether.journal import CostSource, Journal
+from bellwether.journal import CostSource, Journal, Outcome
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped
 from bellwether.models.model import Model
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
@@ -28,6 +28,9 @@ from bellwether.tables.benchmark import FORECASTS, HORIZONS
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
 NOT_ASKED = "not_asked"
+
+#: Words of providers for an answer that was cut, and the kind of failure that an unreadable one then is.
+_CUT = dict.fromkeys(("length", "max_tokens"), Outcome.TRUNCATION.value) | {"content_filter": Outcome.REFUSAL.value}
 
 #: Columns of a row that the question does not give.
 _ROW = {"id": pl.String()} | {
@@ -126,18 +129,26 @@ async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
     first = await client.ask(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form)
     if isinstance(first, NoAnswer):
         return row | _paid([first]) | {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
-    reading = read(first.content)
-    row |= {"p_yes_compat": compat.read(first.content).p_yes, "repaired": False}
+    reading, published = _read(first), compat.read(first.content)
+    row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False}
     if reading.problem is None:
         return row | _paid([first]) | _answered(first, reading)
     again = repair(sample.prompt, first.content, reading, model.elicitation)
     second = await client.ask(model, again, purpose=PURPOSE, sample=sample.sample, parameters=form)
     paid = _paid([first, second])
     if isinstance(second, Answer):
-        repaired = read(second.content)
+        repaired = _read(second)
         if repaired.problem is None:
             return row | paid | _answered(second, repaired) | {"repaired": True}
-    return row | paid | _answered(first, reading) | {"error": reading.problem, "failure": UNREADABLE}
+    return row | paid | _answered(first, reading) | {"error": reading.problem, "failure": _CUT.get(first.finish_reason or "", UNREADABLE)}
+
+
+def _read(answer: Answer) -> Reading:
+    """What the answer says. Where the text was cut off, a number without its closing tag may lack digits and is not taken."""
+    reading = read(answer.content)
+    if answer.finish_reason not in _CUT or "unclosed" not in reading.path:
+        return reading
+    return reading._replace(answer=None, confidence=None, p_yes=None, problem=f"cut off: the answer ends with {answer.finish_reason!r}")
 
 
 def _form(model: Model) -> dict[str, Any] | None:

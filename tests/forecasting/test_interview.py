@@ -92,6 +92,23 @@ async def test_a_call_that_failed_is_a_row_with_its_kind(tmp_path: Path, outcome
     assert found["error"]
 
 
+async def test_a_number_that_was_cut_off_is_not_taken(tmp_path: Path) -> None:
+    cut = said("<answer>no</answer><confidence>9", finish="length")
+    found = await row(tmp_path, [cut, cut])
+    assert (found["p_yes"], found["failure"], found["finish_reason"]) == (None, "truncation", "length")
+    assert found["error"].startswith("cut off")
+
+
+async def test_an_answer_that_was_filtered_away_is_a_refusal(tmp_path: Path) -> None:
+    found = await row(tmp_path, lambda call: said("I cannot", finish="content_filter"))
+    assert (found["p_yes"], found["failure"]) == (None, "refusal")
+
+
+async def test_what_the_published_parser_would_have_read_stands_beside(tmp_path: Path) -> None:
+    assert (await row(tmp_path / "a", [said(NO)]))["p_yes_compat"] == pytest.approx(0.2)
+    assert (await row(tmp_path / "b", [said("Perhaps."), said("Perhaps.")]))["p_yes_compat"] is None
+
+
 async def test_other_questions_are_asked_although_one_failed(tmp_path: Path) -> None:
     questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
 
