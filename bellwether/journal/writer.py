@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bellwether.journal.journal import Journal
 from bellwether.journal.threads import in_thread
@@ -48,7 +48,6 @@ class Writer:
         if len(self._lanes) < self._most_lanes:
             lane = asyncio.create_task(self._drain())
             self._lanes.add(lane)
-            lane.add_done_callback(self._lanes.discard)
         return future
 
     async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> T:
@@ -61,15 +60,14 @@ class Writer:
             await asyncio.wait(self._lanes)
 
     async def _drain(self) -> None:
-        while batch := self._next():
-            results = await self._done([work for work, _ in batch])
-            for (_, future), result in zip(batch, results, strict=True):
-                if future.done():
-                    continue
-                if isinstance(result, Exception):
-                    future.set_exception(result)
-                else:
-                    future.set_result(result)
+        """Until nothing waits. The lane leaves at once then: what is handed in a moment later needs another."""
+        try:
+            while batch := self._next():
+                results = await self._done([work for work, _ in batch])
+                for (_, future), result in zip(batch, results, strict=True):
+                    _tell(future, result)
+        finally:
+            self._lanes.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _done(self, works: list[Callable[[], Any]]) -> list[Any]:
         try:
@@ -83,3 +81,12 @@ class Writer:
             while queue and len(batch) < self._most:
                 batch.append(queue.popleft())
         return batch
+
+
+def _tell(future: asyncio.Future[Any], result: Any) -> None:
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -191,6 +191,16 @@ async def test_a_work_is_done_though_nobody_waits_for_it_any_more(journal: Journ
     assert isinstance(journal.look(ask().key), Answered)
 
 
+async def test_what_is_handed_in_at_the_moment_in_which_the_last_work_ends_is_done_too(journal: Journal) -> None:
+    writer = Writer(journal)
+    for _ in range(50):
+        seconds: list[asyncio.Future[Any]] = []
+        first = writer.submit(journal.pending)
+        first.add_done_callback(lambda _: seconds.append(writer.submit(journal.pending)))  # noqa: B023
+        await first
+        await asyncio.wait_for(seconds[0], 5)
+
+
 async def test_errors_come_back_to_who_asked(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     journal = Journal(f"sqlite:///{path}", patience=0.1)

@@ -1,0 +1,79 @@
+"""The sandbox's model endpoint with a doorman: it counts what was asked, and makes an answer go wrong where the prompt says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bellwether.models.keys import SANDBOX_KEY, Endpoint
+from bellwether.models.model import Model
+from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
+from bellwether.sandbox.bodies import handing_out, read_body
+from bellwether.sandbox.faults import Faults
+from bellwether.sandbox.models import Truth
+
+_BODIES: dict[str, dict[str, Any]] = {
+    "filtered": {"content": None, "finish_reason": "content_filter"},
+    "only reasoning": {"content": "", "reasoning_content": "Let me think.", "finish_reason": "length"},
+    "empty": {"content": "", "finish_reason": "stop"},
+}
+
+
+class Doorman:
+    """ASGI middleware. A prompt that begins with `[cut=2]` gets that fault of the sandbox; `[empty]` and others a whole reply of that kind."""
+
+    def __init__(self, app: ASGIApp, latency: float = 0.0) -> None:
+        self._app = app
+        self.latency = latency
+        self.asked: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive)
+        prompt = json.loads(body)["messages"][-1]["content"]
+        self.asked[prompt] += 1
+        await asyncio.sleep(self.latency)
+        wish = prompt[1 : prompt.index("]")] if prompt.startswith("[") else ""
+        if wish in _BODIES:
+            await _reply(send, **_BODIES[wish])
+            return
+        headers = [*scope["headers"], (b"x-sandbox-fault", wish.encode())] if wish else scope["headers"]
+        await self._app({**scope, "headers": headers}, handing_out(body, receive), send)
+
+    @property
+    def total(self) -> int:
+        return sum(self.asked.values())
+
+
+async def _reply(send: Send, *, finish_reason: str, **message: Any) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
+    whole = {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}], "usage": usage}
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": json.dumps(whole).encode()})
+
+
+@contextmanager
+def provider(*, rates: dict[str, float] | None = None, latency: float = 0.0) -> Iterator[tuple[Doorman, str]]:
+    """The doorman, and the address of the endpoint behind it."""
+    faults = Faults(rates, seed=3, stall_seconds=5.0)
+    app = create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC)), faults=faults)
+    doorman = Doorman(app, latency)
+    with serve(doorman) as site:
+        yield doorman, site.models
+
+
+def personality(name: str = "calibrated", **changes: Any) -> Model:
+    """One of the sandbox's models, quick to give up; it costs a dollar per million tokens."""
+    priced = {"input_price": "1", "output_price": "1", "timeout": 10.0, **changes}
+    return Model.model_validate({"name": f"sandbox-{name}", "model": f"sandbox/{name}", **priced})
+
+
+def at(url: str, key: str = SANDBOX_KEY) -> Any:
+    """The endpoint of every model."""
+    return lambda model: Endpoint(url, key)
