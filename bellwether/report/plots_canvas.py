@@ -62,7 +62,7 @@ class Sheet:
             entry.set_parse_math(False)
 
     def png(self) -> bytes:
-        """The figure in 64 colours at the highest resolution that stays below the limit; the same figure gives the same bytes."""
+        """The figure in 128 colours, each of its own kept, at the highest resolution that stays below the limit; the same figure gives the same bytes."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from PIL import Image
 
@@ -72,7 +72,9 @@ class Sheet:
             self.figure.set_dpi(dpi)
             canvas.draw()
             buffer = io.BytesIO()
-            Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64).save(buffer, format="png", optimize=True)
+            Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(128, method=Image.Quantize.MAXCOVERAGE).save(
+                buffer, format="png", optimize=True
+            )
             picture = buffer.getvalue()
             if len(picture) < MOST_BYTES:
                 break

@@ -25,6 +25,7 @@ from bellwether.report.plots import (
     score_by_distance,
     score_comparison,
 )
+from bellwether.report.plots_canvas import COLOURS
 from bellwether.report.plots_frames import answered, means
 
 
@@ -305,3 +306,11 @@ def test_overlays_name_their_forecaster() -> None:
     bands, curves = calibration_overlays(said("a", "b"), asked())
     assert set(bands["forecaster"]) == set(curves["forecaster"]) == {"a", "b"}
     assert (bands["lower"] <= bands["upper"]).all()
+
+
+def test_kinds_keep_colours_of_their_own() -> None:
+    kinds = ["base_rate", "constant", "language_model", "market_price", "random"]
+    table = board(*((kind, rank, 0.1 * rank) for rank, kind in enumerate(kinds, start=1))).with_columns(kind=pl.Series(kinds))
+    drawn = {tuple(colour) for colour in pixels(score_comparison(table)).reshape(-1, 3)}
+    wanted = [tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in COLOURS[: len(kinds)]]
+    assert all(colour in drawn for colour in wanted)
