@@ -41,6 +41,8 @@ class ForecastConfig(dg.Config):
 
     dollars: float | None = None
     """Most dollars that may be spent on calls; BELLWETHER_BUDGET when left out."""
+    dollars_per_model: float | None = None
+    """Most dollars that one model may spend of them, where several runs share a budget."""
     paid_by: str | None = None
     """Name under which spending is counted, so that several runs share one budget; the run's own when left out."""
     concurrency: int | None = None
@@ -113,8 +115,9 @@ def _limits(config: ForecastConfig) -> "Limits":
     from bellwether.models.client import Limits
 
     dollars = settings().budget if config.dollars is None else Decimal(str(config.dollars))
+    of_model = None if config.dollars_per_model is None else Decimal(str(config.dollars_per_model))
     given = config.model_dump(include={"concurrency", "requests_per_minute", "tokens_per_minute"}, exclude_none=True)
-    return Limits(dollars=dollars, **given)
+    return Limits(dollars=dollars, dollars_per_model=of_model, **given)
 
 
 def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:

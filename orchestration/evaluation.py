@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -91,9 +91,9 @@ def evaluate(
     from bellwether.models.client import Limits
 
     names = (*first, *more)
+    begun = _unfinished(names, release, samples) if resume else None
+    chosen = _choose(names or (begun.models if begun else ()), begun.release if begun else _named(release, samples))
     with runner(venues=False) as work:
-        begun = _unfinished(names, release, samples) if resume else None
-        chosen = _choose(names or (begun.models if begun else ()), begun.release if begun else _named(release, samples))
         questions = work.questions(chosen.release)
         if questions.is_empty():
             raise ConfigError(
@@ -175,10 +175,11 @@ def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         emit(found)
         return
-    columns = ("model", "questions", "answered already", "calls", "prompt tokens", "answer tokens", "expected $", "at most $")
-    console().print(grid(pl.DataFrame([{name: row[name] for name in columns} for row in found], schema=list(columns), orient="row")))
+    names = {"model": "model", "calls": "calls", "answered already": "have", "prompt tokens": "tokens in", "answer tokens": "out"}
+    shown = names | {"expected $": "expected $", "at most $": "at most $"}
+    console().print(grid(pl.DataFrame([{title: row[name] for name, title in shown.items()} for row in found], schema=list(shown.values()))))
     for row in found:
-        console().print(f"{row['model']}: {row['basis']}", markup=False, soft_wrap=True)
+        console().print(f"{row['model']}: {row['questions']} questions; {row['basis']}", markup=False, soft_wrap=True)
     if found:
         console().print(f"Prices: {found[0]['price map']}. Nothing was asked.", markup=False)
 
@@ -194,15 +195,23 @@ def _evaluate(
 
     assert limits.dollars is not None
     evaluation = begun or Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC))
+    evaluation = replace(evaluation, dollars=limits.dollars)
     _evaluations().keep(evaluation)
     ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]
-    asking = {"dollars": float(limits.dollars), "paid_by": evaluation.run}
-    ends |= work.release(chosen.release, done, again=[model.name for model in chosen.models], asking=asking)
+    ends |= work.release(
+        chosen.release, done, again=[model.name for model in chosen.models], asking=_configuration(limits, paid_by=evaluation.run)
+    )
     work.publish()
     if not any(ends.values()):
         _evaluations().finish(evaluation)
     return ends
+
+
+def _configuration(limits: Limits, *, paid_by: str) -> dict[str, Any]:
+    """The same limits for the graph, which asks again what failed on the way."""
+    given = {name: value for name, value in asdict(limits).items() if value is not None}
+    return {name: float(value) if isinstance(value, Decimal) else value for name, value in given.items()} | {"paid_by": paid_by}
 
 
 def _ask(

@@ -88,10 +88,16 @@ class Runner:
             self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
 
     def questions(self, release: str) -> pl.DataFrame:
-        """Build the questions of a release where they are out of date; rows of benchmark/questions."""
+        """Build the questions of a release where markets or its recipe have changed since; rows of benchmark/questions."""
+        from bellwether.questions import release as named
+
         self._instance.add_dynamic_partitions(str(RELEASE.name), [release])
-        if self._due([release], self._record(), ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"]):
+        due = self._due([release], self._record(), ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"])
+        if due or self._questions(release)["rules"].unique().to_list() not in ([], [named(release).version]):
             self._launch(jobs.QUESTIONS, f"questions of {release}", partition=release)
+        return self._questions(release)
+
+    def _questions(self, release: str) -> pl.DataFrame:
         lake: LakeResource = self._resource("lake")
         return lake.lake.slice(table("benchmark/questions"), [(release,)]).read()
 

@@ -1,0 +1,111 @@
+"""A provider on loopback whose model ids say what goes wrong: `openai/cut` breaks its answers off, `openai/calibrated` is a good one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
+from bellwether.sandbox.bodies import handing_out, read_body
+from bellwether.sandbox.models import Truth
+
+#: The environment variable with the key of these models, and a key that is easily found wherever it should not be.
+VARIABLE = "TEST_MODELS_KEY"
+KEY = "sandbox-canary-5d1f0c7e9b"
+
+#: Faults of the sandbox that strike every answer, by model.
+FAULTS: Mapping[str, str] = MappingProxyType({"cut": "cut=1000", "down": "status=1000", "page": "html=1000", "storm": "storm=1000"})
+#: Faults that clear when the same request is sent again.
+PASSING: Mapping[str, str] = MappingProxyType({"cut-once": "cut=1", "storm-once": "storm=4"})
+
+SURE = "<answer>yes</answer><confidence>90</confidence>"
+#: Whole replies, by model: the message and why it ended.
+REPLIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType(
+    {
+        "empty": ({"content": ""}, "stop"),
+        "nothing": ({"content": None}, "stop"),
+        "filtered": ({"content": None}, "content_filter"),
+        "thinking": ({"content": "", "reasoning_content": "It may, or it may not."}, "length"),
+        "megabyte": ({"content": "Let me think. " * 75_000 + SURE}, "stop"),
+        "contradicting": ({"content": f"{SURE} On reflection: <answer>no</answer><confidence>80</confidence>"}, "stop"),
+        "certain": ({"content": "<answer>yes</answer><confidence>250</confidence>"}, "stop"),
+        "vague": ({"content": "<answer>yes</answer><confidence>NaN</confidence>"}, "stop"),
+        "hostile": ({"content": f"<script>alert(1)</script> '); DROP TABLE calls; -- [x](javascript:1) {SURE}"}, "stop"),
+    }
+)
+
+
+class Provider:
+    """ASGI middleware over the sandbox. latency: seconds of every answer. It counts what it was asked, by model and prompt."""
+
+    def __init__(self, app: ASGIApp, latency: float = 0.0) -> None:
+        self._app = app
+        self._latency = latency
+        self.asked: Counter[tuple[str, str]] = Counter()
+
+    def calls(self, model: str) -> int:
+        """Requests that named this model."""
+        return sum(count for (name, _), count in self.asked.items() if name == model)
+
+    def most(self, model: str) -> int:
+        """How often the request came that came most often."""
+        return max((count for (name, _), count in self.asked.items() if name == model), default=0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive)
+        asked = json.loads(body)
+        model = asked["model"]
+        self.asked[model, json.dumps(asked["messages"])] += 1
+        await asyncio.sleep(self._latency)
+        if model == "echo":
+            key = next(value.decode() for name, value in scope["headers"] if name == b"authorization")
+            await _send(send, 400, {"error": {"message": f"I do not understand: Authorization: {key}", "type": "invalid_request_error"}})
+        elif model == "parrot":
+            key = next(value.decode() for name, value in scope["headers"] if name == b"authorization")
+            await _send(send, 200, _completion({"content": f"You sent {key}. {SURE}"}, "stop"))
+        elif model in REPLIES:
+            await _send(send, 200, _completion(*REPLIES[model]))
+        elif (fault := {**FAULTS, **PASSING}.get(model)) is not None:
+            headers = [*scope["headers"], (b"x-sandbox-fault", fault.encode())]
+            good = json.dumps({**asked, "model": "calibrated"}).encode()
+            await self._app({**scope, "headers": headers}, handing_out(good, receive), send)
+        else:
+            await self._app(scope, handing_out(body, receive), send)
+
+
+def _completion(message: dict[str, Any], finish: str) -> dict[str, Any]:
+    usage = {"prompt_tokens": 300, "completion_tokens": 50, "total_tokens": 350}
+    return {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}], "usage": usage}
+
+
+async def _send(send: Send, status: int, body: dict[str, Any]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+@contextmanager
+def provider(latency: float = 0.0) -> Iterator[tuple[Provider, str]]:
+    """The provider, and its address."""
+    asked = Provider(create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC))), latency)
+    with serve(asked) as site:
+        yield asked, site.models
+
+
+def register(folder: Path, url: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write models.toml: entries by name, each of them `model` and what else differs; a token costs a millionth of a dollar."""
+    folder.mkdir(parents=True, exist_ok=True)
+    usual = {"api_base": url, "key_variable": VARIABLE, "input_price": 1, "output_price": 1, "max_tokens": 200}
+    text = "".join(
+        f"[{name}]\n" + "".join(f"{field} = {json.dumps(value)}\n" for field, value in {**usual, **fields}.items())
+        for name, fields in entries.items()
+    )
+    (folder / "models.toml").write_text(text)

@@ -1,0 +1,432 @@
+"""`bellwether evaluate` as a user runs it: several models at once, budgets, interruptions, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import main
+from bellwether.journal import Journal
+from bellwether.lake import Lake
+from bellwether.settings import settings
+from bellwether.tables import table
+from orchestration.definitions import build_defs
+from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
+from tests.orchestration.conftest import World
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASES = """
+[own]
+description = "Six questions of the sandbox."
+cutoff = 2025-10-01T00:00:00Z
+until = 2026-07-01T00:00:00Z
+sample_size = {size}
+worlds = ["sandbox"]
+seed = 42
+"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Somebody's machine: a home with eight days of the sandbox, a registry, a key, and a provider that counts."""
+
+    home: Path
+    provider: Provider
+    url: str
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def registry(self) -> Path:
+        return self.home / "registry"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"BELLWETHER_HOME": str(self.home), "BELLWETHER_REGISTRY": str(self.registry), VARIABLE: KEY, **self.environment}
+
+    def run(self, *arguments: str, **environment: str | None) -> Result:
+        """The command in this process."""
+        with self.at(**environment):
+            return CliRunner().invoke(main, list(arguments))
+
+    def evaluate(self, *arguments: str, **environment: str | None) -> tuple[int, dict[str, Any]]:
+        """Exit code and report of `bellwether evaluate`."""
+        result = self.run("evaluate", *arguments, "--json", **environment)
+        assert result.exit_code in (0, 1), result.output
+        assert result.stdout, result.output
+        return result.exit_code, json.loads(result.stdout)
+
+    def at(self, **environment: str | None) -> Any:
+        return _environment({**self.variables, **environment})
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(str(self.home / "sandbox" / "lake"))
+
+    def forecasts(self, release: str, model: str) -> pl.DataFrame:
+        return self.lake.slice(table("benchmark/forecasts"), [(release, model)]).read()
+
+    def has(self, release: str, model: str) -> bool:
+        return any((release, model) in self.lake.manifests(table(name)) for name in ("benchmark/forecasts", "benchmark/scores"))
+
+    def answers(self, model: str) -> int:
+        with Journal(f"sqlite:///{self.home / 'sandbox' / 'journal.db'}") as journal:
+            counts = journal.counts().filter(pl.col("model").str.ends_with(f"@{model}"), state="answered")
+            return int(counts["calls"].sum())
+
+    def spent(self, model: str) -> int:
+        with Journal(f"sqlite:///{self.home / 'sandbox' / 'journal.db'}") as journal:
+            return int(journal.usage("model").filter(pl.col("model").str.ends_with(f"@{model}"))["spent"].sum())
+
+
+class _environment:
+    """The environment, the settings and the graph of a desk, for as long as a block lasts."""
+
+    def __init__(self, variables: dict[str, str | None]) -> None:
+        self._variables = variables
+        self._patch = pytest.MonkeyPatch()
+
+    def __enter__(self) -> None:
+        for name, value in self._variables.items():
+            self._patch.setenv(name, value) if value is not None else self._patch.delenv(name, raising=False)
+        settings.cache_clear()
+        self._patch.setenv("DAGSTER_HOME", str(settings().dagster_home))
+        self._patch.setattr("orchestration.definitions.defs", build_defs(config=settings()))
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.undo()
+        settings.cache_clear()
+
+
+RELEASE = "sandbox-2026@6"
+#: Six questions, and four samples of each where a model is registered so.
+QUESTIONS, SAMPLES = 6, 4
+MODELS: dict[str, dict[str, Any]] = {
+    "good": {"model": "openai/calibrated"},
+    "new": {"model": "openai/timid"},
+    "expired": {"model": "openai/expired", "key_variable": "TEST_EXPIRED_KEY"},
+    "broke": {"model": "openai/broke", "key_variable": "TEST_BROKE_KEY"},
+    "unknown": {"model": "openai/nobody-knows-it"},
+    "keyless": {"model": "openai/calibrated", "key_variable": "TEST_MISSING_KEY"},
+    "dear": {"model": "openai/overconfident", "input_price": 1000},
+    "dearer": {"model": "openai/overconfident", "input_price": 1000},
+    "echo": {"model": "openai/echo"},
+    "parrot": {"model": "openai/parrot"},
+    "many": {"model": "openai/noisy", "samples": SAMPLES, "combine": "median"},
+    "by-hand": {"model": "openai/calibrated"},
+    "too-dear": {"model": "openai/calibrated", "input_price": 1000},
+}
+FAILING = ("good", "expired", "broke", "unknown", "keyless", "dear", "echo", "parrot")
+OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-broke", "TEST_MISSING_KEY": None}
+
+
+@pytest.fixture(scope="module")
+def desk(evaluated: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """A desk where two models, one of them the sandbox's own, have answered six questions beside the baselines."""
+    home = tmp_path_factory.mktemp("desk")
+    shutil.copytree(evaluated.config.home / "sandbox" / "lake", home / "sandbox" / "lake")
+    with provider(latency=0.02) as (asked, url):
+        desk = Desk(home, asked, url)
+        register(desk.registry, url, MODELS)
+        code, report = desk.evaluate("--models", "good", "sandbox-refusing", "--samples", str(QUESTIONS))
+        assert (code, report["stopped"]) == (0, {})
+        yield desk
+
+
+@pytest.fixture(scope="module")
+def failures(desk: Desk) -> tuple[int, dict[str, Any]]:
+    """What came of an evaluation in which most models cannot be asked, or not to the end."""
+    return desk.evaluate(
+        "--models", *FAILING, "--samples", str(QUESTIONS), "--budget-per-model", "1.50", "--concurrency", "4", **OTHER_KEYS
+    )
+
+
+def leaderboard(desk: Desk, release: str = RELEASE) -> dict[str, dict[str, Any]]:
+    result = desk.run("leaderboard", release, "--json")
+    assert result.exit_code == 0, result.output
+    return {row["forecaster"]: row for row in json.loads(result.stdout)[release]}
+
+
+# --- the usual case --------------------------------------------------------------------------------------------------
+
+
+def test_models_are_ranked_beside_the_baselines_on_the_first_questions_of_the_release(desk: Desk) -> None:
+    rows = leaderboard(desk)
+    assert {"good", "sandbox-refusing", "market-24h", "base-rate"} <= set(rows)
+    assert {row["n_questions"] for row in rows.values()} == {QUESTIONS}
+    assert rows["good"]["rank"] is not None
+    assert rows["good"]["coverage"] == 1
+
+
+def test_every_forecast_knows_its_call_and_what_it_cost(desk: Desk) -> None:
+    found = desk.forecasts(RELEASE, "good")
+    assert found.height == QUESTIONS
+    assert found["p_yes"].null_count() == 0
+    assert found["call_key"].n_unique() == QUESTIONS
+    assert set(found["cost_source"]) == {"price_list"}
+    assert int(found["cost"].sum() * 1_000_000) == desk.spent("good") > 0
+
+
+def test_a_model_that_says_nothing_is_listed_without_a_rank_and_its_rows_say_why(desk: Desk) -> None:
+    assert leaderboard(desk)["sandbox-refusing"]["rank"] is None
+    found = desk.forecasts(RELEASE, "sandbox-refusing")
+    assert found["p_yes"].null_count() == QUESTIONS
+    assert found["failure"].null_count() == 0
+    assert found["error"].null_count() == 0
+
+
+def test_a_report_is_written(desk: Desk) -> None:
+    pages = list((desk.home / "sandbox" / "reports").rglob("*.md"))
+    assert any("good" in page.read_text() for page in pages)
+
+
+def test_a_dry_run_says_what_it_would_take_and_asks_nothing(desk: Desk) -> None:
+    before, evaluations = desk.provider.asked.copy(), list((desk.home / "sandbox" / "evaluations").iterdir())
+    result = desk.run("evaluate", "--models", "good", "new", "--samples", str(QUESTIONS), "--dry-run", "--json")
+    have, new = json.loads(result.stdout)
+    assert (have["model"], have["calls"], have["answered already"]) == ("good", 0, QUESTIONS)
+    assert (new["model"], new["calls"], new["answered already"]) == ("new", QUESTIONS, 0)
+    assert 0 < float(new["expected $"]) <= float(new["at most $"])
+    assert new["price map"].startswith("litellm ")
+    assert desk.provider.asked == before
+    assert list((desk.home / "sandbox" / "evaluations").iterdir()) == evaluations
+    assert not desk.has(RELEASE, "new")
+    text = desk.run("evaluate", "--models", "new", "--samples", str(QUESTIONS), "--dry-run").output
+    assert "Nothing was asked" in text
+    assert max(map(len, text.splitlines()[:4])) <= 80
+
+
+# --- what cannot be asked --------------------------------------------------------------------------------------------
+
+
+def test_one_model_that_cannot_be_asked_stops_no_other(desk: Desk, failures: tuple[int, dict[str, Any]]) -> None:
+    code, report = failures
+    assert code == 1
+    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dear"}
+    rows = {row["forecaster"] for row in report["leaderboards"][RELEASE]}
+    assert {"good", "parrot"} <= rows
+    assert not rows & set(report["stopped"])
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("expired", r"HTTP 401.*set the right key and resume"),
+        ("broke", r"HTTP 402.*add credit at the provider and resume"),
+        ("unknown", r"HTTP 404.*nobody-knows-it.*models\.toml"),
+        ("keyless", r"TEST_MISSING_KEY is not set"),
+        ("dear", r"budget.*raise the budget and resume"),
+    ],
+)
+def test_why_a_model_stopped_is_said_once_with_what_to_do(failures: tuple[int, dict[str, Any]], model: str, reason: str) -> None:
+    import re
+
+    said = failures[1]["stopped"][model]
+    assert re.search(reason, said), said
+    assert said.count(f"asking {model}") == 1
+    assert "Traceback" not in said
+
+
+@pytest.mark.usefixtures("failures")
+def test_a_model_that_stopped_has_no_partition_and_keeps_what_it_paid_for(desk: Desk) -> None:
+    for model in ("expired", "broke", "unknown", "keyless", "dear"):
+        assert not desk.has(RELEASE, model)
+    assert 0 < desk.answers("dear") < QUESTIONS
+    assert 0 < desk.spent("dear") <= 1_500_000
+    assert desk.spent("expired") == desk.spent("broke") == desk.spent("unknown") == 0
+
+
+@pytest.mark.usefixtures("failures")
+def test_a_request_that_the_provider_does_not_take_is_a_row_with_its_words(desk: Desk) -> None:
+    found = desk.forecasts(RELEASE, "echo")
+    assert found["p_yes"].null_count() == QUESTIONS
+    assert set(found["failure"]) == {"provider_error"}
+    assert all("I do not understand" in reason for reason in found["error"])
+
+
+@pytest.mark.usefixtures("failures")
+def test_a_resumed_evaluation_asks_only_what_has_no_answer(desk: Desk) -> None:
+    answered, asked = desk.answers("dear"), desk.provider.calls("overconfident")
+    code, report = desk.evaluate("--resume", "--budget-per-model", "9", **OTHER_KEYS)
+    assert code == 1
+    assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless"}
+    assert desk.answers("dear") == QUESTIONS
+    assert desk.provider.calls("overconfident") - asked == QUESTIONS - answered
+    assert desk.provider.most("overconfident") == 1
+    assert "dear" in leaderboard(desk)
+
+
+@pytest.mark.usefixtures("failures")
+def test_the_key_is_nowhere(desk: Desk, caplog: pytest.LogCaptureFixture, failures: tuple[int, dict[str, Any]]) -> None:
+    """In files as they are, in tables as they are read, in the journal, and in what was said."""
+    secret = KEY.encode()
+    assert [path for path in desk.home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
+    for path in desk.home.rglob("*.parquet"):
+        assert KEY not in str(pl.read_parquet(path).select(pl.col(pl.String).str.join("\n")).rows()), path
+    with Journal(f"sqlite:///{desk.home / 'sandbox' / 'journal.db'}") as journal:
+        for name, frame in journal.export().items():
+            assert KEY not in str(frame.rows()), name
+            assert secret not in b"".join(
+                value for value in frame.select(pl.col(pl.Binary)).to_dict(as_series=False).values() for value in value if value
+            )
+    tables = desk.run("query", "FROM benchmark.forecasts", "--json", "--rows", "10000").stdout
+    assert "parrot" in tables
+    assert KEY not in tables
+    assert KEY not in json.dumps(failures[1])
+    assert KEY not in caplog.text
+    assert "You sent Bearer ***" in desk.forecasts(RELEASE, "parrot")["raw_response"][0]
+
+
+# --- budget ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_budget_is_a_hard_stop_and_raising_it_goes_on(desk: Desk) -> None:
+    asked = desk.provider.calls("overconfident")
+    code, report = desk.evaluate("--models", "dearer", "--samples", str(QUESTIONS), "--budget", "1.2")
+    assert code == 1
+    assert "raise the budget" in report["stopped"]["dearer"]
+    have = desk.answers("dearer")
+    assert 0 <= have < QUESTIONS
+    assert desk.spent("dearer") <= 1_200_000
+    assert not desk.has(RELEASE, "dearer")
+    code, report = desk.evaluate("--resume", "--budget", "20")
+    assert (code, report["stopped"]) == (0, {})
+    assert desk.provider.calls("overconfident") - asked == desk.answers("dearer") == QUESTIONS
+    result = desk.run("evaluate", "--resume", "--models", "dearer", "--samples", str(QUESTIONS))
+    assert result.exit_code == 1
+
+
+# --- interrupted -----------------------------------------------------------------------------------------------------
+
+
+def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(desk: Desk) -> None:
+    arguments = ["evaluate", "--models", "many", "--samples", str(QUESTIONS), "--concurrency", "1", "--json"]
+    command = [sys.executable, "-m", "bellwether", *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **desk.variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        ends = time.monotonic() + 120
+        while desk.provider.calls("noisy") < 5 and process.poll() is None and time.monotonic() < ends:
+            time.sleep(0.005)
+        assert process.poll() is None, process.communicate()[0]
+        process.send_signal(signal.SIGKILL)
+    answered, asked = desk.answers("many"), desk.provider.calls("noisy")
+    assert 4 <= answered <= asked < QUESTIONS * SAMPLES
+    assert asked - answered <= 1
+    code, report = desk.evaluate("--resume")
+    assert (code, report["stopped"]) == (0, {})
+    assert desk.answers("many") == QUESTIONS * SAMPLES
+    assert desk.provider.calls("noisy") == QUESTIONS * SAMPLES + (asked - answered)
+    found = desk.forecasts(RELEASE, "many")
+    assert found.group_by("question_id").len()["len"].to_list() == [SAMPLES] * QUESTIONS
+    assert leaderboard(desk)["many"]["n"] == QUESTIONS
+
+
+def test_a_resumed_evaluation_of_other_questions_is_refused(desk: Desk) -> None:
+    from datetime import UTC, datetime
+    from decimal import Decimal
+
+    from bellwether.forecasting.evaluation import Evaluation, Evaluations
+
+    (desk.registry / "releases.toml").write_text(RELEASES.format(size=6))
+    assert desk.run("evaluate", "--models", "new", "--release", "own", "--dry-run").exit_code == 0
+    questions = desk.lake.slice(table("benchmark/questions"), [("own",)]).read()
+    assert questions.height == QUESTIONS
+    begun = Evaluation.of("own", ["new"], Decimal(1), questions, datetime(2027, 1, 1, tzinfo=UTC))
+    Evaluations(desk.home / "sandbox" / "evaluations").keep(begun)
+    resumed = desk.run("evaluate", "--resume", "--release", "own", "--dry-run", "--json")
+    assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS
+    (desk.registry / "releases.toml").write_text(RELEASES.format(size=8))
+    refused = desk.run("evaluate", "--resume", "--release", "own", "--dry-run")
+    assert refused.exit_code == 1
+    assert "have changed since it began: 0 have other words or dates, 2 are new, 0 are gone" in refused.output
+    assert desk.provider.calls("timid") == 0
+    Evaluations(desk.home / "sandbox" / "evaluations").finish(begun)
+
+
+# --- said at once ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--models", "gold"], 1, "did you mean good"),
+        (["--models"], 2, "--models"),
+        ([], 2, "name at least one model"),
+        (["--models", "good", "--budget", "much"], 2, "is no amount of dollars"),
+        (["--models", "good", "--samples", "0"], 2, "--samples"),
+        (["--models", "good", "--release", "sandbox-1999"], 1, "no release is called 'sandbox-1999'"),
+        (["--resume", "--release", "sandbox-both"], 1, "none that was left unfinished"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(desk: Desk, arguments: list[str], code: int, said: str) -> None:
+    before = desk.provider.asked.copy()
+    result = desk.run("evaluate", *arguments)
+    assert (result.exit_code, desk.provider.asked) == (code, before)
+    assert said in " ".join(result.output.split())
+    assert "Traceback" not in result.output
+
+
+def test_the_sandboxs_models_are_refused_in_the_live_world(desk: Desk) -> None:
+    result = desk.run("evaluate", "--models", "sandbox-calibrated", BELLWETHER_WORLD="live")
+    assert result.exit_code == 1
+    assert "cannot be asked in the world live" in result.output
+
+
+# --- from the UI -----------------------------------------------------------------------------------------------------
+
+
+def materialize(desk: Desk, model: str, **config: Any) -> dg.ExecuteInProcessResult:
+    """What the UI does for a partition: the job `evaluate` with run configuration."""
+    from orchestration.definitions import build_defs
+
+    with desk.at(), dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions("forecaster", [model])
+        return (
+            build_defs(config=settings())
+            .resolve_job_def("evaluate")
+            .execute_in_process(
+                instance=instance,
+                partition_key=str(dg.MultiPartitionKey({"release": RELEASE, "forecaster": model})),
+                run_config={"ops": {"benchmark__forecasts": {"config": config}}},
+                raise_on_error=False,
+            )
+        )
+
+
+def test_a_partition_is_materialized_within_the_limits_of_its_configuration(desk: Desk) -> None:
+    result = materialize(desk, "by-hand", dollars=1.0, concurrency=2, requests_per_minute=6000)
+    assert result.success
+    event = next(e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(["benchmark", "forecasts"]))
+    metadata = event.materialization.metadata
+    assert metadata["answered"].value == QUESTIONS
+    assert metadata["dollars"].value == pytest.approx(desk.spent("by-hand") / 1e6)
+    assert desk.has(RELEASE, "by-hand")
+
+
+def test_a_partition_that_fails_says_why_and_writes_nothing(desk: Desk) -> None:
+    result = materialize(desk, "too-dear", dollars=0.01)
+    assert not result.success
+    (failure,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    assert failure.error is not None
+    assert "raise the budget and resume" in failure.error.message
+    assert "dagster._core.definitions.events.Failure" in failure.error.message
+    assert failure.error.cause is None or "raise the budget" in failure.error.cause.message
+    assert KEY not in str(failure)
+    assert not desk.has(RELEASE, "too-dear")
+    assert not result.get_asset_materialization_events()
