@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from bellwether.lake import Lake
-from bellwether.settings import Settings
+from bellwether.settings import Settings, settings
 from orchestration.commands import require_success
 from orchestration.definitions import build_defs
 from orchestration.runner import Runner
@@ -49,8 +49,13 @@ def open_world(home: Path, **changes: object) -> World:
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Eight days of the sandbox, from raw to the published warehouse, with two forecasters on sandbox-2026."""
     os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
-    world = open_world(tmp_path_factory.mktemp("evaluated"))
-    run_all(world)
+    home = tmp_path_factory.mktemp("evaluated")
+    world = open_world(home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BELLWETHER_HOME", str(home))  # the journal is where the settings say
+        settings.cache_clear()
+        run_all(world)
+    settings.cache_clear()
     yield world
     world.instance.dispose()
 
