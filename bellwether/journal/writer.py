@@ -15,7 +15,7 @@ T = TypeVar("T")
 _Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 #: Most works of one transaction: the first ones of many need not wait for the last.
-_MOST = 32
+_MOST = 16
 #: Threads at work where writers do not wait for each other.
 _LANES = 8
 

@@ -246,14 +246,18 @@ class ModelClient:
         Raises `Stopped` when no more calls are made to the model, `ConfigError` for what cannot be sent, and `LakeError` when the journal
         cannot be used.
         """
-        request = Request(asked_as(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
         lane = self._lane(model)
-        while (flight := self._flights.get(request.key)) is not None:
-            await asyncio.wait((flight,))
-        found = await self._look(request.key)
-        if isinstance(found, Answered | Failed):
-            return await self._told(lane, found)
-        return await self._ask(self._asked(lane, request, messages), found)
+        await lane.entrance.take()
+        try:
+            request = Request(asked_as(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
+            while (flight := self._flights.get(request.key)) is not None:
+                await asyncio.wait((flight,))
+            found = await self._look(request.key)
+            if isinstance(found, Answered | Failed):
+                return await self._told(lane, found)
+            return await self._ask(self._asked(lane, request, messages), found)
+        finally:
+            lane.entrance.give_back()
 
     async def _look(self, key: CallKey) -> Answered | Busy | Failed | None:
         return await self._writer.do(partial(self._journal.look, key), Urgency.LOOK)

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "rate_limit", "unavailable"]
 
+#: Calls that may wait beside those that can be under way.
+_AHEAD = 32
 #: The running average of tokens per call forgets what is older than so many calls.
 _MEMORY = 50
 
@@ -71,6 +73,8 @@ class Run:
 class Lane:
     """Everything that the calls of one model have in common.
 
+    entrance: those that are looked up, or wait for their turn, are a few more than can be under way: prompts of the others need not be in memory.
+
     Parameters
     ----------
     model, run: what is asked, and what its calls share with other models'.
@@ -91,6 +95,7 @@ class Lane:
     ) -> None:
         self.model = model
         self.run = run
+        self.entrance = Slots(2 * model.concurrency + _AHEAD)
         self.slots = Slots(model.concurrency)
         self.tally = Tally()
         self._paces = (Pace(model.requests_per_minute, now), Pace(model.tokens_per_minute, now))

@@ -45,9 +45,13 @@ def failed(outcome: Outcome, status: int | None = 500, **more: Any) -> Result:
 
 
 class Time:
-    """Seconds that pass when everybody waits: a sleeper wakes in order of its time, at once by the real clock."""
+    """Seconds that pass when everybody waits: a sleeper wakes in order of its time, at once by the real clock.
+
+    is_busy: whether somebody is still at work who does not sleep, such as the journal's thread.
+    """
 
     def __init__(self) -> None:
+        self.is_busy: Callable[[], bool] = lambda: False
         self.seconds = 0.0
         self.slept: list[float] = []
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -67,11 +71,18 @@ class Time:
 
     async def _wake(self) -> None:
         while self._sleepers:
-            await asyncio.sleep(0.01)  # others go first, the journal's thread too
+            await self._quiet()
             until, _, wakes = heapq.heappop(self._sleepers)
             if not wakes.done():
                 self.seconds = max(self.seconds, until)
                 wakes.set_result(None)
+
+    async def _quiet(self) -> None:
+        """Until nobody has anything to do for a while."""
+        calm = 0
+        while calm < 50:
+            await asyncio.sleep(0)
+            calm = 0 if self.is_busy() else calm + 1
 
 
 class FakeWire:
@@ -118,7 +129,9 @@ def client(journal: Journal, wire: Any, time: Time | None = None, **options: Any
         "now": time.now,
         "seed": 7,
     }
-    return ModelClient(journal, wire=wire, **{**given, **options})
+    made = ModelClient(journal, wire=wire, **{**given, **options})
+    time.is_busy = lambda: bool(made._writer._lanes)
+    return made
 
 
 async def ask(client: ModelClient, number: int = 0, of: Model | None = None, **options: Any) -> Any:
@@ -128,3 +141,10 @@ async def ask(client: ModelClient, number: int = 0, of: Model | None = None, **o
 async def ask_all(client: ModelClient, numbers: Iterable[int], of: Model | None = None) -> list[Any]:
     """The answers, or what was raised in their place."""
     return await asyncio.gather(*(ask(client, number, of) for number in numbers), return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what other tasks do; ten seconds at most."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.002)

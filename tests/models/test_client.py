@@ -15,7 +15,7 @@ from bellwether.journal import Answered, Journal, Outcome, Scope, State, Usage
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, asked_as
 from bellwether.models.keys import Endpoint
 from bellwether.models.wire.call import Call, Result, Stop, ToolCall
-from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said
+from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said, until
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 
@@ -263,15 +263,14 @@ async def test_after_a_stop_what_is_under_way_is_finished_and_stored_and_answers
             gate.set()
             return failed(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT, permanent=True)
         await gate.wait()
-        await asyncio.sleep(0.05)
         return said()
 
-    async with client(journal, FakeWire(script)) as asking:
+    async with client(journal, wire := FakeWire(script)) as asking:
         with pytest.raises(ExceptionGroup) as caught:
             async with asyncio.TaskGroup() as group:
                 for number in range(1, 4):
                     group.create_task(ask(asking, number))
-                await asyncio.sleep(0.05)
+                await until(lambda: wire.count == 3)
                 group.create_task(ask(asking, 0))
         assert isinstance(caught.value.exceptions[0], Stopped)
     async with client(journal, wire := FakeWire()) as asking:
@@ -395,12 +394,13 @@ async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_onc
         return said()
 
     async def evaluate() -> None:
-        async with client(journal, FakeWire(script)) as asking, asyncio.TaskGroup() as group:
+        async with client(journal, cut) as asking, asyncio.TaskGroup() as group:
             for number in range(30):
                 group.create_task(ask(asking, number))
 
+    cut = FakeWire(script)
     work = asyncio.create_task(evaluate())
-    await asyncio.sleep(0.3)
+    await until(lambda: cut.count == 12)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
@@ -426,25 +426,39 @@ async def test_a_reply_that_is_there_when_the_run_is_cancelled_is_stored(journal
 
 
 async def test_a_call_that_is_cancelled_alone_is_stored_when_it_comes_and_read_by_the_next(journal: Journal) -> None:
+    gate = asyncio.Event()
+
     async def slowly(call: Call) -> Result:
-        await asyncio.sleep(0.1)
+        await gate.wait()
         return said()
 
     async with client(journal, wire := FakeWire(slowly)) as asking:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await ask(asking)
-        answer = await ask(asking)
+        first = asyncio.create_task(ask(asking))
+        await until(lambda: wire.count == 1)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        second = asyncio.create_task(ask(asking))
+        await asyncio.sleep(0.01)
+        gate.set()
+        answer = await second
+    assert first.cancelled()
     assert (answer.content, answer.reused, wire.count) == ("0.7", True, 1)
 
 
 async def test_calls_that_wait_for_their_turn_are_not_sent_once_they_are_cancelled(journal: Journal) -> None:
-    async with client(journal, wire := FakeWire(lambda call: asyncio.sleep(0.1, said()))) as asking:
+    gate = asyncio.Event()
+
+    async def slowly(call: Call) -> Result:
+        await gate.wait()
+        return said()
+
+    async with client(journal, wire := FakeWire(slowly)) as asking:
         tasks = [asyncio.create_task(ask(asking, number, model(concurrency=1))) for number in range(10)]
-        await asyncio.sleep(0.05)
+        await until(lambda: wire.count == 1)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        gate.set()
         assert isinstance(await ask(asking, 20, model(concurrency=1)), Answer)
     assert wire.count == 2
 
