@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -159,6 +160,22 @@ async def test_a_budget_stops_before_it_is_passed_and_resuming_pays_nothing_twic
             found = await asyncio.gather(*(ask(client, f"Question {number}") for number in range(150)))
         assert doorman.total == 150
         assert sum(one.reused for one in found) == len(done)
+
+
+def test_the_example_of_the_documentation_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert example is not None
+    with provider() as (_, url):
+        replaced = {"/srv/bellwether": str(tmp_path), "endpoints(None)": f"endpoints({url!r})", '"gpt-4o"': '"sandbox-calibrated"'}
+        code = example[1]
+        for old, new in replaced.items():
+            assert old in code
+            code = code.replace(old, new)
+        names: dict[str, Any] = {}
+        exec(code, names)
+        asyncio.run(names["main"]())
+    assert "robability" in capsys.readouterr().out
 
 
 # --- killed ----------------------------------------------------------------------------------------------------------
