@@ -64,12 +64,14 @@ def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
 
 @main.command()
 @click.argument("sql")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; may be repeated.")
 @click.option("--rows", default=100, show_default=True, type=click.IntRange(1), help="Most rows to show.")
 @AS_JSON
-def query(sql: str, rows: int, as_json: bool) -> None:
+def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     """Run SQL on the published warehouse, read-only, while the pipeline may be running.
 
-    Tables are named like the assets: clean.markets, benchmark.scores, ... `FROM meta.tables` lists them. `@FILE` reads the SQL from a file.
+    Tables are named like the assets: clean.markets, benchmark.scores, ... `FROM meta.tables` lists them. `@FILE` reads the SQL from a file:
+    `@sql/analysis/leaderboard.sql --set release=sandbox-2026`.
     """
     from bellwether.lake.warehouse import query as run
 
@@ -79,11 +81,24 @@ def query(sql: str, rows: int, as_json: bool) -> None:
         if not path.is_file():
             raise ConfigError(f"reading SQL: there is no file {path}")
         text = path.read_text(encoding="utf-8")
-    frame = run(settings().warehouse_path, text)
+    try:
+        frame = run(settings().warehouse_path, text, _named(values))
+    except ConfigError as error:
+        if "prepared parameter" not in str(error):
+            raise
+        raise ConfigError(f"{error} Give every $NAME in the query a value: --set NAME=VALUE") from None
     if as_json:
         emit(frame.to_dicts())
     else:
         console().print(grid(frame, most=rows))
+
+
+def _named(values: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` as a mapping."""
+    for value in values:
+        if not value.partition("=")[0] or "=" not in value:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")
+    return dict(value.split("=", 1) for value in values)
 
 
 @main.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,9 +60,24 @@ def test_a_query_cannot_write(published: World) -> None:
 
 @pytest.mark.slow
 def test_the_starter_queries_run(published: World) -> None:
+    known = {"release": "sandbox-2026", "forecaster": "market-24h", "venue": "kalshi", "market_id": "x"}
     for path in sorted((ROOT / "sql" / "analysis").glob("*.sql")):
-        if "$" not in path.read_text():
-            assert call("query", f"@{path}").exit_code == 0, path.name
+        named = sorted(set(re.findall(r"\$(\w+)", re.sub("--.*", "", path.read_text()))))
+        values = [word for name in named for word in ("--set", f"{name}={known[name]}")]
+        assert call("query", f"@{path}", *values).exit_code == 0, path.name
+
+
+@pytest.mark.slow
+def test_a_query_without_a_value_for_its_parameter_says_how_to_give_one(published: World) -> None:
+    result = call("query", "SELECT $release")
+    assert result.exit_code == 1
+    assert "--set NAME=VALUE" in result.output
+
+
+def test_a_value_for_a_query_needs_a_name() -> None:
+    result = call("query", "SELECT $release", "--set", "sandbox-2026")
+    assert result.exit_code != 0
+    assert "'sandbox-2026' is not NAME=VALUE" in result.output
 
 
 def test_without_a_warehouse_the_message_says_what_to_do() -> None:
