@@ -204,9 +204,15 @@ def _frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Ro
         "rules": forecaster.version,
     }
     facts = questions.select("id", "release", "known_at", **knowledge(forecaster.knowledge_cutoff))
-    made = pl.DataFrame([row | same for row in rows], schema=_ROW, infer_schema_length=None)
+    written = [{name: _writable(value) for name, value in (row | same).items()} for row in rows]
+    made = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
     table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
     return FORECASTS.validate(table.select(FORECASTS.names).sort(FORECASTS.order))
+
+
+def _writable(value: Any) -> Any:
+    """A text with question marks for lone surrogates, which UTF-8 does not have; the journal keeps what came."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:

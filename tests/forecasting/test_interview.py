@@ -109,6 +109,11 @@ async def test_what_the_published_parser_would_have_read_stands_beside(tmp_path:
     assert (await row(tmp_path / "b", [said("Perhaps."), said("Perhaps.")]))["p_yes_compat"] is None
 
 
+async def test_half_a_surrogate_pair_spoils_no_forecast(tmp_path: Path) -> None:
+    found = await row(tmp_path, [said(f"\ud83d {YES}", finish="stop \udfff")])
+    assert (found["p_yes"], found["raw_response"], found["finish_reason"]) == (0.8, f"? {YES}", "stop ?")
+
+
 async def test_other_questions_are_asked_although_one_failed(tmp_path: Path) -> None:
     questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
 

@@ -18,14 +18,15 @@ UNBILLED = Usage(cost=0, cost_source=CostSource.UNBILLED)
 _MICRO = Decimal(1_000_000)
 #: xAI reports what it charged in ticks (docs.x.ai, cost tracking): 10^10 ticks are a dollar.
 _MICRO_PER_TICK = Decimal(1) / 10_000
-_LARGEST = Decimal(2**62)
+#: Beyond this neither tokens nor money are believed.
+_LARGEST = 2**62
 
 
 def usage_of(model: Model, message: Message) -> Usage:
     """What an answer took. The provider's own report of its cost comes first: it is what was charged."""
     tokens = message.tokens
     charged = None if model.is_free else _reported(model.provider, message.usage)
-    listed = cost(model, tokens) if charged is None else None
+    listed = _stored(cost(model, tokens)) if charged is None else None
     source = CostSource.PROVIDER if charged is not None else CostSource.PRICE_LIST if listed is not None else None
     return Usage(tokens.prompt, tokens.completion, tokens.reasoning, charged if charged is not None else listed, source)
 
@@ -67,4 +68,9 @@ def _number(value: Any) -> Decimal | None:
 
 
 def _whole(micro: Decimal) -> int | None:
-    return int(micro.to_integral_value()) if micro < _LARGEST else None
+    return _stored(int(micro.to_integral_value()))
+
+
+def _stored(micro: int | None) -> int | None:
+    """Micro-dollars that the journal can hold; None for more, which nobody charged."""
+    return micro if micro is None or micro < _LARGEST else None

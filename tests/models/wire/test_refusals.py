@@ -157,3 +157,13 @@ def test_a_cost_is_the_providers_own_report_where_there_is_one(model: str, usage
     counted = {"prompt_tokens": 1000, "completion_tokens": 1000, **usage}
     found = judged(200, chat(content="0.4", usage=counted), model=model).reply.usage
     assert (found.cost, found.cost_source) == (cost, source)
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o", "xai/grok-4"])
+@pytest.mark.parametrize(
+    "usage", [{"completion_tokens": 2**61}, {"total_tokens": 2**62 - 1}, {"cost_in_usd_ticks": 10**40, "total_tokens": 2**62 - 1}]
+)
+def test_a_usage_beyond_belief_has_an_unknown_cost_and_loses_no_answer(model: str, usage: dict[str, Any]) -> None:
+    found = judged(200, chat(content="0.4", usage={"prompt_tokens": 1000, "completion_tokens": 1000, **usage}), model=model)
+    assert (found.outcome, found.reply.content) == (Outcome.OK, "0.4")
+    assert (found.reply.usage.cost, found.reply.usage.cost_source) == (None, None)
