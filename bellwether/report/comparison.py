@@ -1,4 +1,4 @@
-"""The report's sections that set forecasters beside one another: metrics, paired tests, coverage, contamination and cost."""
+"""The report's sections that set forecasters beside one another: metrics, coverage, contamination and cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import interval, number, percent, table, text, when
 from bellwether.report.material import Material
 from bellwether.report.predictions import dollars
-from bellwether.report.results import groups, scores_of
+from bellwether.report.results import from_near, scores_of
 
 #: The metrics of each table: our name and the heading of its column.
 CLASSIFICATION = {
@@ -98,41 +98,6 @@ def _metrics(inputs: Inputs, metrics: Mapping[str, str]) -> list[str]:
     return table(("Forecaster", *known.values()), rows)
 
 
-def pairs(inputs: Inputs) -> list[str]:
-    """Every pair of forecasters with its tests, and the groups that follow from them."""
-    lines = ["### Paired tests", ""]
-    if inputs.comparisons.is_empty():
-        return [*lines, "No pair was compared.", ""]
-    rows = [
-        (
-            text(row["forecaster"]),
-            text(row["other"]),
-            number(row["n"]),
-            number(row["n_clusters"]),
-            number(row["difference"]),
-            interval(row["lower"], row["upper"]),
-            number(row["standard_error"]),
-            number(row["p_cluster"]),
-            number(row["p_sign_flip"]),
-            number(row["p_holm"]),
-        )
-        for row in inputs.comparisons.sort("p_holm", "forecaster", "other", nulls_last=True).iter_rows(named=True)
-    ]
-    named = [f"- **{letter}**: {', '.join(text(name) for name in members)}" for letter, members in groups(inputs).items()]
-    return [
-        *lines,
-        "Difference of mean Brier scores on the questions that both answered and neither could have known; negative favours the first."
-        " Errors are cluster-robust, the permutation flips whole clusters, Holm corrects the first p over all pairs.",
-        "",
-        *table(
-            ("Forecaster", "Other", "n", "Clusters", "Difference", "95 %", "Std. error", "p (cluster)", "p (sign flip)", "p (Holm)"),
-            rows,
-            texts=2,
-        ),
-        *(["Significance groups; forecasters that share a letter do not differ significantly:", "", *named, ""] if named else []),
-    ]
-
-
 def cost(material: Material) -> list[str]:
     """What was sent for each language model, and what it cost."""
     rows, total = [], 0
@@ -206,7 +171,7 @@ def contamination(material: Material) -> list[str]:
         "",
         *body,
         *_scopes(inputs, "distance:", "By days from the knowledge cutoff to the resolution"),
-        *material.pictures["score_by_distance"].lines(),
+        *(line for name, picture in material.pictures.items() if name == "score_by_distance" for line in picture.lines()),
         *_scopes(inputs, "horizon:", "By days from the forecast to the close"),
         *material.pictures["brier_over_time"].lines(),
     ]
@@ -219,7 +184,7 @@ def _scopes(inputs: Inputs, prefix: str, title: str) -> list[str]:
     rows = []
     for forecaster in inputs.forecasters:
         scopes = scores_of(inputs, forecaster)
-        for scope in (name for name in scopes if name.startswith(prefix)):
+        for scope in sorted((name for name in scopes if name.startswith(prefix)), key=from_near):
             brier, accuracy = scopes[scope].get("brier", {}), scopes[scope].get("accuracy", {})
             ends = interval(brier.get("lower"), brier.get("upper"))
             label = text(scope.removeprefix(prefix))

@@ -7,12 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.report.comparison import comparison, contamination, cost, coverage, pairs
+from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.report.comparison import comparison, contamination, cost, coverage
 from bellwether.report.dataset import dataset_section
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import NOTHING, interval, number, percent, table, text, when
+from bellwether.report.markdown import NOTHING, interval, number, p_value, percent, table, text, when
 from bellwether.report.material import Material
 from bellwether.report.model_section import definitions, model_section
+from bellwether.report.pairs import pairs
 from bellwether.report.results import leaderboards
 
 #: KalshiBench, as its authors ask to be cited.
@@ -71,8 +73,8 @@ def _executive(material: Material) -> list[str]:
         ("Yes rate", percent(truth["yes_rate"])),
         ("Forecasters", f"{len(inputs.forecasters)}, {ranked} of them ranked"),
         ("Best Brier score", _best(inputs)),
-        ("Not distinguishable from the best", _confidence_set(inputs)),
-        ("Pairs that differ (Holm, 5 %)", f"{int((tested < 0.05).sum())} of {inputs.comparisons.height}"),
+        (f"May be the best (model confidence set, {percent(1 - CONFIDENCE_SET_LEVEL, 0)})", _confidence_set(inputs)),
+        (f"Pairs that differ (Holm, {percent(SIGNIFICANCE, 0)})", f"{int((tested <= SIGNIFICANCE).sum())} of {len(tested)} tested"),
         ("Seed of the sample", text(inputs.recipe.get("seed"))),
     ]
     return ["## Executive summary", "", *table(("", "Value"), rows, texts=2)]
@@ -102,7 +104,7 @@ def _leaderboards(material: Material) -> list[str]:
             interval(row["brier_lower"], row["brier_upper"]),
             interval(row["brier_bca_lower"], row["brier_bca_upper"]),
             percent(row["share_first"]),
-            number(row["mcs_p"], 3),
+            p_value(row["mcs_p"]),
             number(row["brier_skill"], 3),
             number(row["skill_vs_market"], 3),
             number(row["n"]),

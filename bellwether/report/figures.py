@@ -20,7 +20,7 @@ class Figure:
 
 
 def release_figures(inputs: Inputs) -> Iterator[Figure]:
-    """Figures that show all forecasters of the release."""
+    """Figures that show all forecasters of the release; by the distance from the cutoff where any states one."""
     from bellwether.report import plots
 
     release, forecasts, questions = inputs.release, inputs.forecasts, inputs.questions
@@ -37,13 +37,15 @@ def release_figures(inputs: Inputs) -> Iterator[Figure]:
     yield Figure(
         "brier_over_time",
         "Mean Brier score by the month in which the questions were resolved, with intervals.",
-        lambda: plots.brier_over_time(forecasts, questions, f"Brier score over time: {release}"),
+        lambda: plots.brier_over_time(forecasts, questions, f"Brier score over time: {release}", names=inputs.forecasters),
     )
-    yield Figure(
-        "score_by_distance",
-        "Brier score by the time from the knowledge cutoff to the resolution.",
-        lambda: plots.score_by_distance(inputs.scores, f"Brier score by distance from the cutoff: {release}"),
-    )
+    if inputs.scores["scope"].str.starts_with("distance:").any():
+        title = f"Brier score by distance from the cutoff: {release}"
+        yield Figure(
+            "score_by_distance",
+            "Brier score by the time from the knowledge cutoff to the resolution.",
+            lambda: plots.score_by_distance(inputs.scores, title, names=inputs.forecasters),
+        )
 
 
 def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[Figure]:

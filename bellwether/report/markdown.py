@@ -35,7 +35,13 @@ def number(value: float | int | None, digits: int = 4) -> str:
     """A number with `digits` decimals, a whole number with separators of thousands, a dash for null."""
     if value is None:
         return NOTHING
-    return f"{value:,}" if isinstance(value, int) else f"{value:.{digits}f}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:z.{digits}f}"
+
+
+def p_value(value: float | None, digits: int = 4) -> str:
+    """A p-value: never 0, but below the least number with so many decimals."""
+    least = 10.0**-digits
+    return number(value, digits) if value is None or value >= least else f"\\< {least:.{digits}f}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -45,7 +51,7 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 def interval(lower: float | None, upper: float | None, digits: int = 3) -> str:
     """Both ends in brackets; a dash where there is no interval."""
-    return NOTHING if lower is None or upper is None else f"[{lower:.{digits}f}, {upper:.{digits}f}]"
+    return NOTHING if lower is None or upper is None else f"[{lower:z.{digits}f}, {upper:z.{digits}f}]"
 
 
 def when(value: datetime | str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +10,13 @@ import polars as pl
 
 from bellwether.report.plots_canvas import BLUE, GREY, INK, MOST_PANELS, PALE, Panels, dress, empty, line
 from bellwether.report.plots_frames import answered, means
+from bellwether.report.results import from_near
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Ticks of a panel's horizontal axis; the labels between them are left out.
-_MOST_TICKS = 6
+#: Ticks of the horizontal axis of a panel alone and of one among many; the labels between them are left out.
+_MOST_TICKS, _FEW_TICKS = 6, 4
 
 _DISTANCE = "distance:"
 
@@ -23,37 +24,42 @@ _DISTANCE = "distance:"
 _REFERENCE = {"brier": 0.25, "accuracy": 0.5}
 
 
-def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
+def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> bytes:
     """Brier score by the month in which a question was resolved, with intervals, one panel per forecaster, as a PNG below 100 kB.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are cluster bootstraps within the month; a
     month from one cluster has none. The pale line is the median of all forecasters, the numbers below count the forecasts of the month.
+    `names` are the forecasters in the order of their panels; all of them by name when left out.
     """
     rows = answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
     series = means(rows, "month", "squared_error").rename({"month": "label"})
     months = questions.select(pl.coalesce("settled_at", "close_time").dt.strftime("%Y-%m")).to_series().unique().sort().to_list()
-    return _panels(series, months, forecasts["forecaster"].unique().sort().to_list(), title, metric="brier", along="month of resolution")
+    shown = names or forecasts["forecaster"].unique().sort().to_list()
+    return _panels(series, months, shown, title, metric="brier", along="month of resolution")
 
 
-def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier") -> bytes:
+def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier", names: Sequence[str] = ()) -> bytes:
     """A metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster, as a PNG below 100 kB.
 
     `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
-    close to the cutoff hints at remembered outcomes.
+    close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
     """
     rows = scores.filter(
         pl.col("scope").str.starts_with(_DISTANCE) & (pl.col("metric") == metric) & pl.col("value").is_not_null()
     ).with_columns(label=pl.col("scope").str.slice(len(_DISTANCE)))
-    labels = sorted(rows["label"].unique(), key=_from_near)
-    names = scores["forecaster"].unique().sort().to_list()
-    return _panels(rows, labels, names, title, metric=metric, along="days from the knowledge cutoff to the resolution")
+    labels = sorted(rows["label"].unique(), key=from_near)
+    dated = set(rows["forecaster"])
+    shown = [name for name in names or sorted(dated) if name in dated]
+    return _panels(rows, labels, shown, title, metric=metric, along="days from the knowledge cutoff to the resolution")
 
 
-def _panels(series: pl.DataFrame, labels: list[str], names: list[str], title: str, *, metric: str, along: str) -> bytes:
+def _panels(series: pl.DataFrame, labels: list[str], names: Sequence[str], title: str, *, metric: str, along: str) -> bytes:
     sheet = Panels(names, title, alone=(6.4, 4.6), each=(3.1, 2.6))
     at = {label: index for index, label in enumerate(labels)}
     placed = series.with_columns(at=pl.col("label").replace_strict(at, return_dtype=pl.Int64)).sort("forecaster", "at")
-    ends = [value for name in ("value", "lower", "upper") for value in placed[name].drop_nulls()]
+    ends = [
+        value for name in ("value", "lower", "upper") for value in placed.filter(pl.col("forecaster").is_in(sheet.names))[name].drop_nulls()
+    ]
     low, high = min([*ends, 0.2]), max([*ends, 0.27])
     first = None
     for name, cell, left, bottom in sheet.cells(hspace=0.5):
@@ -61,8 +67,9 @@ def _panels(series: pl.DataFrame, labels: list[str], names: list[str], title: st
         first = first or axes
         _series(axes, placed, name, metric)
         axes.set_xlim(-0.5, max(len(labels), 1) - 0.5)
-        axes.set_ylim(max(low - 0.12 * (high - low), -0.02), high + 0.12 * (high - low))
-        _ticks(axes, labels)
+        # the counts stand below the curves: no score is negative, and neither is a tick
+        axes.set_ylim(low - 0.14 * (high - low), high + 0.12 * (high - low))
+        _ticks(axes, labels, _MOST_TICKS if sheet.alone else _FEW_TICKS)
         sheet.head(axes, name)
         if left:
             axes.set_ylabel(_NAMES.get(metric, metric), fontsize=8, color=INK)
@@ -102,12 +109,6 @@ def _series(axes: Axes, placed: pl.DataFrame, name: str, metric: str) -> None:
         axes.text(x, 0.01, n, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=6, color=GREY)
 
 
-def _ticks(axes: Axes, labels: list[str]) -> None:
-    step = max(1, -(-len(labels) // _MOST_TICKS))
+def _ticks(axes: Axes, labels: list[str], most: int) -> None:
+    step = max(1, -(-len(labels) // most))
     axes.set_xticks(range(0, len(labels), step), [line(label, 12) for label in labels[::step]], parse_math=False)
-
-
-def _from_near(label: str) -> tuple[float, bool, str]:
-    """Order of distances such as <90d, 90d-180d and >=365d."""
-    number = re.search(r"\d+", label)
-    return (float(number.group()) if number else float("inf"), not label.startswith("<"), label)

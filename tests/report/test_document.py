@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -14,8 +15,11 @@ from markdown_it import MarkdownIt
 
 from bellwether.questions.analysis import analyse
 from bellwether.report import plots
+from bellwether.report.figures import release_figures
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import interval, number, percent, table, text, when
+from bellwether.report.markdown import interval, number, p_value, percent, table, text, when
+from bellwether.report.pairs import pairs, ranked_pairs, telling
+from bellwether.report.results import from_near
 from bellwether.report.write import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecasts, question, questions
@@ -231,3 +235,78 @@ def test_rows_of_forecasters_without_a_cutoff_need_no_contamination(tmp_path: Pa
     assert "No forecaster states a knowledge cutoff." in markdown
     assert "No language model was asked." in markdown
     assert pl.Series(re.findall("No pair was compared", markdown)).len() == 1
+
+
+def test_a_p_value_is_never_written_as_zero_and_no_number_as_negative_zero() -> None:
+    assert [p_value(one) for one in (None, 0.0, 1e-300, 0.00009999, 0.0001, 0.5, 1.0)] == [
+        "–",
+        "\\< 0.0001",
+        "\\< 0.0001",
+        "\\< 0.0001",
+        "0.0001",
+        "0.5000",
+        "1.0000",
+    ]
+    assert (number(-1e-9), interval(-1e-9, -0.0)) == ("0.0000", "[0.000, 0.000]")
+    assert number(-0.0004, 3) == "0.000"
+
+
+def many_pairs() -> Inputs:
+    """Eight forecasters on twenty questions, the later the better, and the last answered nothing."""
+    of = frames.release(20)
+    truths = (of["ground_truth"] == "yes").to_list()
+    rows = [
+        frames.forecast(f"f{index}", number, None if index == 7 else round(0.5 + (0.06 * index - 0.2) * (1 if truth else -1), 2))
+        for index in range(8)
+        for number, truth in enumerate(truths)
+    ]
+    noisy = [row | {"p_yes": row["p_yes"] + 0.01 * (number % 5)} if row["p_yes"] else row for number, row in enumerate(rows)]
+    return frames.inputs(of, forecasts(noisy))
+
+
+def test_of_many_pairs_those_with_the_best_and_of_neighbours_are_shown_best_first() -> None:
+    inputs = many_pairs()
+    lines = pairs(inputs)
+    shown = [tuple(row[:2]) for row in cells(lines[lines.index("| :-- | :-- |" + " --: |" * 8) - 1 : -1])]
+    names = [name for name in inputs.forecasters if name != "f7"]
+    assert names == ["f6", "f5", "f4", "f3", "f2", "f1", "f0"]
+    assert shown == [(names[0], other) for other in names[1:]] + [*pairwise(names)][1:]
+    assert "11 of 28 pairs are shown" in "\n".join(lines)
+    assert "- 7 without a test: no question has a forecast of both." in lines
+    for row in ranked_pairs(inputs):
+        assert inputs.forecasters.index(row["forecaster"]) < inputs.forecasters.index(row["other"])
+
+
+def test_a_pair_that_is_turned_round_says_the_same() -> None:
+    inputs = many_pairs()
+    stored = {frozenset((row["forecaster"], row["other"])): row for row in inputs.comparisons.iter_rows(named=True)}
+    turned = 0
+    for row in ranked_pairs(inputs):
+        same = stored[frozenset((row["forecaster"], row["other"]))]
+        sign = 1 if same["forecaster"] == row["forecaster"] else -1
+        turned += sign < 0
+        if row["difference"] is not None:
+            assert row["difference"] == sign * same["difference"]
+            assert sorted((row["lower"], row["upper"])) == [row["lower"], row["upper"]]
+            assert {abs(row["lower"]), abs(row["upper"])} == {abs(same["lower"]), abs(same["upper"])}
+            assert row["p_holm"] == same["p_holm"]
+    assert turned == 28 - 7
+
+
+def test_pairs_with_the_first_and_of_neighbours_are_the_telling_ones() -> None:
+    rows = [{"forecaster": a, "other": b} for i, a in enumerate("abcd") for b in "abcd"[i + 1 :]]
+    assert ["".join(row.values()) for row in telling(rows, "abcd")] == ["ab", "ac", "ad", "bc", "cd"]
+
+
+def test_ranges_of_days_stand_in_their_order() -> None:
+    horizons = ["horizon:1d-7d", "horizon:7d-30d", "horizon:<=1d", "horizon:>30d"]
+    assert sorted(horizons, key=from_near) == ["horizon:<=1d", "horizon:1d-7d", "horizon:7d-30d", "horizon:>30d"]
+    distances = ["distance:180d-365d", "distance:90d-180d", "distance:<90d", "distance:>=365d"]
+    assert sorted(distances, key=from_near) == ["distance:<90d", "distance:90d-180d", "distance:180d-365d", "distance:>=365d"]
+
+
+def test_without_a_cutoff_no_figure_shows_the_distance_from_it() -> None:
+    of = frames.release(4)
+    baseline = frames.inputs(of, forecasts([frames.forecast("always-half", number, 0.5) for number in range(4)]))
+    assert "score_by_distance" not in {figure.name for figure in release_figures(baseline)}
+    assert "score_by_distance" in {figure.name for figure in release_figures(frames.tiny())}
