@@ -21,8 +21,25 @@ def test_the_python_example_runs_and_gives_the_number_shown() -> None:
     names: dict[str, object] = {}
     for block in code:
         exec(compile(block, "README.md", "exec"), names)
-    scores = names["scores"]
-    assert scores["brier"].value == pytest.approx(0.105)  # type: ignore[index]
+    brier, comparison = names["scores"]["brier"], names["comparison"]  # type: ignore[index]
+    assert (brier.value, brier.lower, brier.upper) == pytest.approx((0.105, 0.01, 0.36))
+    assert (comparison.pairs.height, comparison.ranking["forecaster"].to_list()) == (1, ["mine", "half"])  # type: ignore[attr-defined]
+
+
+def test_the_own_endpoint_takes_four_lines_and_no_key(tmp_path: Path) -> None:
+    from bellwether.models.registry import models
+
+    example = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)[0]
+    assert len(example.strip().splitlines()) == 4
+    (tmp_path / "models.toml").write_text(example, encoding="utf-8")
+    assert models(tmp_path)["my-llama"].is_free
+
+
+def test_the_models_that_it_names_are_registered() -> None:
+    from bellwether.models.registry import models
+
+    named = {name for shown in re.findall(r"--models (.*?)(?: --|`)", README) for name in shown.split()}
+    assert named and named <= set(models())
 
 
 def test_every_link_leads_somewhere() -> None:
