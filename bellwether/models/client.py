@@ -195,7 +195,6 @@ class ModelClient:
     async def __aenter__(self) -> Self:
         self._writer = Writer(self._journal)
         self._shared = Run(self._limits, self._now)
-        self._tight = asyncio.Lock()
         if self._most_cost is None:
             from bellwether.models.prices import most_cost
 
@@ -405,12 +404,13 @@ class ModelClient:
 
     async def _begin(self, asked: _Asked) -> _Begun | Answered | Busy | Failed:
         """Claim the call and begin an attempt; while attempts under way hold the rest of a budget, wait for what they really cost."""
-        if not self._tight.locked():
+        tight = asked.lane.tight
+        if not tight.locked():
             try:
                 return await self._begun(asked)
             except BudgetExceeded:
                 log.debug("%s: the rest of the budget is reserved", asked.lane.model.name)
-        async with self._tight:
+        async with tight:
             while True:
                 asked.lane.check()
                 try:

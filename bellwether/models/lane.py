@@ -74,6 +74,7 @@ class Lane:
     """Everything that the calls of one model have in common.
 
     entrance: those that are looked up, or wait for their turn, are a few more than can be under way: prompts of the others need not be in memory.
+    tight: held by the call that waits for what the rest of a budget is reserved for; the model's next ones wait behind it, other models do not.
 
     Parameters
     ----------
@@ -97,6 +98,7 @@ class Lane:
         self.run = run
         self.entrance = Slots(2 * model.concurrency + _AHEAD)
         self.slots = Slots(model.concurrency)
+        self.tight = asyncio.Lock()
         self.tally = Tally()
         self._paces = (Pace(model.requests_per_minute, now), Pace(model.tokens_per_minute, now))
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
@@ -130,18 +132,27 @@ class Lane:
         await self.slots.take()
         try:
             await self._pay(tokens)
-            await self.run.slots.take()
+            while not await self._join(tokens):
+                await self._calm()
         except BaseException:
             self.slots.give_back()
             raise
-        permit = Permit(self)
+        return Permit(self)
+
+    async def _join(self, tokens: float) -> bool:
+        """Take a slot of the run, but not for the time of a pause that began meanwhile: other models can use it. Raises `Stopped`."""
+        await self.run.slots.take()
+        joined = False
         try:
-            await self._pay_run(tokens)
-            await self._calm()
-        except BaseException:
-            permit.give_back()
-            raise
-        return permit
+            self.check()
+            if self._pause <= 0:
+                await self._pay_run(tokens)
+                self.check()
+                joined = self._pause <= 0
+        finally:
+            if not joined:
+                self.run.slots.give_back()
+        return joined
 
     async def _pay(self, tokens: float) -> None:
         await self._calm()
@@ -156,9 +167,14 @@ class Lane:
     async def _calm(self) -> None:
         """Wait until the provider's pause is over."""
         self.check()
-        while (wait := self._paused_until - self._now()) > 0:
-            await self.nap(wait)
+        while self._pause > 0:
+            await self.nap(self._pause)
             self.check()
+
+    @property
+    def _pause(self) -> float:
+        """Seconds until calls may be made again."""
+        return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:
         """Wait, but not beyond the moment in which the model is stopped."""

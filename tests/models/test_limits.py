@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from bellwether.journal import Journal, Outcome
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.limits import Pace, Slots
 from bellwether.models.wire.call import Call, Result
-from tests.models.asking import FakeWire, Time, ask, ask_all, client, failed, model, said
+from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, said
 
 
 @pytest.fixture
@@ -44,6 +45,53 @@ async def test_no_more_calls_are_under_way_than_the_run_takes(journal: Journal) 
     async with client(journal, wire := FakeWire(shortly), limits=Limits(concurrency=4)) as asking:
         await asyncio.gather(ask_all(asking, range(10)), ask_all(asking, range(10), of=model("other")))
     assert (wire.most, wire.count) == (4, 20)
+
+
+async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal: Journal) -> None:
+    """Of twenty calls four are turned away for minutes; those that waited for a slot of the run meanwhile must not sleep in it."""
+    time = Time()
+
+    async def script(call: Call) -> Result:
+        await time.sleep(1)
+        return failed(Outcome.RATE_LIMIT, 429, retry_after=300.0) if call.model.name == "paused" else said()
+
+    async with client(journal, FakeWire(script), time, limits=Limits(concurrency=4)) as asking:
+        paused = asyncio.create_task(ask_all(asking, range(20), of=model("paused", concurrency=20)))
+        await asyncio.sleep(0)
+        found = await ask_all(asking, range(20), of=model("other", concurrency=20))
+        assert all(isinstance(one, Answer) for one in found)
+        assert time.seconds < 10
+        await paused
+
+
+async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal) -> None:
+    """Each of its calls waits for the one before, a hundred seconds long, to learn whether money is left."""
+    time = Time()
+
+    async def script(call: Call) -> Result:
+        await time.sleep(100 if call.model.name == "scarce" else 1)
+        return said()
+
+    most = {"scarce": MOST, "other": 0}
+    options: dict[str, Any] = {"most_cost": lambda asked, messages, parameters: most[asked.name]}
+    limits = Limits(dollars_per_model=Decimal(MOST + 5 * COST) / 10**6)
+    async with client(journal, FakeWire(script), time, limits=limits, **options) as asking:
+        scarce = asyncio.create_task(ask_all(asking, range(6), of=model("scarce", concurrency=6)))
+        await asyncio.sleep(0)
+        await ask_all(asking, range(4), of=model("other", concurrency=2))
+        assert time.seconds < 10
+        found = await scarce
+    assert sum(isinstance(one, Answer) for one in found) == 6
+    assert time.seconds > 100
+
+
+async def test_models_that_share_a_tight_budget_never_exceed_it(journal: Journal) -> None:
+    limit = 3 * MOST + 7 * COST
+    async with client(journal, wire := FakeWire(shortly), limits=Limits(dollars=Decimal(limit) / 10**6)) as asking:
+        found = await asyncio.gather(*(ask_all(asking, range(20), of=model(name)) for name in "abc"))
+    answers = [one for each in found for one in each if isinstance(one, Answer)]
+    assert len(answers) == wire.count
+    assert limit - MOST < journal.spent().committed <= limit
 
 
 async def test_slots_are_taken_in_order_and_a_waiter_that_leaves_blocks_nobody() -> None:
