@@ -24,7 +24,8 @@ def is_gone(holder: str | None) -> bool:
     space, _, started = mark.partition("-")
     if space != _space():
         return False
-    return _started(pid) != started if space else not _runs(pid)
+    now = _started(pid) if space else None
+    return not _runs(pid) if now is None or not started else now != started
 
 
 @lru_cache(maxsize=4)
@@ -51,12 +52,15 @@ def _space() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When the process started, in clock ticks since the boot (proc(5), field 22 of `stat`); None when there is none, or only its remains."""
+    """When the process started, in clock ticks since the boot (proc(5), field 22 of `stat`); "" when only its remains are there.
+
+    None when there is none, or the system hides the processes of other users.
+    """
     try:
         state, *fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
-    return None if state in "ZX" else fields[18]
+    return "" if state in "ZX" else fields[18]
 
 
 def _runs(pid: int) -> bool:

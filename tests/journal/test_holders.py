@@ -85,6 +85,26 @@ def test_where_the_system_does_not_say_more_the_number_decides(other: Other, mon
         holders._space.cache_clear()
 
 
+def test_a_process_that_the_system_hides_is_not_gone(other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As /proc does for the processes of other users where it is mounted with hidepid=2."""
+    import bellwether.journal.holders as holders
+
+    (tmp_path / "sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "sys/kernel/random/boot_id").write_text("boot\n")
+    (tmp_path / "self/ns").mkdir(parents=True)
+    (tmp_path / "self/ns/pid").symlink_to("pid:[1]")
+    monkeypatch.setattr(holders, "_PROC", tmp_path)
+    holders._space.cache_clear()
+    try:
+        host, pid, _ = other.name.rsplit(":", 2)
+        name = f"{host}:{pid}:{holders._space()}-12345"
+        assert not is_gone(name)
+        other.kill()
+        assert is_gone(name)
+    finally:
+        holders._space.cache_clear()
+
+
 def test_the_call_of_a_process_that_ended_is_taken_over_at_once_and_its_attempt_abandoned(journal: Journal, other: Other) -> None:
     attempt = begun(journal, holder=other.name)
     assert isinstance(journal.claim(ask(), lease=LEASE), Busy)
