@@ -122,7 +122,10 @@ class Journal:
         found = self._database.write("beginning a model call", work)
         if isinstance(found, LeaseLost):
             raise found
-        return (claim, found) if isinstance(found, Attempt) else found
+        if not isinstance(found, Attempt):
+            return found
+        claim._attempt = found
+        return claim, found
 
     def _wanted(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
         """A claim that is nobody's yet."""

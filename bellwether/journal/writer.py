@@ -21,10 +21,10 @@ _LANES = 8
 
 
 class Urgency(IntEnum):
-    """What goes first: to keep what has come, then to ask, then to look."""
+    """What goes first: requests that are held up by it, of which there are few at a time; then to keep what has come; then to look."""
 
-    KEEP = 0
-    BEGIN = 1
+    BEGIN = 0
+    KEEP = 1
     LOOK = 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -98,6 +99,28 @@ class Machine(RuleBasedStateMachine):
             assert found.attempts == len(call.tries)
             call.state, call.claim, call.expires = "claimed", len(self.claims), self.clock.now + LEASE
             self.claims.append((number, found))
+
+    @rule(number=CALLS, holder=HOLDERS)
+    def begin_at_once(self, number: int, holder: str) -> None:
+        call = self.model[number]
+        before = self.journal.status(ask(number).key)
+        options: dict[str, Any] = {"lease": LEASE, "holder": holder, "run": "run", "estimate": ESTIMATE, "budgets": (Budget(BUDGET),)}
+        (found,) = self.journal.together([partial(self.journal.begin, ask(number), **options)])
+        if isinstance(found, BudgetExceeded):
+            assert self._committed() + ESTIMATE > BUDGET
+            assert self.journal.status(ask(number).key) == before
+        elif call.state == "claimed" and call.expires is not None and call.expires > self.clock.now:
+            assert isinstance(found, Busy)
+        elif call.state == "failed":
+            assert isinstance(found, Failed)
+        elif call.state == "answered" or (call.abandon() or call.adopt()):
+            assert isinstance(found, Answered)
+        else:
+            claim, handle = found
+            assert self._committed() + ESTIMATE <= BUDGET
+            call.state, call.claim, call.expires = "claimed", len(self.claims), self.clock.now + LEASE
+            call.tries.append(Try(number, len(call.tries) + 1, len(self.claims), handle=handle))
+            self.claims.append((number, claim))
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data())
