@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,21 @@ def test_the_starter_queries_run(published: World) -> None:
         named = sorted(set(re.findall(r"\$(\w+)", re.sub("--.*", "", path.read_text()))))
         values = [word for name in named for word in ("--set", f"{name}={known[name]}")]
         assert call("query", f"@{path}", *values).exit_code == 0, path.name
+
+
+@pytest.mark.slow
+def test_what_the_readme_reads_from_the_warehouse_can_be_read(published: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r'^    \.venv/bin/bellwether ((?:query "[^"]*"|models|report|export).*)$', page, re.MULTILINE)
+    shown += re.findall(r"`bellwether (query @[^`]*)`", page)
+    assert len(shown) == 5
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sql").symlink_to(ROOT / "sql")
+    for line in shown:
+        result = call(*shlex.split(line, comments=True))
+        assert result.exit_code == 0, f"{line}: {result.output}"
+    assert list((tmp_path / "reports" / "sandbox-2026").glob("report_*.md"))
+    assert (tmp_path / "dataset" / "README.md").is_file()
 
 
 @pytest.mark.slow
