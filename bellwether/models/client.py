@@ -398,6 +398,8 @@ class ModelClient:
         except BaseException:
             await self._put_back(begun)
             raise
+        if result.stop is not None:
+            asked.lane.stop(result.stop.value, result.reason)  # before anybody takes the slot
         permit.give_back()
         asked.lane.note(result, started=started, tokens=asked.tokens)
         return await self._store(asked, begun, result)

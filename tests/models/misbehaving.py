@@ -34,6 +34,7 @@ REPLIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType(
         "empty": ({"content": ""}, "stop"),
         "nothing": ({"content": None}, "stop"),
         "filtered": ({"content": None}, "content_filter"),
+        "musing": ({"content": "", "reasoning_content": "It may, or it may not."}, "stop"),
         "thinking": ({"content": "", "reasoning_content": "It may, or it may not."}, "length"),
         "megabyte": ({"content": "Let me think. " * 75_000 + SURE}, "stop"),
         "contradicting": ({"content": f"{SURE} On reflection: <answer>no</answer><confidence>80</confidence>"}, "stop"),

@@ -1,0 +1,254 @@
+"""Bad input of every kind that language models and their providers can give, on the whole path: registry, key, wire, journal, parser, score.
+
+Each is a row with its reason, or ends the model's evaluation with a clear error; money that was spent is in the journal and in the forecasts.
+A release whose questions changed under a resumed evaluation is refused in tests/orchestration/test_evaluate.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.calibration import evaluate
+from bellwether.calibration.scores import reliability, score
+from bellwether.errors import BellwetherError, ScoringError
+from bellwether.forecasting import forecasters
+from bellwether.forecasting.interview import Interrupted
+from bellwether.journal import Journal
+from bellwether.models.client import Limits, ModelClient, Retry
+from bellwether.models.keys import endpoints
+from bellwether.questions import build
+from tests.clean.rows import market, markets, prices
+from tests.forecasting.test_interview import RELEASE
+from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
+
+N, CONCURRENCY = 3, 2
+BOUNDS = Retry(attempts=4, turned_away=6)
+#: Waits take so much less time.
+HASTE = 1000.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is registered, and what must become of it.
+
+    Parameters
+    ----------
+    about: the kind of bad input. model: who is asked; `tests.models.misbehaving` says how it answers.
+    failure, reason: of each row, the reason as a pattern; or, where `stops` is set, of the error that ends the evaluation.
+    p: the forecast, where there is one after all. requests: per question. paid: micro-dollars per question; None where nobody knows.
+    final: whether it is the model's last word, so that the next run asks nothing.
+    """
+
+    about: str
+    model: str
+    reason: str = ""
+    failure: str | None = None
+    stops: str | None = None
+    p: float | None = None
+    requests: int = 1
+    paid: int | None = 350
+    final: bool = True
+    key: str | None = KEY
+
+    def __str__(self) -> str:
+        return self.about
+
+
+STOPS = (
+    Case("a missing key", "calibrated", rf"{VARIABLE} is not set; set it to your key", stops="authentication", requests=0, key=None),
+    Case("a key that is none", "calibrated", "blanks, line breaks or characters", stops="authentication", requests=0, key="two words"),
+    Case("a wrong key", "calibrated", "HTTP 401: the key was refused", stops="authentication", key="sk-of-somebody-else"),
+    Case("an expired key", "calibrated", "HTTP 401: the key was refused.*expired", stops="authentication", key="sandbox-expired"),
+    Case("no credit", "calibrated", "HTTP 402.*add credit at the provider", stops="out_of_credit", key="sandbox-broke"),
+    Case("an unknown model", "nobody", "HTTP 404.*nobody.*correct the model's id", stops="unknown_model"),
+)
+ROWS = (
+    Case("an answer that breaks off", "cut", "broke before the answer was whole", "provider_error", requests=4, paid=None, final=False),
+    Case("an answer that breaks off once", "cut-once", p=math.nan, requests=2, paid=None),
+    Case("a provider that is down", "down", "HTTP 50[0234]", "provider_error", requests=4, paid=None, final=False),
+    Case("a web page", "page", "HTTP 200 with a web page", "malformed", requests=4, paid=None, final=False),
+    Case("a storm of 429 that passes", "storm-once", p=math.nan, requests=5, paid=-1),
+    Case("a storm of 429 that does not", "storm", "HTTP 429", "rate_limit", requests=6, paid=0, final=False),
+    Case("a request that the provider does not take", "echo", "HTTP 400: .*I do not understand", "provider_error", paid=0, final=False),
+    Case("an answer of a megabyte", "megabyte", p=0.9),
+    Case("an empty answer", "empty", "an answer without text", "malformed"),
+    Case("no answer at all", "nothing", "an answer without text", "malformed"),
+    Case("an answer that was filtered", "filtered", "the provider withheld the answer: content_filter", "refusal"),
+    Case("reasoning without an answer", "musing", "reasoning without an answer", "malformed"),
+    Case("reasoning up to the limit", "thinking", "cut at its limit of tokens", "truncation"),
+    Case("two answers that contradict each other", "contradicting", "contradict", "unreadable", requests=2, paid=700),
+    Case("a confidence of 250", "certain", "250", "unreadable", requests=2, paid=700),
+    Case("a confidence that is no number", "vague", "NaN", "unreadable", requests=2, paid=700),
+    Case("text that attacks its reader", "hostile", p=0.9),
+    Case("an answer that repeats the key", "parrot", p=0.9),
+)
+
+
+class Place:
+    """A journal, a registry and a provider; a model is asked there as the graph asks it."""
+
+    def __init__(self, folder: Path, asked: Provider, url: str) -> None:
+        self.folder, self.provider, self.url = folder, asked, url
+        self.questions = build(RELEASE, markets(*(market(f"M{number}") for number in range(N))).lazy(), prices().lazy())
+        self.journal = Journal(f"sqlite:///{folder / 'journal.db'}")
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[ModelClient]:
+        with endpoints(None) as locate:
+            limits = Limits(dollars=Decimal(1), concurrency=CONCURRENCY)
+            time = {"now": lambda: monotonic() * HASTE, "sleep": lambda seconds: asyncio.sleep(seconds / HASTE)}
+            async with ModelClient(self.journal, endpoint=locate, run="run", limits=limits, retry=BOUNDS, seed=1, **time) as client:
+                yield client
+
+    def ask(self, case: Case, patch: pytest.MonkeyPatch) -> pl.DataFrame:
+        register(self.folder, self.url, {"subject": {"model": f"openai/{case.model}", "timeout": 5}})
+        patch.setenv(VARIABLE, case.key) if case.key is not None else patch.delenv(VARIABLE, raising=False)
+        return forecasters(self.folder)["subject"].forecast(self.questions, pl.LazyFrame(), self)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with provider() as served:
+        found = Place(tmp_path, *served)
+        yield found
+        found.journal.close()
+
+
+@pytest.mark.parametrize("case", STOPS, ids=str)
+def test_what_only_a_person_can_mend_ends_the_evaluation_with_a_clear_error(
+    place: Place, monkeypatch: pytest.MonkeyPatch, case: Case
+) -> None:
+    with pytest.raises(Interrupted, match=case.reason) as caught:
+        place.ask(case, monkeypatch)
+    assert caught.value.cause.kind == case.stops
+    assert f"0 of {N} forecasts of subject" in str(caught.value)
+    assert case.key is None or case.key not in str(caught.value)
+    assert place.provider.calls(case.model) <= CONCURRENCY * case.requests
+    assert place.journal.spent().committed == 0
+    assert not place.journal.failures()
+    mended = place.ask(Case("mended", "calibrated"), monkeypatch)
+    assert mended["p_yes"].null_count() == 0
+
+
+@pytest.mark.parametrize("case", ROWS, ids=str)
+def test_whatever_comes_back_is_a_row_with_its_reason_and_its_price(place: Place, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
+    found = place.ask(case, monkeypatch)
+    assert found.height == N
+    assert place.provider.calls(case.model) == N * case.requests
+    for row in found.iter_rows(named=True):
+        check(row, case)
+    spent = place.journal.spent()
+    known = sum((row["cost"] for row in found.iter_rows(named=True) if row["cost"] is not None), Decimal(0))
+    assert spent.spent >= known * 1_000_000
+    if case.paid is not None:
+        assert spent.committed == known * 1_000_000
+        assert case.paid < 0 or known * 1_000_000 == N * case.paid
+    again = place.ask(case, monkeypatch)
+    assert place.provider.calls(case.model) == N * case.requests * (1 if case.final else 2)
+    assert again.equals(found) or not case.final
+
+
+def check(row: dict[str, Any], case: Case) -> None:
+    """One row against what is declared."""
+    assert row["failure"] == case.failure
+    assert (row["cost"] is None) == (case.paid is None)
+    assert row["attempts"] == case.requests
+    if case.failure is not None:
+        assert row["p_yes"] is None
+        assert row["error"]
+        assert re.search(case.reason, row["error"]), row["error"]
+        assert len(row["error"]) < 400
+        assert KEY not in row["error"]
+        return
+    assert case.p is not None
+    assert row["error"] is None
+    assert 0 < row["p_yes"] < 1
+    assert math.isnan(case.p) or row["p_yes"] == pytest.approx(case.p)
+    assert KEY not in row["raw_response"]
+
+
+def test_a_long_answer_is_kept_whole(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = place.ask(Case("long", "megabyte"), monkeypatch)
+    assert all(len(text) > 1_000_000 for text in found["raw_response"])
+
+
+def test_rows_of_failures_lower_the_coverage_and_nothing_else(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = score(place.ask(Case("cut", "cut"), monkeypatch), place.questions, replicates=50)
+    assert set(scores["n"]) == {0}
+    coverage = scores.filter(metric="coverage", scope="all")["value"].to_list()
+    assert coverage == [0.0]
+    assert scores.filter(metric="brier", scope="all")["value"].to_list() == [None]
+
+
+# --- given to the scorer ---------------------------------------------------------------------------------------------
+
+Change = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@pytest.fixture
+def answered(place: Place, monkeypatch: pytest.MonkeyPatch) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """What a good model answered, and the questions, with both outcomes."""
+    truths = pl.Series("ground_truth", ["yes", "no", "yes"])
+    return place.ask(Case("good", "calibrated"), monkeypatch), place.questions.with_columns(truths)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(lambda rows: rows.with_columns(p_yes=pl.lit(math.nan)), "p_yes lies in", id="NaN"),
+        pytest.param(lambda rows: rows.with_columns(p_yes=pl.lit(-0.1)), "'p_yes': -0.1", id="below 0"),
+        pytest.param(lambda rows: rows.with_columns(p_yes=pl.lit(1.0001)), "'p_yes': 1.0001", id="above 1"),
+        pytest.param(lambda rows: pl.concat([rows, rows.head(1)]), "remove the copies", id="a model's second row on a question"),
+        pytest.param(
+            lambda rows: rows.with_columns(question_id=pl.lit("kalshi:OTHER")), "no such question", id="another release's question"
+        ),
+    ],
+)
+def test_rows_that_cannot_be_scored_are_refused_by_name(answered: tuple[pl.DataFrame, pl.DataFrame], change: Change, said: str) -> None:
+    forecasts, questions = answered
+    bad = change(forecasts) if said != "no such question" else change(forecasts.head(1))
+    for scored in (score, reliability):
+        with pytest.raises(ScoringError, match=said):
+            scored(bad, questions)
+
+
+@pytest.mark.parametrize("p", [math.nan, math.inf, -0.01, 1.01])
+def test_a_plain_forecast_that_is_no_probability_is_refused_with_its_place(p: float) -> None:
+    with pytest.raises(BellwetherError, match="at index 1"):
+        evaluate([0.5, p], [1, 0])
+
+
+@pytest.mark.parametrize("truth", ["yes", "no"])
+def test_outcomes_of_one_class_leave_null_what_they_cannot_tell(answered: tuple[pl.DataFrame, pl.DataFrame], truth: str) -> None:
+    forecasts, questions = answered
+    scores = score(forecasts, questions.with_columns(ground_truth=pl.lit(truth)), replicates=50).filter(scope="all")
+    values = dict(scores.select("metric", "value").rows())
+    assert values["brier"] is not None
+    assert values["brier_skill"] is None
+    assert values["brier_no" if truth == "yes" else "brier_yes"] is None
+    assert not any(value is not None and math.isnan(value) for value in values.values())
+
+
+def test_fewer_rows_than_bins_are_scored_and_empty_bins_are_null(answered: tuple[pl.DataFrame, pl.DataFrame]) -> None:
+    forecasts, questions = answered
+    bins = reliability(forecasts, questions)
+    assert bins.height == 10
+    assert bins["n"].sum() == N
+    empty = bins.filter(n=0)
+    assert empty.height >= 10 - N
+    assert empty["mean_forecast"].null_count() == empty.height
+    values = dict(score(forecasts, questions, replicates=50).filter(scope="all").select("metric", "value").rows())
+    assert values["ece"] is not None
+    assert values["ace"] is not None
