@@ -152,7 +152,8 @@ def bca_interval(value: float, replicates: Floats, without: Floats, plan: Bootst
     value: the metric on all forecasts. replicates: float64 (R,). without: float64 (C,), the metric without each cluster.
 
     The acceleration is that of the jackknife over clusters, 0 where leaving out a cluster changes nothing. (NaN, NaN) when too many
-    replicates are undefined, when a cluster cannot be left out, or when all replicates are on one side of the value.
+    replicates are undefined, when a cluster cannot be left out, or when so many replicates are on one side of the value that the correction
+    overshoots: its interval would lie beside the value, and rest on the few replicates of the other side.
     """
     nowhere = float("nan"), float("nan")
     defined = replicates[~np.isnan(replicates)]
@@ -172,7 +173,7 @@ def bca_interval(value: float, replicates: Floats, without: Floats, plan: Bootst
             return nowhere
         tails.append(normal.cdf(bias + shifted / (1 - acceleration * shifted)))
     lower, upper = np.quantile(defined, tails)
-    return float(lower), float(upper)
+    return (float(lower), float(upper)) if lower - equal <= value <= upper + equal else nowhere
 
 
 def _acceleration(without: Floats, equal: float) -> float:

@@ -72,6 +72,12 @@ class Comparison:
     seed: int
 
 
+def p_text(p: float, digits: int = 4) -> str:
+    """A p-value for people: never 0, but below the least number with so many decimals."""
+    least = 10.0**-digits
+    return f"{p:.{digits}f}" if p >= least else f"< {least:.{digits}f}"
+
+
 def compare(
     forecasts: Mapping[str, ArrayLike],
     y: ArrayLike,
@@ -98,6 +104,13 @@ def compare(
     Raises `ScoringError` that names the column, the index and the value that cannot be scored.
     """
     measured = Loss(loss)
+    if not isinstance(forecasts, Mapping):
+        raise ScoringError(
+            f"comparing forecasters: forecasts is a {type(forecasts).__name__}; give a dictionary of name to probabilities, such as frame.to_dict()"
+        )
+    strangers = sorted({*(answers or {})} - {*forecasts})
+    if strangers:
+        raise ScoringError(f"comparing forecasters: answers are given of {', '.join(strangers)}, without forecasts; give both, or neither")
     outcome = Forecasts.of(np.zeros(np.size(y)), y).y
     cluster = index_of(clusters, len(outcome))
     size = (len(outcome), len(forecasts))

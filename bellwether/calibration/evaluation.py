@@ -138,10 +138,11 @@ def index_of(labels: Sequence[Any] | NDArray[Any], size: int) -> Ints:
     """Index of each label among the distinct ones, in order of first appearance."""
     if len(labels) != size:
         raise ScoringError(f"scoring: column clusters has {len(labels)} values and p has {size}; give one label per forecast")
-    if any(label is None for label in labels):
-        raise ScoringError(
-            f"scoring: column clusters holds None at index {list(labels).index(None)}; give every forecast a cluster, its own where it has none"
-        )
+    for index, label in enumerate(labels):
+        if label is None or (isinstance(label, float | np.floating) and np.isnan(label)):
+            raise ScoringError(
+                f"scoring: column clusters holds {label} at index {index}; give every forecast a cluster, its own where it has none"
+            )
     indices: dict[Any, int] = {}
     return np.array([indices.setdefault(label, len(indices)) for label in labels], dtype=np.intp)
 

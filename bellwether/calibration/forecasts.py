@@ -80,7 +80,7 @@ def _column(name: str, values: ArrayLike, size: int | None = None) -> Floats:
 def _check(name: str, values: Floats, good: Bools, advice: str) -> None:
     if not good.all():
         index = int(np.argmin(good))
-        raise ScoringError(f"scoring: column {name} holds {values[index]!r} at index {index}; {advice}")
+        raise ScoringError(f"scoring: column {name} holds {float(values[index])!r} at index {index}; {advice}")
 
 
 def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration import Scores, reliability_bins
+from bellwether.calibration.comparison import p_text
 from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.errors import ConfigError
 from bellwether.kalshibench.examination import Examination, ModelExamination
@@ -132,7 +133,7 @@ def differences(pairs: pl.DataFrame) -> bytes:
         )
         axes.plot(row["difference"], position, "o", color=BLUE, markersize=5.5, zorder=3)
         _name(axes, position, f"{line(row['forecaster'], 22)} – {line(row['other'], 22)}")
-        p = "" if row["p_holm"] is None else f"p = {row['p_holm']:.2f}"
+        p = "" if row["p_holm"] is None else f"p = {p_text(row['p_holm'], 2)}".replace("= <", "<")
         axes.text(1.03, position, p, transform=axes.get_yaxis_transform(), ha="left", va="center", fontsize=8, color=INK)
     axes.axvline(0, color=PALE, linewidth=1.2, zorder=1)
     axes.text(1.03, -0.6, "after Holm", transform=axes.get_yaxis_transform(), ha="left", va="bottom", fontsize=7, color=GREY)

@@ -46,11 +46,13 @@ class Labels:
         """The labels of a model's entries.
 
         The set is the one that asks the same ids in the same order; else entries are found by their id and its occurrence in the only set that
-        has them all. Raises `ConfigError` where none or several would fit.
+        has them all. Labels of other models serve a model that the file does not name, but for their sort. Raises `ConfigError` where none or
+        several would fit.
         """
-        frame = self.frame
-        if frame["model"].null_count() < frame.height:
-            frame = frame.filter(pl.col("model") == model.name)
+        frame = self.frame.filter(pl.col("model") == model.name)
+        if frame.is_empty():
+            entries = self.frame.unique(["question_set", "entry_index"], keep="first", maintain_order=True)
+            frame = entries.with_columns(ace_bin=pl.when(pl.col("model").is_null()).then("ace_bin"))
         asked = model.predictions.select("question_id")
         sets = [(str(name), rows) for (name,), rows in frame.partition_by("question_set", maintain_order=True, as_dict=True).items()]
         for name, rows in sets:

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from bellwether.calibration import Estimate, Scores
-from bellwether.calibration.comparison import SIGNIFICANCE, Comparison
+from bellwether.calibration.comparison import SIGNIFICANCE, Comparison, p_text
 from bellwether.kalshibench.examination import CORRECTED_BY, NO_LABELS, NO_OWN_LABELS, Examination, ModelExamination
 
 
@@ -216,7 +216,7 @@ def _pairs(question_set: str, comparison: Comparison) -> Grid:
     )
     for row in comparison.pairs.iter_rows(named=True):
         interval = Estimate(row["difference"], row["lower"], row["upper"])
-        p = [_number(row[name], 3) for name in ("p_cluster", "p_sign_flip", "p_holm")]
+        p = ["–" if row[name] is None else p_text(row[name], 3) for name in ("p_cluster", "p_sign_flip", "p_holm")]
         table.add_row(Text(f"{row['forecaster']} – {row['other']}"), str(row["n"]), _interval(interval, 4, "+"), *p)
     significant = comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
     confident = comparison.ranking.filter("in_mcs")["forecaster"].to_list()

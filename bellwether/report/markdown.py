@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from bellwether.calibration.comparison import p_text
+
 #: Characters of a text that a cell shows.
 MOST = 160
 
@@ -40,8 +42,7 @@ def number(value: float | int | None, digits: int = 4) -> str:
 
 def p_value(value: float | None, digits: int = 4) -> str:
     """A p-value: never 0, but below the least number with so many decimals."""
-    least = 10.0**-digits
-    return number(value, digits) if value is None or value >= least else f"\\< {least:.{digits}f}"
+    return NOTHING if value is None else text(p_text(value, digits))
 
 
 def percent(value: float | None, digits: int = 1) -> str:

@@ -13,5 +13,5 @@ SELECT
     n,
     n_clusters
 FROM benchmark.comparisons
-WHERE release = $release AND p_holm < 0.05
+WHERE release = $release AND p_holm <= 0.05
 ORDER BY p_holm, better, worse

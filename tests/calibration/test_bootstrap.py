@@ -228,3 +228,24 @@ def test_the_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 def test_a_plan_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
     with pytest.raises(ScoringError, match="bootstrap"):
         Bootstrap(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_corrected_interval_beside_the_value_is_withheld() -> None:
+    """Nearly all replicates above the value: Efron's correction points below it, where only the few others are."""
+    replicates = np.append(np.full(30, 0.9), np.linspace(1.1, 2.0, 9_970))
+    without = np.linspace(0.99, 1.01, 50)
+    plan = Bootstrap()
+    assert all(np.isnan(bca_interval(1.0, replicates, without, plan)))
+    lower, upper = bca_interval(1.0, np.append(np.full(400, 0.9), np.linspace(1.1, 2.0, 9_600)), without, plan)
+    assert lower <= 1.0 <= upper
+
+
+@given(st.integers(0, 2**32), st.integers(4, 40))
+@settings(max_examples=25)
+def test_every_corrected_interval_contains_its_value(seed: int, n: int) -> None:
+    generator = np.random.default_rng(seed)
+    p = generator.choice([0.0, 0.1, 0.3, 0.6, 0.9, 1.0], n)
+    y = generator.random(n) < p
+    for name, one in evaluate(p, y, clusters=range(n), bootstrap=Bootstrap(200, seed)).items():
+        if one.bca_lower is not None:
+            assert one.bca_lower - 1e-6 <= one.value <= one.bca_upper + 1e-6, name

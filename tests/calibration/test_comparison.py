@@ -17,6 +17,7 @@ from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of
 from statsmodels.stats.multitest import multipletests
 
 from bellwether.calibration import Bootstrap, compare, evaluate
+from bellwether.calibration.comparison import p_text
 from bellwether.calibration.comparison_pairs import CONSTANT, IDENTICAL, NO_COMMON, ONE_CLUSTER, holm
 from bellwether.errors import ScoringError
 
@@ -218,11 +219,24 @@ def test_without_replicates_and_permutations_only_the_exact_tests_remain() -> No
         ({"a": [0.5, 0.5]}, [0, math.nan], [0, 1], "column y.*nan"),
         ({"a": [0.5, 0.5]}, [0, 1], [0], "clusters"),
         ({"a": [0.5, 0.5]}, [0, 1], [0, None], "clusters.*None"),
+        ({"a": [0.5, 0.5]}, [0, 1], [0, math.nan], "clusters holds nan at index 1"),
+        ([[0.5, 0.5]], [0, 1], [0, 1], "a list; give a dictionary"),
+        (pl.DataFrame({"a": [0.5, 0.5]}), [0, 1], [0, 1], "a DataFrame; give a dictionary"),
     ],
 )
 def test_what_cannot_be_compared_is_named(forecasts: Any, y: Any, clusters: Any, message: str) -> None:
     with pytest.raises(ScoringError, match=message):
         compare(forecasts, y, clusters)
+
+
+def test_answers_of_nobody_compared_are_named() -> None:
+    with pytest.raises(ScoringError, match="answers are given of b, without forecasts"):
+        compare({"a": [0.5, 0.5]}, [0, 1], [0, 1], answers={"b": ["yes", "no"]})
+
+
+def test_a_p_value_is_never_shown_as_zero() -> None:
+    assert [p_text(p) for p in (0.0, 9.999e-5, 1e-4, 1.0)] == ["< 0.0001", "< 0.0001", "0.0001", "1.0000"]
+    assert p_text(0.0004, 3) == "< 0.001"
 
 
 def test_an_unknown_loss_is_named() -> None:

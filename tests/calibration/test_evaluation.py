@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -99,10 +100,11 @@ def test_a_misspelt_metric_suggests_the_right_one() -> None:
     [
         (["a"], None, "column clusters has 1 values"),
         (["a", None], None, "clusters holds None at index 1"),
+        ([float("nan"), float("nan")], None, "clusters holds nan at index 0"),
         (["a", "b"], 1, "2 forecasts on 1 questions"),
     ],
 )
-def test_clusters_and_questions_that_do_not_fit_are_refused(clusters: list[str | None], asked: int | None, message: str) -> None:
+def test_clusters_and_questions_that_do_not_fit_are_refused(clusters: list[Any], asked: int | None, message: str) -> None:
     with pytest.raises(ScoringError, match=message):
         evaluate([0.8, 0.3], [1, 0], clusters, asked=asked)
 

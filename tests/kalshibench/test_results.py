@@ -139,6 +139,15 @@ def test_rows_of_other_models_are_left_out(folder: Path, tmp_path: Path) -> None
     assert read_labels(path).of(read_results(folder).models[0]).rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
 
 
+def test_labels_of_other_models_serve_one_that_the_file_does_not_name(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    others = [labels(model=pl.lit(name), ace_bin=pl.lit(3)) for name in ("Other", "Another")]
+    pl.concat(others).write_parquet(path)
+    rows = read_labels(path).of(read_results(folder).models[0]).rows
+    assert rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
+    assert rows["ace_bin"].null_count() == rows.height
+
+
 def test_labels_that_fit_two_sets_are_refused(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     sets = [labels(question_set=pl.lit(name)).sort("question_id") for name in ("one", "two")]
