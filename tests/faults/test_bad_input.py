@@ -34,7 +34,7 @@ from tests.forecasting.test_interview import RELEASE
 from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
 
 N, CONCURRENCY = 3, 2
-BOUNDS = Retry(attempts=4, turned_away=6)
+BOUNDS = Retry(attempts=4, turned_away=6, patience=1e6)
 #: Waits take so much less time.
 HASTE = 1000.0
 
