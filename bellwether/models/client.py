@@ -284,7 +284,7 @@ class ModelClient:
         if estimate is None and self._limits.budgets(self._run, request.model):
             raise ConfigError(
                 f"asking {model.name} within a budget: the price of {model.model} is not known; "
-                "give input_price and output_price in models.toml, or ask without a budget"
+                "give input_price and output_price in models.toml"
             )
         guess = lane.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))
         return _Asked(lane, request, Call(model, endpoint, messages, request.parameters), estimate, guess)

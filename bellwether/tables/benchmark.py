@@ -108,7 +108,10 @@ FORECASTS = Table(
         Column("combine", TEXT, "how the samples of one question become one forecast: mean or median", nullable=True),
         Column("error", TEXT, "why there is no forecast; null when there is one", nullable=True),
         Column(
-            "failure", TEXT, "kind of that failure: an outcome of the journal, or unreadable; null when there is a forecast", nullable=True
+            "failure",
+            TEXT,
+            "kind of that failure: an outcome of the journal, unreadable, not_asked or no_basis; null when there is a forecast",
+            nullable=True,
         ),
         Column("knowledge_cutoff", TIME, "until when the forecaster may know outcomes; null when it cannot know any", UTC, nullable=True),
         Column("days_from_cutoff", pl.Float64(), "from the knowledge cutoff to the question's resolution", "days", nullable=True),
