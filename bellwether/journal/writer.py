@@ -6,10 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar
 
 from bellwether.journal.journal import Journal
-from bellwether.journal.threads import in_thread
 
 T = TypeVar("T")
 _Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
@@ -32,22 +32,33 @@ class Writer:
     """Does works on a journal in a thread, many in one transaction (`Journal.together`). Use it from one event loop.
 
     A work that has been handed in is done, even when nobody waits for it any more: what came back is stored when a task is cancelled.
+    No task of its own is behind it, which a loop that is torn down would cancel with the others.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._waiting: dict[Urgency, deque[_Waiting]] = {urgency: deque() for urgency in Urgency}
-        self._lanes: set[asyncio.Task[None]] = set()
         self._most = _MOST if journal.shares else 1
-        self._most_lanes = 1 if journal.shares else _LANES
+        self._lanes = 1 if journal.shares else _LANES
+        self._at_work = 0
+        self._is_due = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was handed in is done."""
+        return self._idle.is_set()
 
     def submit(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> asyncio.Future[T]:
         """The future result of `work`; it is done however that future is treated."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
         self._waiting[urgency].append((work, future))
-        if len(self._lanes) < self._most_lanes:
-            lane = asyncio.create_task(self._drain())
-            self._lanes.add(lane)
+        self._idle.clear()
+        if not self._is_due and self._at_work < self._lanes:
+            self._is_due = True
+            loop.call_soon(self._begin)  # after others that are ready now have handed in theirs
         return future
 
     async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> T:
@@ -56,24 +67,25 @@ class Writer:
 
     async def settle(self) -> None:
         """Wait until all that was handed in is done."""
-        while self._lanes:
-            await asyncio.wait(self._lanes)
+        await self._idle.wait()
 
-    async def _drain(self) -> None:
-        """Until nothing waits. The lane leaves at once then: what is handed in a moment later needs another."""
-        try:
-            while batch := self._next():
-                results = await self._done([work for work, _ in batch])
-                for (_, future), result in zip(batch, results, strict=True):
-                    _tell(future, result)
-        finally:
-            self._lanes.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+    def _begin(self) -> None:
+        self._is_due = False
+        while self._at_work < self._lanes and (batch := self._next()):
+            self._at_work += 1
+            works = [work for work, _ in batch]
+            done = asyncio.get_running_loop().run_in_executor(None, self._journal.together, works)
+            done.add_done_callback(partial(self._end, [future for _, future in batch]))
 
-    async def _done(self, works: list[Callable[[], Any]]) -> list[Any]:
-        try:
-            return await in_thread(self._journal.together, works)
-        except Exception as error:
-            return [error] * len(works)
+    def _end(self, futures: list[asyncio.Future[Any]], done: asyncio.Future[list[Any]]) -> None:
+        self._at_work -= 1
+        error = done.exception()
+        results = done.result() if error is None else [error] * len(futures)
+        for future, result in zip(futures, results, strict=True):
+            _tell(future, result)
+        self._begin()
+        if not self._at_work:
+            self._idle.set()
 
     def _next(self) -> list[_Waiting]:
         batch: list[_Waiting] = []
@@ -86,7 +98,7 @@ class Writer:
 def _tell(future: asyncio.Future[Any], result: Any) -> None:
     if future.done():
         return
-    if isinstance(result, Exception):
+    if isinstance(result, BaseException):
         future.set_exception(result)
     else:
         future.set_result(result)

@@ -130,7 +130,7 @@ def client(journal: Journal, wire: Any, time: Time | None = None, **options: Any
         "seed": 7,
     }
     made = ModelClient(journal, wire=wire, **{**given, **options})
-    time.is_busy = lambda: bool(made._writer._lanes)
+    time.is_busy = lambda: not made._writer.is_idle
     return made
 
 

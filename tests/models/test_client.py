@@ -411,6 +411,32 @@ async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_onc
     assert wire.count == 28
 
 
+def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_claimed(journal: Journal) -> None:
+    """As when a signal's handler raises while the loop runs: every task is cancelled in the same moment."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def script(call: Call) -> Result:
+        if wire.count == 9:
+            asyncio.get_running_loop().call_soon(interrupt)
+        if call.messages in (question(0), question(1)):
+            return said()
+        await asyncio.sleep(60)
+        return said()
+
+    async def evaluate() -> None:
+        async with client(journal, wire) as asking:
+            await ask_all(asking, range(30))
+
+    wire = FakeWire(script)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(evaluate())
+    assert {status.state for status in journal.pending()} == {State.OPEN}
+    assert journal.counts().filter(state="answered")["calls"].sum() == 2
+    assert wire.closed
+
+
 async def test_a_reply_that_is_there_when_the_run_is_cancelled_is_stored(journal: Journal) -> None:
     async def evaluate() -> None:
         async with client(journal, FakeWire(lambda call: (stop(), said())[1])) as asking:
