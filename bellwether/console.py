@@ -66,7 +66,8 @@ def _known(frame: pl.DataFrame) -> str:
     if some.is_empty():
         return ""
     first = some.row(0, named=True)
-    return f"\nLeft out because it could have been known: {first['could_know']} questions of {first['forecaster']}, and of {some.height - 1} others."
+    others = f", fewer or as many of {some.height - 1} more" if some.height > 1 else ""
+    return f"\nLeft out because it could have been known: {first['could_know']} questions of {first['forecaster']}{others}."
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
@@ -87,7 +88,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     explained = (
         "Lower Brier is better. grp: who shares a letter does not differ significantly.\n"
         "skill: over the base rate; vs mkt: over the market's price at the same time;\n"
-        "cov.: share of questions answered (–: too little to be ranked)." + _known(frame)
+        "cov.: share of questions scored (–: too little to be ranked)." + _known(frame)
     )
     return Group(table, Text(f"\n{explained}", style="dim"))
 

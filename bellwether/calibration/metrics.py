@@ -170,7 +170,7 @@ _CONFIDENCE = (
 )
 _SAMPLE = (
     ("base_rate", Better.NEITHER, "mean y", "share of yes among the questions scored"),
-    ("coverage", Better.HIGHER, "N / questions asked", "share of questions with a forecast; never bootstrapped"),
+    ("coverage", Better.HIGHER, "N / questions asked", "share of questions with a forecast that counts; never bootstrapped"),
     (
         "brier_imputed",
         Better.LOWER,

@@ -26,7 +26,7 @@ def score_comparison(leaderboard: pl.DataFrame) -> bytes:
     """Brier scores with their intervals, best first, as a PNG below 100 kB.
 
     `leaderboard` holds rows of benchmark/leaderboard. The letters at the right are significance groups. Unranked forecasters stand last in grey
-    with their coverage; the dotted line is the score of always saying 0.5.
+    with the share of questions that count for them; the dotted line is the score of always saying 0.5.
     """
     table = leaderboard.sort("release", "rank", "brier", "forecaster", nulls_last=True)
     shown = table.head(MOST_LINES)
@@ -140,7 +140,7 @@ def _score_line(axes: Axes, position: int, row: dict[str, Any], colour: str) -> 
     if row["rank"] is not None:
         ink, name = INK, line(row["forecaster"], 32)
     else:
-        ink, name = GREY, f"{line(row['forecaster'], 20)} ({row['coverage']:.0%} answered)"
+        ink, name = GREY, f"{line(row['forecaster'], 20)} ({row['coverage']:.0%} scored)"
     beside = axes.get_yaxis_transform()
     axes.text(-0.02, position, name, transform=beside, ha="right", va="center", fontsize=8.5, color=ink, parse_math=False)
     axes.text(1.03, position, _interval(row), transform=beside, ha="left", va="center", fontsize=8, color=ink)

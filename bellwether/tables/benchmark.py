@@ -223,7 +223,7 @@ LEADERBOARD = Table(
         Column("failed", pl.Int64(), "questions that count and have no forecast: failed or never asked"),
         Column("n", pl.Int64(), "forecasts scored"),
         Column("n_questions", pl.Int64(), "questions in the release"),
-        Column("coverage", pl.Float64(), "share of questions with a forecast", "ratio"),
+        Column("coverage", pl.Float64(), "share of questions with a forecast that counts", "ratio"),
         Column("n_clusters", pl.Int64(), "clusters of the bootstrap among the forecasts scored"),
         KNOWN_AT,
         RULES,

@@ -192,9 +192,9 @@ def test_the_comparison_writes_scores_with_intervals_and_the_coverage_of_the_unr
     assert {
         "best",
         "0.2000  [0.180, 0.220]",
-        "choosy (50% answered)",
+        "choosy (50% scored)",
         "0.1000  [0.080, 0.120]",
-        "silent (50% answered)",
+        "silent (50% scored)",
         "no score",
     } <= written
 

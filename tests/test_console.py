@@ -1,0 +1,36 @@
+"""Tables for people: the leaderboard says what was left out, and fits a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+from rich.console import Console
+
+from bellwether.console import leaderboard_table
+from tests.report.frames import example
+
+
+def shown(frame: pl.DataFrame) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(leaderboard_table("q", frame))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
+    frame = example().leaderboard
+    text = shown(frame)
+    assert all(name in text for name in frame["forecaster"])
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
+    frame = example().leaderboard
+    assert "Left out because it could have been known: 2 questions of wild." in shown(frame)
+    several = frame.with_columns(could_know=pl.when(pl.col("forecaster") == "good/model").then(1).otherwise("could_know"))
+    text = " ".join(shown(several).split())
+    assert "2 questions of wild, fewer or as many of 1 more." in text
+    assert "Left out" not in shown(frame.with_columns(could_know=pl.lit(0)))
