@@ -104,9 +104,12 @@ def evaluate(
         if dry_run:
             _show_estimates(_estimates(chosen, questions, work.journal), as_json)
             return
-        ends = _evaluate(
-            work, chosen, questions, begun, Limits(dollars=_budget(budget, begun), dollars_per_model=budget_per_model, **limits)
-        )
+        allowed = Limits(dollars=_budget(budget, begun), dollars_per_model=budget_per_model, **limits)
+        try:
+            ends = _evaluate(work, chosen, questions, begun, allowed)
+        except KeyboardInterrupt:
+            click.echo("\nWhat was answered is kept; `bellwether evaluate --resume` goes on.", err=True)
+            raise
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
     close(work, (chosen.release,), as_json, stopped=stopped)
     if stopped:

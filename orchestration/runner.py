@@ -228,8 +228,17 @@ class Runner:
         self.tally.runs += 1
         self.tally.seconds += seconds
         self.tally.by_job[job.name] = self.tally.by_job.get(job.name, 0.0) + seconds
+        if _was_interrupted(result):
+            raise KeyboardInterrupt
         if not result.success:
             raise RunFailed(f"{label}: run {result.run_id} failed: {_reason(result)}. Its history is in the UI (make ui)")
+
+
+def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
+    """Whether a signal ended the run: Dagster takes it for a failure of the run or of the step that was under way."""
+    failures = [event.event_specific_data for event in result.all_events if event.is_step_failure or event.is_job_failure]
+    errors = [getattr(failure, "error", None) for failure in failures]
+    return any(error is not None and "DagsterExecutionInterruptedError" in error.to_string() for error in errors)
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

@@ -337,6 +337,25 @@ def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(desk: Desk)
     assert leaderboard(desk)["many"]["n"] == QUESTIONS
 
 
+def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.forecasting.baselines import MarketPrice
+    from bellwether.forecasting.evaluation import Evaluations
+
+    def interrupt(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(5)
+
+    monkeypatch.setattr(MarketPrice, "forecast", interrupt)
+    result = desk.run("evaluate", "--models", "good", "--samples", "3", "--json")
+    assert result.exit_code == 1
+    assert "--resume" in result.stderr
+    assert "Aborted" in result.stderr
+    assert not result.stdout.strip()
+    assert {pair for pair in desk.lake.manifests(table("benchmark/forecasts")) if pair[0] == "sandbox-2026@3"} == set()
+    evaluations = Evaluations(desk.home / "sandbox" / "evaluations")
+    evaluations.finish(evaluations.unfinished("sandbox-2026@3"))
+
+
 def test_a_resumed_evaluation_of_other_questions_is_refused(desk: Desk) -> None:
     from datetime import UTC, datetime
     from decimal import Decimal
