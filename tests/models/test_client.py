@@ -165,7 +165,7 @@ async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal:
 
 
 async def test_a_transport_that_never_returns_is_a_timeout(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.models.client._GRACE", 0.0)
+    monkeypatch.setattr("bellwether.models.flights._GRACE", 0.0)
     wire = FakeWire(lambda call: asyncio.sleep(60))
     async with client(journal, wire, retry=Retry(attempts=1)) as asking:
         missed = await ask(asking, of=model(timeout=0.05))
