@@ -13,4 +13,4 @@ SELECT
 FROM benchmark.scores
 WHERE release = $release AND starts_with(scope, 'distance:')
 GROUP BY forecaster, scope
-ORDER BY forecaster, TRY_CAST(regexp_extract(scope, '[0-9]+') AS INTEGER), starts_with(scope, 'distance:>')
+ORDER BY forecaster, TRY_CAST(regexp_extract(scope, '[0-9]+') AS INTEGER), NOT starts_with(scope, 'distance:<')
