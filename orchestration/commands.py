@@ -186,7 +186,12 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--forecaster", "chosen", multiple=True, help="Only this forecaster; may be repeated. All that cost nothing when left out.")
+@click.option(
+    "--forecaster",
+    "chosen",
+    multiple=True,
+    help="Only this forecaster; may be repeated. When left out: all that cost nothing, and BELLWETHER_MODELS.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the registered releases.")
 @AS_JSON
 def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_json: bool) -> None:

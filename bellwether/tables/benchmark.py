@@ -131,7 +131,7 @@ FORECASTS = Table(
 
 SCORES = Table(
     name="benchmark/scores",
-    row="One metric of one forecaster on one release, over all questions or one category, with its interval.",
+    row="One metric of one forecaster on one release, over all questions or a part of them, with its interval.",
     columns=(
         RELEASE,
         FORECASTER,
