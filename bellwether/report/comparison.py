@@ -86,7 +86,18 @@ def comparison(inputs: Inputs) -> list[str]:
         "### Decompositions of the Brier score",
         "",
         *(line for title, metrics in _DECOMPOSITIONS for line in (title, "", *_metrics(inputs, metrics))),
+        "Murphy's reliability less what chance alone makes of it: 0 is expected of a calibrated forecaster, whose interval contains it.",
+        "",
+        *_debiased(inputs),
     ]
+
+
+def _debiased(inputs: Inputs) -> list[str]:
+    rows = []
+    for forecaster in inputs.forecasters:
+        one = scores_of(inputs, forecaster)["all"].get("murphy_reliability_debiased", {})
+        rows.append((text(forecaster), number(one.get("value")), interval(one.get("lower"), one.get("upper"), 4)))
+    return table(("Forecaster", "Debiased reliability", "95 %"), rows)
 
 
 def _metrics(inputs: Inputs, metrics: Mapping[str, str]) -> list[str]:

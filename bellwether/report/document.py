@@ -124,19 +124,26 @@ def _leaderboards(material: Material) -> list[str]:
         "### By Brier score (lower is better)",
         "",
         "Forecasters that share a letter do not differ significantly. First: share of bootstrap replicates in which it has the best score."
-        " MCS p: p-value in the model confidence set.",
+        " MCS p: p-value in the model confidence set. Skill: over always saying the base rate of the questions scored; skill vs market: over the"
+        " latest market price known at the moment of the forecast. Coverage: share of questions whose forecast counts.",
         "",
         *table(header, rows, texts=3),
         *([*unranked, ""] if unranked else []),
         *material.pictures["scores"].lines(),
         *_board("By accuracy (higher is better)", "Accuracy", "accuracy", boards["by_accuracy"]),
-        *_board("By ECE (lower is better)", "ECE", "ece", boards["by_calibration"]),
+        *_board("By ECE (lower is better)", "ECE", "ece", boards["by_calibration"], _OF_ECE),
     ]
 
 
-def _board(title: str, heading: str, metric: str, board: Sequence[Mapping[str, Any]]) -> list[str]:
+_OF_ECE = (
+    "ECE is no proper score: saying the base rate each time comes near to 0. Chance makes it positive in the sample, and more so in resamples,"
+    " so that its interval lies too high."
+)
+
+
+def _board(title: str, heading: str, metric: str, board: Sequence[Mapping[str, Any]], note: str = "") -> list[str]:
     rows = [(str(row["rank"]), text(row["model"]), number(row[metric]), interval(row["lower"], row["upper"])) for row in board]
-    return [f"### {title}", "", *table(("Rank", "Forecaster", heading, "95 %"), rows, texts=2)]
+    return [f"### {title}", "", *([note, ""] if note else []), *table(("Rank", "Forecaster", heading, "95 %"), rows, texts=2)]
 
 
 def _files(material: Material) -> list[str]:

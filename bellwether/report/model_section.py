@@ -23,7 +23,7 @@ _NOT_SHOWN = {"name", "description", "kind", "worlds", "automatic", "concurrency
 def model_section(inputs: Inputs, forecaster: str, made: Predictions, pictures: Sequence[Picture]) -> list[str]:
     """The section; `made` are its predictions, `pictures` its figures."""
     line = inputs.leaderboard.filter(pl.col("forecaster") == forecaster).row(0, named=True)
-    config, scopes = model_config(inputs, forecaster), scores_of(inputs, forecaster)
+    config = model_config(inputs, forecaster)
     rank = f"Rank {line['rank']}" if line["rank"] is not None else f"Not ranked: {text(line['unranked_because'], 300)}"
     return [
         f"### {text(config['name'])}",
@@ -35,6 +35,14 @@ def model_section(inputs: Inputs, forecaster: str, made: Predictions, pictures: 
         "**Configuration**",
         "",
         *table(("Setting", "Value"), _settings(forecaster, line, config), texts=2),
+        *(_numbers(inputs, forecaster, made, pictures) if line["n"] else ["Nothing is scored.", ""]),
+        *_parsing(made),
+    ]
+
+
+def _numbers(inputs: Inputs, forecaster: str, made: Predictions, pictures: Sequence[Picture]) -> list[str]:
+    scopes = scores_of(inputs, forecaster)
+    return [
         *(part for picture in pictures for part in picture.lines()),
         "**All metrics**",
         "",
@@ -48,7 +56,6 @@ def model_section(inputs: Inputs, forecaster: str, made: Predictions, pictures: 
         "**Categories**",
         "",
         *_categories(scopes),
-        *_parsing(made),
     ]
 
 

@@ -217,6 +217,8 @@ def test_nothing_scored_compared_or_analysed_is_a_page_that_says_so(tmp_path: Pa
     assert "m is not ranked: no forecast" in markdown
     assert "No pair was compared." in markdown
     assert "The questions have not been analysed." in markdown
+    assert "Nothing is scored." in markdown
+    assert "**Confusion matrix**" not in markdown
     assert "nan" not in markdown.lower().split()
     rendered(markdown)
 
@@ -310,3 +312,14 @@ def test_without_a_cutoff_no_figure_shows_the_distance_from_it() -> None:
     baseline = frames.inputs(of, forecasts([frames.forecast("always-half", number, 0.5) for number in range(4)]))
     assert "score_by_distance" not in {figure.name for figure in release_figures(baseline)}
     assert "score_by_distance" in {figure.name for figure in release_figures(frames.tiny())}
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_debiased_reliability_of_every_forecaster_stands_with_its_interval(tmp_path: Path) -> None:
+    inputs = example()
+    markdown = page(inputs, tmp_path)
+    rows = inputs.scores.filter((pl.col("scope") == "all") & (pl.col("metric") == "murphy_reliability_debiased"))
+    assert rows.height == 3
+    for row in rows.iter_rows(named=True):
+        ends = interval(row["lower"], row["upper"], 4)
+        assert f"\n| {text(row['forecaster'])} | {number(row['value'])} | {ends} |\n" in markdown
