@@ -65,7 +65,7 @@ class Chosen:
 @click.option("--resume", is_flag=True, help="Go on with the latest evaluation that was left unfinished.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would take and cost.")
 @click.option("--budget", type=Dollars(), help="Most dollars that all models together may spend; BELLWETHER_BUDGET when left out.")
-@click.option("--budget-per-model", type=Dollars(), help="Most dollars that one model may spend.")
+@click.option("--budget-per-model", type=Dollars(), help="Most dollars that one model may spend; entries with the same id count as one.")
 @click.option("--concurrency", type=click.IntRange(1), help="Most calls under way at a time, over all models.")
 @click.option("--requests-per-minute", type=click.IntRange(1), help="Most requests per minute, over all models.")
 @click.option("--tokens-per-minute", type=click.IntRange(1), help="Most tokens per minute, over all models.")
@@ -197,8 +197,8 @@ def _evaluate(
     from bellwether.forecasting.evaluation import Evaluation
 
     assert limits.dollars is not None
-    evaluation = begun or Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC))
-    evaluation = replace(evaluation, dollars=limits.dollars)
+    evaluation = begun or _evaluations().begin(Evaluation.of(chosen.release, chosen.named, limits.dollars, questions, datetime.now(UTC)))
+    evaluation = replace(evaluation, dollars=limits.dollars, dollars_per_model=limits.dollars_per_model)
     _evaluations().keep(evaluation)
     ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -24,7 +25,7 @@ from bellwether.forecasting.language_model import LanguageModel
 from bellwether.models.client import ModelClient
 
 _ASKED = ("question", "description", "source", "market_id", "open_time", "close_time")
-_RUN = re.compile(r"evaluate-[0-9]{8}T[0-9]{6}Z")
+_RUN = re.compile(r"evaluate-[0-9]{8}T[0-9]{6}Z(?:-[0-9]+)?")
 
 #: Told after each sample: the model, how many are done, and of how many.
 Progress = Callable[[str, int, int], None]
@@ -37,7 +38,7 @@ class Evaluation:
     Parameters
     ----------
     run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
-    release: name of the release. models: names of the forecasters. dollars: the budget of all of them.
+    release: name of the release. models: names of the forecasters. dollars: the budget of all of them. dollars_per_model: of each, if any.
     questions: digest of everything that a prompt is made of, by question id.
     finished: whether every model has its forecasts.
     """
@@ -48,6 +49,7 @@ class Evaluation:
     dollars: Decimal
     questions: Mapping[str, str]
     finished: bool = False
+    dollars_per_model: Decimal | None = None
 
     @classmethod
     def of(cls, release: str, models: Sequence[str], dollars: Decimal, questions: pl.DataFrame, now: datetime) -> Evaluation:
@@ -81,12 +83,32 @@ class Evaluations:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def begin(self, evaluation: Evaluation) -> Evaluation:
+        """Store a new one, under a further name when another was begun in the same second: they share neither a record nor a budget."""
+        for number in itertools.count(2):
+            draft = self._draft(evaluation)
+            try:
+                os.link(draft, self._path(evaluation))
+            except FileExistsError:
+                evaluation = replace(evaluation, run=f"{evaluation.run.partition('Z')[0]}Z-{number}")
+            else:
+                break
+            finally:
+                draft.unlink()
+        return evaluation
+
     def keep(self, evaluation: Evaluation) -> None:
         """Store it, whole, in place of what was stored under its name."""
+        self._draft(evaluation).replace(self._path(evaluation))
+
+    def _path(self, evaluation: Evaluation) -> Path:
+        return self._folder / f"{evaluation.run}.json"
+
+    def _draft(self, evaluation: Evaluation) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / f".{evaluation.run}.{os.getpid()}"
         draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
-        draft.replace(self._folder / f"{evaluation.run}.json")
+        return draft
 
     def finish(self, evaluation: Evaluation) -> None:
         """Say that every model has its forecasts."""
@@ -106,8 +128,10 @@ class Evaluations:
         path = self._folder / f"{name}.json"
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            return Evaluation(**{**stored, "models": tuple(stored["models"]), "dollars": Decimal(stored["dollars"])})
-        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            each = stored.get("dollars_per_model")
+            money = {"dollars": Decimal(stored["dollars"]), "dollars_per_model": None if each is None else Decimal(each)}
+            return Evaluation(**{**stored, "models": tuple(stored["models"]), **money})
+        except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
             raise ConfigError(f"{path}: is not an evaluation ({error}); delete it") from None
 
 

@@ -228,7 +228,7 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
     samples = [one for one in samples_of(model, questions) if one.as_of is not None]
     keys = [Request(name, one.prompt, PURPOSE, parameters, "", one.sample).key for one in samples]
     have = journal.answers(keys) if journal.exists() else {}
-    average = _tokens_per_answer(journal, name) if have else None
+    average = _tokens_per_answer(journal, name) if journal.exists() else None
     to_ask = [one.prompt for one, key in zip(samples, keys, strict=True) if key not in have]
     found = estimate(model, to_ask, parameters=parameters, completion_tokens=average)
     return {
@@ -247,9 +247,9 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
 def _tokens_per_answer(journal: Journal, name: str) -> float | None:
     from bellwether.journal import Scope
 
-    used = journal.usage("model", of=Scope(purpose=PURPOSE, model=name))
-    tokens, attempts = int(used["completion_tokens"].sum()), int(used["attempts"].sum())
-    return tokens / attempts if tokens and attempts else None
+    used = journal.usage("outcome", of=Scope(purpose=PURPOSE, model=name)).filter(outcome=Outcome.OK.value)
+    tokens, answers = int(used["completion_tokens"].sum()), int(used["attempts"].sum())
+    return tokens / answers if tokens and answers else None
 
 
 def _dollars(micro: int | None) -> Decimal | None:

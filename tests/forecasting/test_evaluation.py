@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -33,6 +34,22 @@ def test_an_evaluation_comes_back_as_it_was_kept(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["evaluate-20261101T120000Z.json"]
 
 
+def test_two_that_begin_in_the_same_second_share_neither_record_nor_budget(tmp_path: Path) -> None:
+    every, questions = Evaluations(tmp_path), asked("A")
+    first, second, third = (every.begin(evaluation(questions, release=name)) for name in "abc")
+    assert [one.run for one in (first, second, third)] == [f"evaluate-20261101T120000Z{number}" for number in ("", "-2", "-3")]
+    assert [every.unfinished(name) for name in "abc"] == [first, second, third]
+    every.finish(third)
+    assert every.unfinished() == second
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_budget_of_each_model_comes_back_too(tmp_path: Path) -> None:
+    kept = replace(evaluation(asked("A")), dollars_per_model=Decimal("0.1"))
+    Evaluations(tmp_path).keep(kept)
+    assert Evaluations(tmp_path).unfinished() == kept
+
+
 def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> None:
     every = Evaluations(tmp_path)
     first, second, third = (
@@ -51,8 +68,9 @@ def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
         Evaluations(tmp_path / "absent").unfinished()
 
 
-def test_a_damaged_record_is_named(tmp_path: Path) -> None:
-    (tmp_path / "evaluate-20261101T120000Z.json").write_text("{")
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '"x"'])
+def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "evaluate-20261101T120000Z.json").write_text(text)
     with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not an evaluation"):
         Evaluations(tmp_path).unfinished()
 

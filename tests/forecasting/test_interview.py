@@ -227,3 +227,18 @@ async def test_an_estimate_counts_what_is_still_to_be_asked(tmp_path: Path) -> N
     await rows(tmp_path, [said(YES)], questions.head(1), input_price=Decimal(1), output_price=Decimal(2))
     after = estimated(model, questions, journal)
     assert (after["calls"], after["answered already"], after["answer tokens"]) == (1, 1, 20)
+
+
+async def test_an_estimate_takes_tokens_per_answer_and_not_per_attempt(tmp_path: Path) -> None:
+    """Requests that were turned away took no tokens, and do not make the next release look cheap."""
+    model = competitor(input_price=Decimal(1), output_price=Decimal(2)).model
+    turned_away = [failed(Outcome.RATE_LIMIT, 429)] * 3
+    journal = Journal(f"sqlite:///{tmp_path / 'journal.db'}")
+    wire = FakeWire([*turned_away, said(YES)])
+    options: dict[str, Any] = {"wire": wire, "most_cost": lambda *call: 100, "retry": Retry(base=0.001)}
+    async with ModelClient(journal, endpoint=lambda model: Endpoint("http://127.0.0.1:1"), run="test", **options) as opened:
+        await interview(LanguageModel(model), asked(), opened)
+    assert len(wire.calls) == 4
+    other = estimated(model, asked(market("B", question="Will B happen?")), journal)
+    assert (other["calls"], other["answered already"], other["answer tokens"]) == (1, 0, 20)
+    assert "took so far" in other["basis"]
