@@ -150,10 +150,11 @@ def _corrected(scores: Scores | None) -> list[str]:
     return [_interval(scores["brier"], 4), _interval(scores["brier_skill"], 3, "+"), *plain, str(scores.n), share]
 
 
-def _interval(estimate: Estimate, digits: int, sign: str = "") -> str:
+def _interval(estimate: Estimate, digits: int, sign: str = "", ends: int | None = None) -> str:
+    """A value with so many decimals and its interval, whose ends have one less or `ends`."""
     if estimate.value is None or estimate.lower is None or estimate.upper is None:
         return _number(estimate.value, digits, sign)
-    less = digits - 1
+    less = digits - 1 if ends is None else ends
     return f"{estimate.value:{sign}.{digits}f} [{estimate.lower:{sign}.{less}f}, {estimate.upper:{sign}.{less}f}]"
 
 
@@ -217,7 +218,7 @@ def _pairs(question_set: str, comparison: Comparison) -> Grid:
     for row in comparison.pairs.iter_rows(named=True):
         interval = Estimate(row["difference"], row["lower"], row["upper"])
         p = ["–" if row[name] is None else p_text(row[name], 3) for name in ("p_cluster", "p_sign_flip", "p_holm")]
-        table.add_row(Text(f"{row['forecaster']} – {row['other']}"), str(row["n"]), _interval(interval, 4, "+"), *p)
+        table.add_row(Text(f"{row['forecaster']} – {row['other']}"), str(row["n"]), _interval(interval, 4, "+", ends=4), *p)
     significant = comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
     confident = comparison.ranking.filter("in_mcs")["forecaster"].to_list()
     table.caption = Text(
