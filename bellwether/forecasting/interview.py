@@ -182,6 +182,7 @@ def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
         "reasoning_tokens": _sum([usage.reasoning_tokens for usage in usages]),
         "cost": _dollars(_sum(costs)),
         "cost_source": "+".join(sorted(sources - {CostSource.UNBILLED} or sources)) or None,
+        "price_map": " + ".join(sorted({usage.price_list for usage in usages if usage.price_list is not None})) or None,
         "attempts": sum(one.attempts for one in asked),
     }
 
@@ -192,15 +193,12 @@ def _sum(parts: Sequence[int | None]) -> int | None:
 
 
 def _frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
-    from bellwether.models.prices import price_map_version
-
     model = forecaster.model
     same = {
         "forecaster": forecaster.name,
         "combine": model.combine,
         "model": model.model,
         "elicitation": f"{model.elicitation}/{PROMPT_VERSION}",
-        "price_map": price_map_version(),
         "rules": forecaster.version,
     }
     facts = questions.select("id", "release", "known_at", **knowledge(forecaster.knowledge_cutoff))

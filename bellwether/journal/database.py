@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLA
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal.address import SETTING, parsed, shown
 from bellwether.journal.explain import explained, sqlite_code
-from bellwether.journal.schema import VERSION, journal_version, metadata
+from bellwether.journal.schema import ADDED, VERSION, journal_version, metadata
 
 T = TypeVar("T")
 
@@ -264,6 +264,7 @@ class Database:
     def _create_unless_there(self) -> None:
         with self._engine.connect() as connection:
             if self._is_ours(connection):
+                self._add_what_is_new(connection)
                 return
             if self._path is not None:
                 self._switch_to_wal(connection)
@@ -274,6 +275,19 @@ class Database:
                 metadata.create_all(connection, checkfirst=False)
                 connection.execute(journal_version.insert(), {"version": VERSION, "created_at": transaction.now()})
             connection.exec_driver_sql("COMMIT")
+
+    def _add_what_is_new(self, connection: Connection) -> None:
+        """Add columns that the journal lacks because an earlier Bellwether made it, which reads and writes it as before."""
+        lacking = [(name, column) for name, columns in ADDED.items() for column in columns if column not in _columns(connection, name)]
+        if not lacking:
+            return
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
+        Transaction(connection, self._clock).alone("create")
+        for name, column in lacking:
+            if column not in _columns(connection, name):
+                kind = metadata.tables[name].c[column].type.compile(connection.dialect)
+                connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
+        connection.exec_driver_sql("COMMIT")
 
     def _is_ours(self, connection: Connection) -> bool:
         """True for a journal of this version, False for a new database. Raises for anything else."""
@@ -344,6 +358,10 @@ def _tried_within(transaction: Transaction, work: Callable[[], T]) -> T | Except
         if not raw.in_transaction:
             raise
         return error
+
+
+def _columns(connection: Connection, table: str) -> set[str]:
+    return {column["name"] for column in sa.inspect(connection).get_columns(table)}
 
 
 def _tables(connection: Connection) -> set[str]:

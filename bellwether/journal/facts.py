@@ -58,6 +58,7 @@ class Usage:
     prompt_tokens, completion_tokens, reasoning_tokens: as the provider counts them.
     cost: integer micro-dollars.
     cost_source: where the cost comes from; given exactly when the cost is.
+    price_list: which price list, of which version, where the cost comes from one.
 
     Raises `ConfigError` for numbers that are not whole, negative or too large, and for a cost without a source.
     """
@@ -67,6 +68,7 @@ class Usage:
     reasoning_tokens: int | None = None
     cost: int | None = None
     cost_source: CostSource | None = None
+    price_list: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost"):

@@ -41,7 +41,7 @@ _insert_response = responses.insert()
 
 _ENDINGS = (
     *("ended_at", "outcome", "reason", "http_status", "request_id", "latency_ms"),
-    *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source"),
+    *("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source", "price_list"),
 )
 _end = (
     attempts.update()
@@ -53,7 +53,7 @@ _ANSWER_FIELDS = ("http_status", "request_id", "latency_ms", "prompt_tokens", "c
 _answer = (
     sa.select(
         responses,
-        *(attempts.c[name] for name in (*_ANSWER_FIELDS, "cost_microdollars", "cost_source", "abandoned_at")),
+        *(attempts.c[name] for name in (*_ANSWER_FIELDS, "cost_microdollars", "cost_source", "price_list", "abandoned_at")),
     )
     .select_from(calls)
     .join(attempts, sa.and_(attempts.c.key == calls.c.key, attempts.c.number == calls.c.answer))
@@ -63,7 +63,8 @@ _one_answer = _answer.where(calls.c.key == sa.bindparam("k"))
 _many_answers = _answer.where(calls.c.key.in_(sa.bindparam("keys", expanding=True)))
 
 _used = sa.select(
-    *(attempts.c[name] for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cost_microdollars", "cost_source"))
+    *(attempts.c[name] for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")),
+    *(attempts.c[name] for name in ("cost_microdollars", "cost_source", "price_list")),
 ).where(attempts.c.key == sa.bindparam("k"))
 
 _count = sa.select(sa.func.count()).where(attempts.c.key == calls.c.key).scalar_subquery()
@@ -139,6 +140,7 @@ def end_attempt(
         "reasoning_tokens": usage.reasoning_tokens,
         "cost_microdollars": usage.cost,
         "cost_source": usage.cost_source,
+        "price_list": usage.price_list,
     }
     transaction.totals.clear()
     transaction.change(_end, values)
@@ -157,7 +159,8 @@ def used(transaction: Transaction, key: str) -> tuple[int, Usage]:
     cost = _sum([row.cost_microdollars for row in billed])
     sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
     source = CostSource.PRICE_LIST if len(sources) > 1 else CostSource(sources.pop() or CostSource.PRICE_LIST)
-    return len(found), Usage(**tokens, cost=cost, cost_source=None if cost is None else source)
+    lists = " + ".join(sorted({row.price_list for row in billed if row.price_list is not None})) or None
+    return len(found), Usage(**tokens, cost=cost, cost_source=None if cost is None else source, price_list=lists)
 
 
 def _sum(values: list[int | None]) -> int | None:
@@ -189,6 +192,7 @@ def _answered(row: Any) -> Answered:
         reasoning_tokens=row.reasoning_tokens,
         cost=row.cost_microdollars,
         cost_source=None if row.cost_source is None else CostSource(row.cost_source),
+        price_list=row.price_list,
     )
     reply = Reply(
         body=bytes(row.body),

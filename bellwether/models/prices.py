@@ -209,6 +209,13 @@ def _banded(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
     return entry
 
 
+def price_list(model: Model) -> str:
+    """Which prices `cost` goes by: LiteLLM's map and its version, or those that the registry gives."""
+    if model.input_price is None:
+        return price_map_version()
+    return f"registry: {model.input_price} in, {model.output_price} out"
+
+
 def cost(model: Model, tokens: Tokens) -> int | None:
     """What a call cost by the price list, in micro-dollars; None where the price or the usage is not known."""
     if model.is_free:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.evaluation import ask_all
 from bellwether.forecasting.interview import Interrupted, dated_at, estimated, interview, samples_of
 from bellwether.forecasting.language_model import LanguageModel
-from bellwether.journal import Journal, Outcome
+from bellwether.journal import CostSource, Journal, Outcome, Usage
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
@@ -68,7 +69,7 @@ async def test_an_answer_is_a_row_with_everything_that_is_known_of_it(tmp_path: 
     assert (found["input_tokens"], found["output_tokens"], found["reasoning_tokens"]) == (100, 20, 5)
     assert (found["cost"], found["cost_source"], found["attempts"], found["latency"]) == (Decimal("0.000020"), "provider", 1, 0.9)
     assert (found["raw_response"], found["finish_reason"], found["model"], found["elicitation"]) == (NO, "stop", "acme/oracle", "tags/1")
-    assert found["price_map"].startswith("litellm ")
+    assert found["price_map"] is None
     assert len(found["call_key"]) == 64
 
 
@@ -242,3 +243,11 @@ async def test_an_estimate_takes_tokens_per_answer_and_not_per_attempt(tmp_path:
     other = estimated(model, asked(market("B", question="Will B happen?")), journal)
     assert (other["calls"], other["answered already"], other["answer tokens"]) == (1, 0, 20)
     assert "took so far" in other["basis"]
+
+
+async def test_a_forecast_names_the_price_list_of_its_call_whatever_today_s_is(tmp_path: Path) -> None:
+    then = Usage(100, 20, 5, 20, CostSource.PRICE_LIST, "litellm 1.0 sha256:ab12cd34")
+    whole = said(YES)
+    found = await row(tmp_path, [replace(whole, reply=replace(whole.reply, usage=then))])
+    assert (found["price_map"], found["cost_source"]) == ("litellm 1.0 sha256:ab12cd34", "price_list")
+    assert await row(tmp_path, []) == found

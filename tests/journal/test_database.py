@@ -11,13 +11,14 @@ import sys
 import tempfile
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
-from bellwether.journal import Journal, Outcome
+from bellwether.journal import CostSource, Journal, Outcome, Usage
 from bellwether.journal.schema import VERSION
 from tests.journal.calls import LEASE, ask, begun, said, taken
 from tests.journal.server import PASSWORD
@@ -188,6 +189,22 @@ def test_a_journal_of_another_version_is_neither_read_nor_written(url: str, chan
         connection.exec_driver_sql(f"UPDATE journal_version SET version = {VERSION + change}")
     with pytest.raises(LakeError, match=f"version {VERSION + change}, this Bellwether reads version {VERSION}; .*{advice}"):
         taken(Journal(url))
+
+
+def test_a_journal_that_was_made_before_price_lists_were_recorded_goes_on(url: str) -> None:
+    with Journal(url) as journal:
+        taken(journal).begin().answer(said())
+    with sa.create_engine(url).begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE attempts DROP COLUMN price_list")
+    priced = Usage(100, 20, 5, 120, CostSource.PRICE_LIST, "litellm 1.0 sha256:ab12cd34")
+    with Journal(url) as journal, Journal(url) as another:
+        before = journal.answer(ask().key)
+        assert before is not None
+        assert (before.reply, before.reply.usage.price_list) == (said(), None)
+        taken(another, ask(1)).begin().answer(replace(said(), usage=priced))
+        after = journal.answer(ask(1).key)
+        assert after is not None
+        assert after.reply.usage == journal.used(ask(1).key)[1] == priced
 
 
 def test_a_locked_sqlite_is_waited_for_and_then_reported(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from bellwether.journal.facts import CostSource, Usage
-from bellwether.models.prices import cost
+from bellwether.models.prices import cost, price_list
 from bellwether.models.wire.message import Message
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def usage_of(model: Model, message: Message) -> Usage:
     charged = None if model.is_free else _reported(model.provider, message.usage)
     listed = _stored(cost(model, tokens)) if charged is None else None
     source = CostSource.PROVIDER if charged is not None else CostSource.PRICE_LIST if listed is not None else None
-    return Usage(tokens.prompt, tokens.completion, tokens.reasoning, charged if charged is not None else listed, source)
+    prices = price_list(model) if source is CostSource.PRICE_LIST else None
+    return Usage(tokens.prompt, tokens.completion, tokens.reasoning, charged if charged is not None else listed, source, prices)
 
 
 def _reported(provider: str, usage: Mapping[str, Any]) -> int | None:

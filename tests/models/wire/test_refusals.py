@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from bellwether.journal import CostSource, Outcome
 from bellwether.models.model import Model
+from bellwether.models.prices import price_map_version
 from bellwether.models.wire import Result, Stop
 from bellwether.models.wire.verdict import Heard, judge, tidy
 from bellwether.models.wire.waiting import retry_after
@@ -157,6 +159,13 @@ def test_a_cost_is_the_providers_own_report_where_there_is_one(model: str, usage
     counted = {"prompt_tokens": 1000, "completion_tokens": 1000, **usage}
     found = judged(200, chat(content="0.4", usage=counted), model=model).reply.usage
     assert (found.cost, found.cost_source) == (cost, source)
+    assert found.price_list == (price_map_version() if source is CostSource.PRICE_LIST else None)
+
+
+def test_a_cost_by_the_prices_of_the_registry_names_them() -> None:
+    model = MODEL.model_copy(update={"input_price": Decimal("2.5"), "output_price": Decimal(10)})
+    usage = judge(model, Heard(200, {}, json.dumps(chat(content="0.4")).encode())).reply.usage
+    assert (usage.cost, usage.price_list) == (22_500, "registry: 2.5 in, 10 out")
 
 
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "xai/grok-4"])
