@@ -15,7 +15,7 @@ from bellwether.report.markdown import NOTHING, interval, number, p_value, perce
 from bellwether.report.material import Material
 from bellwether.report.model_section import definitions, model_section
 from bellwether.report.pairs import pairs
-from bellwether.report.results import leaderboards
+from bellwether.report.results import leaderboards, scores_of
 
 #: KalshiBench, as its authors ask to be cited.
 BIBTEX = """@misc{kalshibench2024,
@@ -106,7 +106,7 @@ def _leaderboards(material: Material) -> list[str]:
             percent(row["share_first"]),
             p_value(row["mcs_p"]),
             number(row["brier_skill"], 3),
-            number(row["skill_vs_market"], 3),
+            _over_market(inputs, row),
             number(row["n"]),
             percent(row["coverage"]),
         )
@@ -125,7 +125,8 @@ def _leaderboards(material: Material) -> list[str]:
         "",
         "Forecasters that share a letter do not differ significantly. First: share of bootstrap replicates in which it has the best score."
         " MCS p: p-value in the model confidence set. Skill: over always saying the base rate of the questions scored; skill vs market: over the"
-        " latest market price known at the moment of the forecast. Coverage: share of questions whose forecast counts.",
+        " latest market price known at the moment of the forecast, in parentheses on how many questions where not on all. Coverage: share of"
+        " questions whose forecast counts.",
         "",
         *table(header, rows, texts=3),
         *([*unranked, ""] if unranked else []),
@@ -133,6 +134,13 @@ def _leaderboards(material: Material) -> list[str]:
         *_board("By accuracy (higher is better)", "Accuracy", "accuracy", boards["by_accuracy"]),
         *_board("By ECE (lower is better)", "ECE", "ece", boards["by_calibration"], _OF_ECE),
     ]
+
+
+def _over_market(inputs: Inputs, row: Mapping[str, Any]) -> str:
+    """Skill against the market, with the questions that had a price where these are fewer than those scored."""
+    priced = scores_of(inputs, row["forecaster"])["all"].get("skill_vs_market", {}).get("n")
+    value = number(row["skill_vs_market"], 3)
+    return value if row["skill_vs_market"] is None or priced == row["n"] else f"{value} ({number(priced)})"
 
 
 _OF_ECE = (

@@ -323,3 +323,23 @@ def test_the_debiased_reliability_of_every_forecaster_stands_with_its_interval(t
     for row in rows.iter_rows(named=True):
         ends = interval(row["lower"], row["upper"], 4)
         assert f"\n| {text(row['forecaster'])} | {number(row['value'])} | {ends} |\n" in markdown
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_skill_against_the_market_says_on_how_few_questions_it_is(tmp_path: Path) -> None:
+    of = frames.release(12)
+    late = [{"as_of": when} for when in of.sort("ordinal")["close_time"]]
+    rows = [
+        frames.forecast(name, number, 0.3 + 0.04 * number, **(late[number] if number < priced else {}))
+        for name, priced in (("few", 5), ("every", 12), ("none", 0))
+        for number in range(12)
+    ]
+    inputs = frames.inputs(of, forecasts(rows))
+    shown = {
+        line.split(" | ")[1]: line.split(" | ")[9] for line in page(inputs, tmp_path).splitlines() if re.match(r"\| \d+ \| \w+ \| a", line)
+    }
+    skill = dict(inputs.leaderboard.select("forecaster", "skill_vs_market").rows())
+    priced = dict(inputs.scores.filter(scope="all", metric="skill_vs_market").select("forecaster", "n").rows())
+    assert priced["few"] < priced["every"] == 12
+    assert shown["few"] == f"{skill['few']:.3f} ({priced['few']})"
+    assert shown["every"] == f"{skill['every']:.3f}"
