@@ -295,20 +295,23 @@ def test_the_key_is_nowhere(desk: Desk, caplog: pytest.LogCaptureFixture, failur
 # --- budget ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_budget_is_a_hard_stop_and_raising_it_goes_on(desk: Desk) -> None:
+def test_the_budget_of_all_models_is_a_hard_stop_and_a_raised_one_is_remembered(desk: Desk) -> None:
+    from bellwether.forecasting.evaluation import Evaluations
+
     asked = desk.provider.calls("overconfident")
-    code, report = desk.evaluate("--models", "dearer", "--samples", str(QUESTIONS), "--budget", "1.2")
+    code, report = desk.evaluate("--models", "dearer", "--samples", str(QUESTIONS), "--budget", "1.8")
     assert code == 1
     assert "raise the budget" in report["stopped"]["dearer"]
-    have = desk.answers("dearer")
-    assert 0 <= have < QUESTIONS
-    assert desk.spent("dearer") <= 1_200_000
+    have, paid = desk.answers("dearer"), desk.spent("dearer")
+    assert 0 < have < QUESTIONS
+    assert 0 < paid <= 1_800_000
     assert not desk.has(RELEASE, "dearer")
-    code, report = desk.evaluate("--resume", "--budget", "20")
-    assert (code, report["stopped"]) == (0, {})
-    assert desk.provider.calls("overconfident") - asked == desk.answers("dearer") == QUESTIONS
-    result = desk.run("evaluate", "--resume", "--models", "dearer", "--samples", str(QUESTIONS))
-    assert result.exit_code == 1
+    code, _ = desk.evaluate("--resume", "--budget", "2.1")
+    assert code == 1
+    assert have < desk.answers("dearer") < QUESTIONS
+    assert paid < desk.spent("dearer") <= 2_100_000
+    assert desk.provider.calls("overconfident") - asked == desk.answers("dearer")
+    assert str(Evaluations(desk.home / "sandbox" / "evaluations").unfinished(RELEASE).dollars) == "2.1"
 
 
 # --- interrupted -----------------------------------------------------------------------------------------------------
