@@ -195,7 +195,7 @@ class Flights:
             lease=timedelta(seconds=asked.lane.model.timeout + _GRACE + _LEASE_MARGIN),
             run=self._run,
             estimate=asked.estimate,
-            budgets=self._limits.budgets(self._run, asked.request.model),
+            budgets=self._limits.budgets(self._run, asked.request.model) if asked.estimate else (),
         )
         beginning = self._writer.submit(work, Urgency.BEGIN)
         try:

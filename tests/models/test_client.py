@@ -344,6 +344,18 @@ async def test_the_budget_of_a_model_stops_that_model_only(journal: Journal) -> 
     assert {one.model for one in first + second if isinstance(one, Stopped)} == {"oracle", "other"}
 
 
+async def test_what_is_free_is_asked_although_a_budget_is_overdrawn(journal: Journal) -> None:
+    most = {"oracle": COST, "free": 0}
+    options: dict[str, Any] = {"most_cost": lambda asked, messages, parameters: most[asked.name]}
+    limits = Limits(dollars=Decimal(COST) / 10**6)
+    dearer = FakeWire(lambda call: said(cost=0 if call.model.name == "free" else 5 * COST))
+    async with client(journal, dearer, limits=limits, **options) as asking:
+        assert isinstance(await ask(asking), Answer)
+        with pytest.raises(Stopped, match="budget"):
+            await ask(asking, 1)
+        assert isinstance(await ask(asking, of=model("free")), Answer)
+
+
 async def test_an_unknown_price_within_a_budget_is_refused_before_anything_is_sent(journal: Journal) -> None:
     unknown = lambda model, messages, parameters: None  # noqa: E731
     async with client(journal, wire := FakeWire(), limits=Limits(dollars=Decimal(1)), most_cost=unknown) as asking:
