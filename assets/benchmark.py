@@ -20,6 +20,8 @@ from resources import ModelsResource
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
 
+#: Dagster's tag of the runs of a backfill.
+BACKFILL = "dagster/backfill"
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
@@ -44,7 +46,8 @@ class ForecastConfig(dg.Config):
     dollars_per_model: float | None = None
     """Most dollars that one model may spend of them, where several runs share a budget."""
     paid_by: str | None = None
-    """Name under which spending is counted, so that several runs share one budget; the run's own when left out."""
+    """Name under which spending is counted, so that several runs share one budget; when left out, the runs of a backfill share it, and so do
+    repetitions of a run."""
     concurrency: int | None = None
     """Most calls under way at a time; the model's own limit holds besides."""
     requests_per_minute: int | None = None
@@ -103,12 +106,17 @@ def forecasts(
     from bellwether.forecasting import forecaster
 
     _, name = _pair(context)
-    asking = models.of_run(config.paid_by or context.run_id, _limits(config))
+    asking = models.of_run(config.paid_by or _payer(context.run), _limits(config))
     try:
         frame = forecaster(name).forecast(questions.read(), markets.scan(), asking)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     return dg.Output(frame, metadata=_came_of_it(frame))
+
+
+def _payer(run: dg.DagsterRun) -> str:
+    """The backfill that the run belongs to, else the run that it repeats, else the run itself."""
+    return run.tags.get(BACKFILL) or run.root_run_id or run.run_id
 
 
 def _limits(config: ForecastConfig) -> "Limits":
@@ -138,6 +146,11 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
     }
 
 
+def on_its_questions(forecasts: pl.LazyFrame, questions: pl.DataFrame) -> pl.DataFrame:
+    """Forecasts on questions that the release still has: it changes with the markets, and not everybody is asked again for that."""
+    return forecasts.join(questions.lazy().select(question_id="id"), on="question_id", how="semi").collect()
+
+
 @dg.asset(
     **of("benchmark/scores", "numpy"),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
@@ -145,10 +158,11 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
     automation_condition=FOLLOW,
 )
 def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
-    """One metric of one forecaster on one release, over all questions or one category, with its interval."""
+    """One metric of one forecaster on one release, over all questions or a part of them, with its interval."""
     from bellwether.calibration.scores import score
 
-    frame = score(forecasts.read(), questions.read(), **config.model_dump())
+    asked = questions.read()
+    frame = score(on_its_questions(forecasts.scan(), asked), asked, **config.model_dump())
     overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
     return dg.Output(frame, metadata=dict(zip(overall["metric"], overall["value"], strict=True)))
 
@@ -165,7 +179,8 @@ def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: 
     from bellwether.report.plots import calibration_overlays, confidence_histograms, reliability_diagram
 
     release, name = _pair(context)
-    answers, asked, title = forecasts.read(), questions.read(), f"{name} on {release}"
+    asked, title = questions.read(), f"{name} on {release}"
+    answers = on_its_questions(forecasts.scan(), asked)
     frame = bins(answers, asked)
     bands, curves = calibration_overlays(answers, asked)
     shown = {
@@ -206,9 +221,10 @@ def ranking(
         raise ConfigError(
             f"ranking release {context.partition_key}: it has no question; pull days that have markets for it, and build it again"
         )
-    answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
+    answers = on_its_questions(forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi"), asked)
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
-    kinds = {name: entry.kind for name, entry in forecasters().items()}
+    gone = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
+    kinds = gone | {name: entry.kind for name, entry in forecasters().items()}
     frame = rank(scored, kinds, comparison=comparison)
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)

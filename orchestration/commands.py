@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -65,17 +65,21 @@ def _last_days(count: int) -> tuple[date, date]:
     return first, today - timedelta(days=1)
 
 
-def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool, publish: bool = True) -> None:
+def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool) -> None:
     from bellwether.forecasting import competitors
 
     work.series()
     if archive:
         work.archive()
     work.days(first, last)
-    for name in releases:
-        require_success(work.release(name, list(competitors())))
-    if publish:
-        work.publish()
+    _answer(work, releases, list(competitors()))
+
+
+def _answer(work: Runner, releases: Sequence[str], forecasters: Sequence[str]) -> None:
+    """Build, answer, rank and publish; then raise the first failure: one forecaster that fails stops no other, and no other release."""
+    ends = {f"{name} on {one}": end for one in releases for name, end in work.release(one, forecasters).items()}
+    work.publish()
+    require_success(ends)
 
 
 def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
@@ -217,9 +221,7 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_j
     for name in chosen:
         forecaster(name)
     with runner() as work:
-        for name in names:
-            require_success(work.release(name, list(chosen or competitors())))
-        work.publish()
+        _answer(work, names, list(chosen or competitors()))
     close(work, names, as_json)
 
 

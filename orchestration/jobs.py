@@ -39,10 +39,13 @@ RECORDINGS = dg.define_asset_job(
 )
 #: The question set of a release.
 QUESTIONS = dg.define_asset_job("questions", _select("benchmark/questions"), description="Build the question set of a release.")
+#: One forecaster's scores, from the forecasts that there are: nobody is asked.
+SCORE_TABLES = ("benchmark/scores", "benchmark/reliability")
+SCORE = dg.define_asset_job("score", _select(*SCORE_TABLES), description="Score the forecasts of one forecaster on one release again.")
 #: One forecaster on one release.
 EVALUATE = dg.define_asset_job(
     "evaluate",
-    _select("benchmark/forecasts", "benchmark/scores", "benchmark/reliability"),
+    _select("benchmark/forecasts", *SCORE_TABLES),
     description="Let one forecaster answer one release, and score it.",
 )
 #: The ranking of a release.
@@ -56,4 +59,4 @@ EXPORT = dg.define_asset_job("export", _select("benchmark/export"), description=
 #: The published DuckDB file.
 PUBLISH = dg.define_asset_job("publish", dg.AssetSelection.assets(["summary", "warehouse"]), description="Publish the warehouse.")
 
-JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, RECORDINGS, QUESTIONS, EVALUATE, RANK, ANALYSE, REPORT, EXPORT, PUBLISH)
+JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, RECORDINGS, QUESTIONS, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT, PUBLISH)

@@ -22,7 +22,7 @@ from bellwether.tables import table
 from orchestration import jobs
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
-from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES
+from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES, SCORE_TABLES
 from orchestration.orphans import Process, end_orphans, of_killed_processes
 from orchestration.partitions import FORECASTER, RELEASE
 from orchestration.progress import listener
@@ -31,6 +31,7 @@ from resources import LakeResource, ModelsResource
 
 if TYPE_CHECKING:
     from bellwether.journal import Journal
+    from bellwether.lake import Lake
 
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
@@ -98,8 +99,7 @@ class Runner:
         return self._questions(release)
 
     def _questions(self, release: str) -> pl.DataFrame:
-        lake: LakeResource = self._resource("lake")
-        return lake.lake.slice(table("benchmark/questions"), [(release,)]).read()
+        return self._lake.slice(table("benchmark/questions"), [(release,)]).read()
 
     def release(
         self, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
@@ -119,9 +119,9 @@ class Runner:
     def _forecaster(self, release: str, name: str, asking: Mapping[str, Any], *, always: bool) -> BellwetherError | None:
         record = self._record()
         questions = record.partitions(key("benchmark/questions")).get(release, 0)
-        made = [record.partitions(key(output)) for output in ("benchmark/forecasts", "benchmark/scores", "benchmark/reliability")]
+        made = [record.partitions(key(output)) for output in ("benchmark/forecasts", *SCORE_TABLES)]
         pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
-        if not always and not stale([pair], made, [{pair: questions}]):
+        if not always and not stale([pair], made, [{pair: questions}]) and self._is_as_registered(release, name):
             self.tally.fresh += 1
             return None
         self._instance.add_dynamic_partitions(str(FORECASTER.name), [name])
@@ -132,21 +132,39 @@ class Runner:
             return error
         return None
 
+    def _is_as_registered(self, release: str, name: str) -> bool:
+        """Whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
+        from bellwether.forecasting import forecaster
+
+        entry = forecaster(name)
+        made = self._lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
+        return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
+
     def _follow(self, release: str) -> None:
         """Make what is derived from all forecasters of a release, where it is out of date."""
-        record = self._record()
-        scored = record.partitions(key("benchmark/scores"))
-        newest = max((found for pair, found in scored.items() if release in pair.split("|")), default=0)
-        questions = record.partitions(key("benchmark/questions")).get(release, 0)
-        for job, names, label, source in (
-            (jobs.RANK, RANKING_TABLES, "leaderboard", newest),
-            (jobs.ANALYSE, ("benchmark/dataset_analysis",), "analysis", questions),
-            (jobs.REPORT, ("benchmark/report",), "report", newest),
+        self._rescore(release)
+        for job, names, label, sources in (
+            (jobs.RANK, RANKING_TABLES, "leaderboard", ("benchmark/scores",)),
+            (jobs.ANALYSE, ("benchmark/dataset_analysis",), "analysis", ("benchmark/questions",)),
+            (jobs.REPORT, ("benchmark/report",), "report", ("benchmark/scores", *RANKING_TABLES, "benchmark/dataset_analysis")),
         ):
-            if stale([release], [record.partitions(key(name)) for name in names], [{release: source}]):
+            record = self._record()
+            newest = max(
+                (found for source in sources for found in _of_release(record.partitions(key(source)), release).values()), default=0
+            )
+            if stale([release], [record.partitions(key(name)) for name in names], [{release: newest}]):
                 self._launch(job, f"{label} of {release}", partition=release)
             else:
                 self.tally.fresh += 1
+
+    def _rescore(self, release: str) -> None:
+        """Score again whoever was not run now, and whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
+        record = self._record()
+        forecasts = _of_release(record.partitions(key("benchmark/forecasts")), release)
+        questions = record.partitions(key("benchmark/questions")).get(release, 0)
+        scored = [record.partitions(key(name)) for name in SCORE_TABLES]
+        for pair in stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)]):
+            self._launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
 
     @property
     def journal(self) -> Journal:
@@ -158,6 +176,11 @@ class Runner:
         """Language models as the graph asks them."""
         found: ModelsResource = self._resource("models")
         return found
+
+    @property
+    def _lake(self) -> Lake:
+        resource: LakeResource = self._resource("lake")
+        return resource.lake
 
     def _resource(self, name: str) -> Any:
         return (self._defs.resources or {})[name]
@@ -232,6 +255,11 @@ class Runner:
             raise KeyboardInterrupt
         if not result.success:
             raise RunFailed(f"{label}: run {result.run_id} failed: {_reason(result)}. Its history is in the UI (make ui)")
+
+
+def _of_release(partitions: Mapping[str, int], release: str) -> dict[str, int]:
+    """The partitions of a release; where it is one of two dimensions, Dagster writes it last."""
+    return {pair: found for pair, found in partitions.items() if pair.rpartition("|")[2] == release}
 
 
 def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dagster as dg
 import pytest
 
@@ -38,3 +40,17 @@ def test_new_questions_are_answered_by_who_takes_part_unasked_only(monkeypatch: 
 
 def test_a_model_that_the_settings_name_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert requested({"free", "paid"}, monkeypatch) == {"free", "paid"}
+
+
+@pytest.mark.parametrize(
+    ("run", "payer"),
+    [
+        ({"run_id": "one"}, "one"),
+        ({"run_id": "two", "root_run_id": "one", "parent_run_id": "one"}, "one"),
+        ({"run_id": "two", "tags": {"dagster/backfill": "many"}}, "many"),
+    ],
+)
+def test_runs_of_a_backfill_and_repetitions_of_a_run_share_a_budget(run: dict[str, Any], payer: str) -> None:
+    from assets.benchmark import _payer
+
+    assert _payer(dg.DagsterRun(job_name="evaluate", **run)) == payer

@@ -153,3 +153,22 @@ def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: P
     assert report["runs"] > 5 and report["leaderboards"]["sandbox-2026"]
     again = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert json.loads(again.stdout)["runs"] == 0
+
+
+def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication() -> None:
+    from orchestration.commands import _answer
+    from orchestration.runner import RunFailed
+
+    done: list[str] = []
+
+    class Work:
+        def release(self, release: str, forecasters: list[str]) -> dict[str, RunFailed | None]:
+            done.append(release)
+            return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
+
+        def publish(self) -> None:
+            done.append("published")
+
+    with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
+        _answer(Work(), ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
+    assert done == ["one", "two", "published"]

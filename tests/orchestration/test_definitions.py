@@ -62,6 +62,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "recordings",
         "questions",
         "evaluate",
+        "score",
         "rank",
         "analyse",
         "report",

@@ -24,6 +24,7 @@ from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import table
+from orchestration.commands import runner
 from orchestration.definitions import build_defs
 from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
 from tests.orchestration.conftest import World
@@ -452,3 +453,43 @@ def test_a_partition_that_fails_says_why_and_writes_nothing(desk: Desk) -> None:
     assert KEY not in str(failure)
     assert not desk.has(RELEASE, "too-dear")
     assert not result.get_asset_materialization_events()
+
+
+# --- out of date -----------------------------------------------------------------------------------------------------
+
+GUESS = """
+[guess]
+kind = "constant"
+p_yes = {p_yes}
+description = "Always the same."
+"""
+
+
+def test_nobody_is_ranked_by_earlier_questions_or_by_an_earlier_entry_of_the_registry(desk: Desk) -> None:
+    releases, forecasters = desk.registry / "releases.toml", desk.registry / "forecasters.toml"
+
+    def forecast(*names: str) -> set[str]:
+        """The jobs that were needed."""
+        with desk.at(), runner(venues=False) as work:
+            assert set(work.release("changing", names).values()) <= {None}
+            work.publish()
+            return set(work.tally.by_job)
+
+    def counts() -> dict[str, tuple[int, int, str]]:
+        return {name: (row["n"], row["n_questions"], row["kind"]) for name, row in leaderboard(desk, "changing").items()}
+
+    changing = RELEASES.replace("[own]", "[changing]")
+    releases.write_text(changing.format(size=6))
+    forecasters.write_text(GUESS.format(p_yes=0.3))
+    assert "evaluate" in forecast("always-half", "guess")
+    assert forecast("always-half", "guess") == set()
+    forecasters.write_text(GUESS.format(p_yes=0.4))
+    assert forecast("always-half", "guess") == {"evaluate", "rank", "report", "publish"}
+    assert set(desk.forecasts("changing", "guess")["p_yes"]) == {0.4}
+    releases.write_text(changing.format(size=4))
+    assert "score" in forecast("always-half")
+    assert counts() == {"always-half": (4, 4, "constant"), "guess": (4, 4, "constant")}
+    releases.write_text(changing.format(size=8))
+    forecasters.write_text("")
+    assert "score" in forecast("always-half")
+    assert counts() == {"always-half": (8, 8, "constant"), "guess": (6, 8, "unregistered")}

@@ -13,6 +13,7 @@ import pytest
 
 from assets.declare import key
 from bellwether.lake.warehouse import query
+from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
 from orchestration.checks import RANGE_END, RANGE_START
@@ -67,7 +68,10 @@ def test_a_second_run_finds_everything_fresh(evaluated: World) -> None:
     assert files(evaluated) == before
 
 
-def test_another_machine_makes_the_same_bytes(evaluated: World, tmp_path: Path) -> None:
+def test_another_machine_makes_the_same_bytes(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it asks models is in the journal that both share: answers are facts, with the time that they took."""
+    monkeypatch.setenv("BELLWETHER_JOURNAL", f"sqlite:///{evaluated.config.world_home / 'journal.db'}")
+    settings.cache_clear()
     other = open_world(tmp_path / "other")
     run_all(other)
     assert files(other) == files(evaluated)
