@@ -12,11 +12,12 @@ from bellwether.report.inputs import Inputs
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure: `name` begins its file's name, `draw` makes the PNG."""
+    """One figure: `name` begins its file's name, `draw` makes the PNG, `about` says in the list of files what it is, else the caption does."""
 
     name: str
     caption: str
     draw: Callable[[], bytes]
+    about: str = ""
 
 
 def release_figures(inputs: Inputs) -> Iterator[Figure]:
@@ -64,9 +65,11 @@ def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[F
         "Reliability: observed frequency of yes against the forecast, with Wilson intervals, counts, the CORP curve, and where calibrated"
         " forecasts would lie.",
         reliability,
+        f"{forecaster}: reliability diagram",
     )
     yield Figure(
         f"confidence_{file}",
         "How often it was right at each confidence.",
         lambda: plots.confidence_histograms(forecasts, inputs.questions, f"{forecaster} on {inputs.release}"),
+        f"{forecaster}: how often it was right at each confidence",
     )

@@ -105,7 +105,7 @@ class _Draft:
         found = {}
         for figure in figures:
             file = f"{figure.name}_{self._inputs.stamp}.png"
-            self._write(file, figure.draw(), figure.caption)
+            self._write(file, figure.draw(), figure.about or figure.caption)
             found[figure.name] = Picture(file, figure.caption)
         return found
 
