@@ -71,7 +71,10 @@ async def _all(venues: Addresses, *, live: bool) -> list[Connection]:
     ]
     if venues.models is not None:
         tries.insert(
-            3, try_provider(Provider(SANDBOX, "Models of this world", ("SANDBOX_API_KEY",), venues.models), {"SANDBOX_API_KEY": "sandbox-doctor"})
+            3,
+            try_provider(
+                Provider(SANDBOX, "Models of this world", ("SANDBOX_API_KEY",), venues.models), {"SANDBOX_API_KEY": "sandbox-doctor"}
+            ),
         )
     return await asyncio.gather(*tries)
 

@@ -56,7 +56,7 @@ _SUMMARY = (
 )
 
 #: Packages whose version may change a number.
-PACKAGES = ("numpy", "polars", "scipy", "scikit-learn", "litellm", "duckdb")
+PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")
 
 _SCORE = ("value", "lower", "upper", "bca_lower", "bca_upper", "n", "n_questions", "n_clusters", "replicates", "seed")
 _BIN = ("bin", "lower_edge", "upper_edge", "n", "mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper")
