@@ -82,7 +82,7 @@ def confidence(text: str) -> Number | str:
 
 
 def p_yes(text: str) -> Number | str:
-    """P(yes), asked for from 0 to 1; or the problem. A bare number above 1 can only be a percentage."""
+    """P(yes), asked for from 0 to 1; or the problem. A bare number from 2 on can only be a percentage; between 1 and 2 it may be a mistake."""
     stated = _stated(text)
     if stated is None:
         return f"not a number: {quoted(text)}"
@@ -91,6 +91,6 @@ def p_yes(text: str) -> Number | str:
         return f"out of range: {quoted(text)} is no probability"
     if stated.in_words:
         return Number(value / _HUNDRED, "words")
-    if stated.of_hundred or value > 1:
+    if stated.of_hundred or value >= 2:
         return Number(value / _HUNDRED, "percent")
-    return Number(value, "")
+    return Number(value, "") if value <= 1 else f"ambiguous number: {quoted(text)} is no probability, and hardly a percentage"

@@ -226,6 +226,8 @@ def test_the_form_repeated_before_the_answer_is_no_contradiction() -> None:
         (tags("no", "1"), "ambiguous number", "tags"),
         (tags("no", "1.0"), "ambiguous number", "tags"),
         (tags("no", "0.3"), "ambiguous number", "tags"),
+        ('{"p_yes": 1.5}', "ambiguous number", "json"),
+        ("<probability>1.01</probability>", "ambiguous number", "tags"),
         ('{"p_yes": NaN}', "not a number", "json"),
         ('{"p_yes": null}', "not a number", "json"),
         ('{"p_yes": -0.1}', "out of range", "json"),
