@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import json
 import os
 import re
@@ -85,30 +84,27 @@ class Evaluations:
 
     def begin(self, evaluation: Evaluation) -> Evaluation:
         """Store a new one, under a further name when another was begun in the same second: they share neither a record nor a budget."""
-        for number in itertools.count(2):
-            draft = self._draft(evaluation)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        name, number = evaluation.run, 1
+        while True:
             try:
-                os.link(draft, self._path(evaluation))
+                self._path(evaluation).touch(exist_ok=False)
             except FileExistsError:
-                evaluation = replace(evaluation, run=f"{evaluation.run.partition('Z')[0]}Z-{number}")
+                number += 1
+                evaluation = replace(evaluation, run=f"{name}-{number}")
             else:
-                break
-            finally:
-                draft.unlink()
-        return evaluation
+                self.keep(evaluation)
+                return evaluation
 
     def keep(self, evaluation: Evaluation) -> None:
         """Store it, whole, in place of what was stored under its name."""
-        self._draft(evaluation).replace(self._path(evaluation))
-
-    def _path(self, evaluation: Evaluation) -> Path:
-        return self._folder / f"{evaluation.run}.json"
-
-    def _draft(self, evaluation: Evaluation) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / f".{evaluation.run}.{os.getpid()}"
         draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
-        return draft
+        draft.replace(self._path(evaluation))
+
+    def _path(self, evaluation: Evaluation) -> Path:
+        return self._folder / f"{evaluation.run}.json"
 
     def finish(self, evaluation: Evaluation) -> None:
         """Say that every model has its forecasts."""
@@ -116,8 +112,8 @@ class Evaluations:
 
     def unfinished(self, release: str | None = None) -> Evaluation:
         """The latest that was not finished, of `release` where one is named; raises `ConfigError` when there is none."""
-        names = sorted((path.stem for path in self._folder.glob("evaluate-*.json") if _RUN.fullmatch(path.stem)), reverse=True)
-        for name in names:
+        begun = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
+        for name in sorted((path.stem for path in begun if _RUN.fullmatch(path.stem)), reverse=True):
             found = self._read(name)
             if not found.finished and release in (None, found.release):
                 return found
