@@ -44,7 +44,20 @@ def load() -> ModuleType:
     litellm.num_retries = 0
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    _repeat_nothing()
     return litellm
+
+
+def _repeat_nothing() -> None:
+    """For a dozen providers LiteLLM loses `max_retries` on the way, and OpenAI's client would send, and pay, a request three times by itself."""
+    from litellm.llms.openai.openai import OpenAIChatCompletion as Chat
+
+    made = Chat._get_openai_client
+
+    def once(self: Any, *args: Any, **options: Any) -> Any:
+        return made(self, *args, **{**options, "max_retries": 0})
+
+    Chat._get_openai_client = once  # type: ignore[method-assign]
 
 
 class _Exchange:

@@ -340,3 +340,14 @@ async def test_a_parameter_that_litellm_cannot_translate_is_a_failure_that_cost_
     assert (result.outcome, result.permanent, result.reply.usage.cost) == (Outcome.PROVIDER_ERROR, True, 0)
     assert "logit_bias" in result.reason
     assert stub.asked == []
+
+
+@pytest.mark.parametrize(
+    "response", [b"", http(200, b"{", length=500), http(500), http(429)], ids=["no answer", "half a body", "500", "429"]
+)
+@pytest.mark.parametrize("model", ["nvidia_nim/x", "deepinfra/x", "cerebras/x", "openai/o1-pro"])
+async def test_a_request_that_fails_is_sent_once_whatever_client_litellm_takes(stub: Stub, model: str, response: bytes) -> None:
+    stub.response = response
+    result = await send(stub, {"name": "one", "model": model})
+    assert result.outcome in (Outcome.PROVIDER_ERROR, Outcome.RATE_LIMIT)
+    assert len(stub.asked) == 1
