@@ -106,8 +106,8 @@ def forecasts(
     from bellwether.forecasting import forecaster
 
     _, name = _pair(context)
-    asking = models.of_run(config.paid_by or _payer(context.run), _limits(config))
     try:
+        asking = models.of_run(config.paid_by or _payer(context.run), _limits(config))
         frame = forecaster(name).forecast(questions.read(), markets.scan(), asking)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error

@@ -200,7 +200,7 @@ LEADERBOARD = Table(
         Column("rank", pl.Int32(), "1 is best; forecasters below the coverage floor are unranked", nullable=True),
         Column("unranked_because", TEXT, "why there is no rank; null when there is one", nullable=True),
         Column("forecaster", TEXT, "name of the forecaster in the registry"),
-        Column("kind", TEXT, "market_price, base_rate, constant, random, …"),
+        Column("kind", TEXT, "market_price, base_rate, constant, random, language_model; unregistered when the registry has it no more"),
         *(
             column
             for metric in _RANKED
