@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from bellwether.errors import BellwetherError, LakeError
+from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import (
     Answered,
     Attempt,
@@ -108,7 +108,6 @@ class Flights:
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._flights: dict[CallKey, asyncio.Task[Landed]] = {}
         self._in_the_air: dict[CallKey, str] = {}
-        self._tight = asyncio.Lock()
 
     async def end_of(self, key: CallKey) -> None:
         """Wait while an attempt at this call is under way."""
@@ -228,7 +227,7 @@ class Flights:
                 break
             except LeaseLost:
                 return Passed()
-            except LakeError:
+            except (LakeError, ConfigError):  # a server that does not answer looks like one that is set wrong
                 if failures == _STORE_ATTEMPTS:
                     raise
                 await self._sleep(self._retry.wait(failures, self._rng))

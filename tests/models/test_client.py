@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.errors import ConfigError, LakeError
+from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Answered, Journal, Outcome, Scope, State, Usage
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, asked_as
 from bellwether.models.keys import Endpoint
@@ -511,12 +511,15 @@ async def test_a_transport_that_breaks_leaves_no_call_claimed(journal: Journal) 
     assert [status.state for status in journal.pending()] == [State.OPEN]
 
 
-async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [LakeError("the disk is full"), ConfigError("connection refused; check that the server runs")])
+async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, error: BellwetherError
+) -> None:
     together, broken = journal.together, iter([True, True])
 
     def flaky(works: Any) -> Any:
         if wire.count and next(broken, False):
-            raise LakeError("the disk is full")
+            raise error
         return together(works)
 
     monkeypatch.setattr(journal, "together", flaky)
