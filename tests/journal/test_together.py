@@ -214,3 +214,12 @@ async def test_errors_come_back_to_who_asked(tmp_path: Path) -> None:
         assert [type(one) for one in found] == [LakeError, LakeError]
         other.rollback()
     assert isinstance(await writer.do(partial(attempt.answer, said())), Answered)
+
+
+async def test_what_has_come_is_kept_before_more_is_asked_for_and_looked_up(tmp_path: Path) -> None:
+    """Else a slow disk would let replies pile up that were paid and not stored."""
+    writer, done = Writer(Journal(f"sqlite:///{tmp_path}/journal.db")), list[str]()
+    order = {"look": Urgency.LOOK, "begin": Urgency.BEGIN, "keep": Urgency.KEEP}
+    works = [writer.submit(partial(done.append, name), urgency) for name, urgency in order.items() for _ in range(2)]
+    await asyncio.gather(*works)
+    assert done == ["keep", "keep", "begin", "begin", "look", "look"]
