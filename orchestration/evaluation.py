@@ -104,7 +104,7 @@ def evaluate(
         if dry_run:
             _show_estimates(_estimates(chosen, questions, work.journal), as_json)
             return
-        allowed = Limits(dollars=_budget(budget, begun), dollars_per_model=budget_per_model, **limits)
+        allowed = Limits(**_budgets(budget, budget_per_model, begun), **limits)
         try:
             ends = _evaluate(work, chosen, questions, begun, allowed)
         except KeyboardInterrupt:
@@ -159,10 +159,10 @@ def _choose(names: Sequence[str], release: str) -> Chosen:
     return Chosen(release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)])
 
 
-def _budget(stated: Decimal | None, begun: Evaluation | None) -> Decimal:
-    if stated is not None:
-        return stated
-    return begun.dollars if begun is not None else settings().budget
+def _budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> dict[str, Decimal | None]:
+    """The budgets that are given; else those of the evaluation that goes on; else that of the settings, and none per model."""
+    whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
+    return {"dollars": whole if stated is None else stated, "dollars_per_model": each_before if each is None else each}
 
 
 # --- beforehand --------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,14 @@ def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
         _answer(Work(), ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
+
+
+def test_a_resumed_evaluation_has_the_budgets_that_it_began_with_unless_others_are_given() -> None:
+    from bellwether.forecasting.evaluation import Evaluation
+    from orchestration.evaluation import _budgets
+
+    one, two = Decimal("0.1"), Decimal(2)
+    begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
+    assert _budgets(None, None, begun) == {"dollars": two, "dollars_per_model": one}
+    assert _budgets(one, two, begun) == {"dollars": one, "dollars_per_model": two}
+    assert _budgets(None, None, None) == {"dollars": settings().budget, "dollars_per_model": None}
