@@ -104,7 +104,8 @@ def evaluate(
         if dry_run:
             _show_estimates(_estimates(chosen, questions, work.journal), as_json)
             return
-        allowed = Limits(**_budgets(budget, budget_per_model, begun), **limits)
+        whole, each = _budgets(budget, budget_per_model, begun)
+        allowed = Limits(dollars=whole, dollars_per_model=each, **limits)
         try:
             ends = _evaluate(work, chosen, questions, begun, allowed)
         except KeyboardInterrupt:
@@ -159,10 +160,10 @@ def _choose(names: Sequence[str], release: str) -> Chosen:
     return Chosen(release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)])
 
 
-def _budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> dict[str, Decimal | None]:
-    """The budgets that are given; else those of the evaluation that goes on; else that of the settings, and none per model."""
+def _budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
+    """Of all models and of each: what is given; else that of the evaluation that goes on; else that of the settings, and none for each."""
     whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
-    return {"dollars": whole if stated is None else stated, "dollars_per_model": each_before if each is None else each}
+    return whole if stated is None else stated, each_before if each is None else each
 
 
 # --- beforehand --------------------------------------------------------------------------------------------------------

@@ -181,6 +181,6 @@ def test_a_resumed_evaluation_has_the_budgets_that_it_began_with_unless_others_a
 
     one, two = Decimal("0.1"), Decimal(2)
     begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
-    assert _budgets(None, None, begun) == {"dollars": two, "dollars_per_model": one}
-    assert _budgets(one, two, begun) == {"dollars": one, "dollars_per_model": two}
-    assert _budgets(None, None, None) == {"dollars": settings().budget, "dollars_per_model": None}
+    assert _budgets(None, None, begun) == (two, one)
+    assert _budgets(one, two, begun) == (one, two)
+    assert _budgets(None, None, None) == (settings().budget, None)
