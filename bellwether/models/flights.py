@@ -150,7 +150,7 @@ class Flights:
     async def _flight(self, asked: Asked, permit: Permit) -> Landed:
         asked.lane.check()
         try:
-            begun = await self._begin(asked)
+            begun = await self._begin(asked, permit)
         except LeaseLost:
             return Passed()
         if not isinstance(begun, tuple):
@@ -168,7 +168,7 @@ class Flights:
         asked.lane.note(result, started=started, tokens=asked.tokens)
         return await self._store(asked, begun, result)
 
-    async def _begin(self, asked: Asked) -> Begun | Answered | Busy | Failed:
+    async def _begin(self, asked: Asked, permit: Permit) -> Begun | Answered | Busy | Failed:
         """Claim the call and begin an attempt; while attempts under way hold the rest of a budget, wait for what they really cost."""
         tight = asked.lane.tight
         if not tight.locked():
@@ -176,8 +176,10 @@ class Flights:
                 return await self._begun(asked)
             except BudgetExceeded:
                 log.debug("%s: the rest of the budget is reserved", asked.lane.model.name)
+        permit.step_aside()
         async with tight:
             while True:
+                await permit.step_in()
                 asked.lane.check()
                 try:
                     return await self._begun(asked)
@@ -185,6 +187,7 @@ class Flights:
                     beside = self._beside(exceeded)
                     if not beside or exceeded.spending.spent + exceeded.estimate > exceeded.budget.limit:
                         raise asked.lane.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
+                permit.step_aside()
                 await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
 
     async def _begun(self, asked: Asked) -> Begun | Answered | Busy | Failed:

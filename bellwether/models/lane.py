@@ -51,14 +51,26 @@ class Permit:
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
-        self._held = True
+        self._held = self._in_run = True
 
     def give_back(self) -> None:
         """Let others go; again it does nothing."""
+        self.step_aside()
         if self._held:
             self._held = False
-            self._lane.run.slots.give_back()
             self._lane.slots.give_back()
+
+    def step_aside(self) -> None:
+        """Let other models use the slot of the run, until `step_in`."""
+        if self._in_run:
+            self._in_run = False
+            self._lane.run.slots.give_back()
+
+    async def step_in(self) -> None:
+        """Wait for a slot of the run again."""
+        if not self._in_run:
+            await self._lane.run.slots.take()
+            self._in_run = True
 
 
 class Run:

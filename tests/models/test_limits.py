@@ -64,7 +64,8 @@ async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal
         await paused
 
 
-async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal) -> None:
+@pytest.mark.parametrize("concurrency", [None, 3])
+async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal, concurrency: int | None) -> None:
     """Each of its calls waits for the one before, a hundred seconds long, to learn whether money is left."""
     time = Time()
 
@@ -74,7 +75,7 @@ async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: 
 
     most = {"scarce": MOST, "other": 0}
     options: dict[str, Any] = {"most_cost": lambda asked, messages, parameters: most[asked.name]}
-    limits = Limits(dollars_per_model=Decimal(MOST + 5 * COST) / 10**6)
+    limits = Limits(concurrency, dollars_per_model=Decimal(MOST + 5 * COST) / 10**6)
     async with client(journal, FakeWire(script), time, limits=limits, **options) as asking:
         scarce = asyncio.create_task(ask_all(asking, range(6), of=model("scarce", concurrency=6)))
         await asyncio.sleep(0)
