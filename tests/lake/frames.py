@@ -50,6 +50,7 @@ def forecasts(release: str = "2025q3", forecaster: str = "market-24h", rows: int
                 "question_id": f"kalshi:KXTEST-{row:06d}",
                 "sample": 0,
                 "p_yes": rng.random(),
+                "could_know": False,
                 "known_at": datetime(2025, 10, 1, tzinfo=UTC),
                 "rules": "1",
             }
