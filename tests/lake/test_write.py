@@ -90,7 +90,8 @@ def test_rows_are_stored_in_the_tables_order(lake: Lake) -> None:
 
 def test_unranked_rows_come_last(lake: Lake) -> None:
     declared = table("benchmark/leaderboard")
-    common = {"release": "q", "kind": "constant", "n": 1, "n_questions": 1, "coverage": 1.0, "n_clusters": 1, "rules": "1"}
+    counts = {"n": 1, "n_questions": 1, "coverage": 1.0, "n_clusters": 1, "could_know": 0, "could_know_share": 0.0, "failed": 0}
+    common = {"release": "q", "kind": "constant", "rules": "1", **counts}
     known = datetime(2025, 1, 1, tzinfo=UTC)
     ranked = [{**common, "rank": rank, "forecaster": name, "known_at": known} for rank, name in ((None, "a"), (2, "b"), (1, "c"))]
     lake.write(declared, ("q",), declared.frame(ranked), run_id="r1")
