@@ -58,19 +58,6 @@ def plain(html: str) -> str:
     return html.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        "score_comparison",
-        "coverage_bars",
-        "brier_over_time",
-        "score_by_distance",
-        "reliability_diagram",
-        "confidence_histograms",
-    ):
-        monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
-
-
 def page(inputs: Inputs, folder: Path) -> str:
     (found,) = (Path(file) for file in write_report(inputs, folder) if file.endswith(".md"))
     return found.read_text(encoding="utf-8")

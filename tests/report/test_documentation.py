@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.report import plots
 from bellwether.report.results import NAMES
 from bellwether.report.write import write_report
 from tests.report.frames import example
@@ -17,16 +16,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "report.md").read_text(en
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in (
-        "score_comparison",
-        "coverage_bars",
-        "brier_over_time",
-        "score_by_distance",
-        "reliability_diagram",
-        "confidence_histograms",
-    ):
-        monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
+def folder(tmp_path: Path, no_figures: None) -> Path:
     write_report(example(), tmp_path)
     return tmp_path / "q"
 

@@ -19,7 +19,7 @@ from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
-from bellwether.report import plots, write
+from bellwether.report import write
 from bellwether.report.inputs import TABLES, Inputs, read_inputs
 from bellwether.report.write import file_name, safe_name, write_report
 from bellwether.settings import settings
@@ -27,26 +27,14 @@ from bellwether.tables import table
 from tests.report import frames
 from tests.report.frames import example
 
+pytestmark = pytest.mark.usefixtures("no_figures")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def tiny() -> Inputs:
     return frames.tiny()
-
-
-@pytest.fixture(autouse=True)
-def _no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are tested elsewhere; here they are bytes."""
-    for name in (
-        "score_comparison",
-        "coverage_bars",
-        "brier_over_time",
-        "score_by_distance",
-        "reliability_diagram",
-        "confidence_histograms",
-    ):
-        monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
 
 
 def later(inputs: Inputs, **more: object) -> Inputs:
