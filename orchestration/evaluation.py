@@ -6,6 +6,7 @@ Not here: how a model is asked (bellwether/forecasting, bellwether/models). Dags
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Forecaster
     from bellwether.forecasting.language_model import LanguageModel
     from bellwether.journal import Journal
-    from bellwether.models.client import Limits
+    from bellwether.models.client import Limits, ModelClient
     from orchestration.runner import Runner
 
 
@@ -225,10 +226,32 @@ def _ask(
 
     async def all_of_them(progress: Progress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
-            return await ask_all(models, questions, client, progress)
+            with _interruptible(client) as interrupted:
+                ends = await ask_all(models, questions, client, progress)
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            return ends
 
     with _bars() as progress:
         return asyncio.run(all_of_them(progress))
+
+
+@contextmanager
+def _interruptible(client: ModelClient) -> Iterator[asyncio.Event]:
+    """Ctrl-C lets requests under way come back, since they are paid for, and sets the event; a second one cuts them off."""
+    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
+
+    def interrupt() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        interrupted.set()
+        click.echo("\nWaiting for the answers that are under way; Ctrl-C again cuts them off.", err=True)
+        client.interrupt()
+
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
 
 @contextmanager

@@ -45,6 +45,9 @@ def asked_as(model: Model) -> str:
     return f"{model.model}@{model.name}" if model.api_base is not None else model.model
 
 
+_BY_A_PERSON = "it was interrupted"
+
+
 class ModelClient:
     """Asks models on a journal; an async context manager. Any number of calls may be asked at once: limits make them wait.
 
@@ -85,6 +88,7 @@ class ModelClient:
         self._most_cost = most_cost
         self._sleep, self._now, self._rng = sleep, now, Random(seed)
         self._lanes: dict[str, Lane] = {}
+        self._interrupted = False
         self._endpoints: dict[str, Endpoint] = {}
 
     async def __aenter__(self) -> Self:
@@ -126,6 +130,15 @@ class ModelClient:
     def tally(self) -> dict[str, Tally]:
         """What was done so far, by model, in the order in which they were first asked."""
         return {name: lane.tally for name, lane in self._lanes.items()}
+
+    def interrupt(self) -> None:
+        """Begin no more attempts, of any model. Requests under way come back and are stored: they are paid for.
+
+        From now on `ask` raises `Stopped` for what the journal does not have.
+        """
+        self._interrupted = True
+        for lane in self._lanes.values():
+            lane.stop("interrupted", _BY_A_PERSON)
 
     async def ask(
         self,
@@ -169,6 +182,8 @@ class ModelClient:
         if lane is None:
             lane = Lane(model, self._shared, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
             self._lanes[model.name] = lane
+            if self._interrupted:
+                lane.stop("interrupted", _BY_A_PERSON)
         elif lane.model != model:
             raise ConfigError(f"asking {model.name}: the client has asked another entry of this name before; use one client for each")
         return lane

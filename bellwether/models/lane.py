@@ -18,7 +18,7 @@ from bellwether.models.wire.call import Result
 
 log = logging.getLogger(__name__)
 
-Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "rate_limit", "unavailable"]
+Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "rate_limit", "unavailable", "interrupted"]
 
 #: Calls that may wait beside those that can be under way.
 _AHEAD = 32
@@ -32,13 +32,15 @@ _ADVICE: dict[Kind, str] = {
     "unknown_model": "correct the model's id or address in models.toml and resume",
     "rate_limit": "resume later, or lower the model's limits in models.toml",
     "unavailable": "the provider may be down: resume later",
+    "interrupted": "resume: nothing that was answered is paid again",
 }
 
 
 class Stopped(BellwetherError):
     """No more calls are made to a model in this run; everything done so far is kept, and no call was given up for it.
 
-    kind: budget, out_of_credit, authentication, unknown_model, rate_limit (turned away for too long) or unavailable (failing for too long).
+    kind: budget, out_of_credit, authentication, unknown_model, rate_limit (turned away for too long), unavailable (failing for too long)
+    or interrupted (by a person).
     """
 
     def __init__(self, model: str, kind: Kind, found: str) -> None:

@@ -609,3 +609,26 @@ async def test_two_entries_of_one_name_are_refused(journal: Journal) -> None:
 def test_limits_that_are_none_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(bad))):
         Limits(**bad)
+
+
+async def test_an_interrupted_client_brings_home_what_is_under_way_and_begins_no_more(journal: Journal) -> None:
+    sent, reply = asyncio.Event(), asyncio.Event()
+
+    async def later() -> Result:
+        sent.set()
+        await reply.wait()
+        return said("0.4")
+
+    wire = FakeWire(lambda call: later())
+    async with client(journal, wire) as opened:
+        under_way = asyncio.create_task(ask(opened, 1))
+        await sent.wait()
+        opened.interrupt()
+        for of in (model(), model("another")):
+            with pytest.raises(Stopped) as stopped:
+                await ask(opened, 2, of)
+            assert stopped.value.kind == "interrupted"
+        reply.set()
+        assert (await under_way).content == "0.4"
+    assert wire.count == 1
+    assert not journal.pending()

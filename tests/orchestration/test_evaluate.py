@@ -341,6 +341,28 @@ def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(desk: Desk)
     assert leaderboard(desk)["many"]["n"] == QUESTIONS
 
 
+def test_an_interrupt_while_asking_waits_for_what_is_paid_for(desk: Desk) -> None:
+    command = [sys.executable, "-m", "bellwether", "evaluate", "--models", "many", "--json"]
+    have, before = desk.answers("many"), desk.provider.calls("noisy")
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, **desk.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        ends = time.monotonic() + 120
+        while desk.provider.calls("noisy") < before + 5 and process.poll() is None and time.monotonic() < ends:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert "Waiting for the answers that are under way" in said
+    assert "--resume" in said
+    assert not out.strip()
+    asked = desk.provider.calls("noisy") - before
+    assert 5 <= asked == desk.answers("many") - have
+    code, report = desk.evaluate("--resume")
+    assert (code, report["stopped"]) == (0, {})
+    assert asked < desk.provider.calls("noisy") - before == desk.answers("many") - have
+
+
 def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from bellwether.forecasting.baselines import MarketPrice
     from bellwether.forecasting.evaluation import Evaluations
