@@ -21,7 +21,7 @@ from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
 from bellwether.journal import CostSource, Journal, Outcome
-from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped
+from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.model import Model
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 
@@ -218,17 +218,15 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
 
     Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
     """
-    from bellwether.journal import Request
-    from bellwether.models.client import asked_as
     from bellwether.models.prices import estimate
 
-    name, parameters = asked_as(model), {**model.request_parameters, **(_form(model) or {})}
+    form = _form(model)
     samples = [one for one in samples_of(model, questions) if one.as_of is not None]
-    keys = [Request(name, one.prompt, PURPOSE, parameters, "", one.sample).key for one in samples]
+    keys = [request_of(model, one.prompt, purpose=PURPOSE, sample=one.sample, parameters=form).key for one in samples]
     have = journal.answers(keys) if journal.exists() else {}
-    average = _tokens_per_answer(journal, name) if journal.exists() else None
+    average = _tokens_per_answer(journal, asked_as(model)) if journal.exists() else None
     to_ask = [one.prompt for one, key in zip(samples, keys, strict=True) if key not in have]
-    found = estimate(model, to_ask, parameters=parameters, completion_tokens=average)
+    found = estimate(model, to_ask, parameters={**model.request_parameters, **(form or {})}, completion_tokens=average)
     return {
         "questions": questions.height,
         "answered already": len(samples) - len(to_ask),

@@ -32,12 +32,14 @@ from bellwether.models.retry import Retry, Verdict
 from bellwether.models.tally import Tally
 from bellwether.models.wire.call import Call, Result, ToolCall, Wire
 
-__all__ = ["Answer", "Limits", "ModelClient", "NoAnswer", "Retry", "Stopped", "Tally", "asked_as"]
+__all__ = ["Answer", "Limits", "ModelClient", "NoAnswer", "Retry", "Stopped", "Tally", "asked_as", "request_of"]
 
 Messages = Sequence[Mapping[str, Any]]
 
 #: Seconds between looks at a call that another process asks: the first, and the longest.
 _LOOK, _LOOK_CAP = 0.25, 5.0
+
+_BY_A_PERSON = "it was interrupted"
 
 
 def asked_as(model: Model) -> str:
@@ -45,7 +47,11 @@ def asked_as(model: Model) -> str:
     return f"{model.model}@{model.name}" if model.api_base is not None else model.model
 
 
-_BY_A_PERSON = "it was interrupted"
+def request_of(
+    model: Model, messages: Messages, *, purpose: str, scope: str = "", sample: int = 0, parameters: Mapping[str, Any] | None = None
+) -> Request:
+    """The call as the journal knows it; arguments as in `ModelClient.ask`."""
+    return Request(asked_as(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
 
 
 class ModelClient:
@@ -165,7 +171,7 @@ class ModelClient:
         lane = self._lane(model)
         await lane.entrance.take()
         try:
-            request = Request(asked_as(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
+            request = request_of(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
             await self._flights.end_of(request.key)
             found = await self._look(request.key)
             if isinstance(found, Answered | Failed):
