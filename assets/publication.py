@@ -46,8 +46,9 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables
     inputs = registered(Inputs(**frames))
     files = write_report(inputs, reports.uri)
     page = next(file for file in files if file.endswith(".md"))
-    drawn = reports.pngs(inputs.release, [f"{figure.name}_{inputs.stamp}.png" for figure in release_figures(inputs)])
-    shown = {name.partition("_2")[0].replace("_", " "): picture(png) for name, png in drawn.items() if len(png) <= MOST_BYTES}
+    titles = {figure.file(inputs.stamp): figure.name.replace("_", " ") for figure in release_figures(inputs)}
+    drawn = reports.pngs(inputs.release, list(titles))
+    shown = {titles[file]: picture(png) for file, png in drawn.items() if len(png) <= MOST_BYTES}
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files), **shown})
 
 

@@ -19,6 +19,10 @@ class Figure:
     draw: Callable[[], bytes]
     about: str = ""
 
+    def file(self, stamp: str) -> str:
+        """Name of its file in a report of that time."""
+        return f"{self.name}_{stamp}.png"
+
 
 def release_figures(inputs: Inputs) -> Iterator[Figure]:
     """Figures that show all forecasters of the release; by the distance from the cutoff where any states one."""

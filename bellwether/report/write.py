@@ -104,7 +104,7 @@ class _Draft:
     def _pictures(self, figures: Iterable[Figure]) -> dict[str, Picture]:
         found = {}
         for figure in figures:
-            file = f"{figure.name}_{self._inputs.stamp}.png"
+            file = figure.file(self._inputs.stamp)
             self._write(file, figure.draw(), figure.about or figure.caption)
             found[figure.name] = Picture(file, figure.caption)
         return found
