@@ -63,13 +63,3 @@ def metrics(p: np.ndarray, y: np.ndarray) -> list[float]:
     values += [confidence.mean(), confidence[right].mean(), confidence[~right].mean()]
     values += [np.mean(~right[confidence > threshold]) for threshold in (0.7, 0.8, 0.9)]
     return values
-
-
-def main() -> None:
-    """Print what was measured."""
-    for line in run():
-        print(f"{line['name']}: {line['ratio']:.4f}x, target at most {line['target']:g}x; {line['detail']}")
-
-
-if __name__ == "__main__":
-    main()

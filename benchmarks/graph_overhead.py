@@ -190,13 +190,3 @@ def run() -> list[dict[str, Any]]:
     return [
         {"name": "overhead of Dagster and wiring in the demo graph", "ratio": (graph - plain) / graph, "target": TARGET, "detail": detail}
     ]
-
-
-def main() -> None:
-    """Print the measurement."""
-    for row in run():
-        print(row)
-
-
-if __name__ == "__main__":
-    main()

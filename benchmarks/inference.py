@@ -87,13 +87,3 @@ def _seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
-
-
-def main() -> None:
-    """Print what was measured."""
-    for line in run():
-        print(f"{line['name']}: {line['ratio']:.4f}x, target at most {line['target']:g}x; {line['detail']}")
-
-
-if __name__ == "__main__":
-    main()

@@ -105,13 +105,3 @@ def run() -> list[dict[str, Any]]:
     detail = f"{ROWS:,} rows of {frame.width} columns: {ours:.0f} ms, bare polars {bare:.0f} ms, medians of {ROUNDS} rounds"
     ratio = statistics.median(one / other for one, other in times)
     return [{"name": "lake input and output", "ratio": ratio, "target": TARGET, "detail": detail}]
-
-
-def main() -> None:
-    """Print what was measured."""
-    for line in run():
-        print(f"{line['name']}: {line['ratio']:.2f}x, target at most {line['target']:g}x; {line['detail']}")
-
-
-if __name__ == "__main__":
-    main()

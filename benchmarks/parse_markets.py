@@ -113,13 +113,3 @@ def run() -> list[dict[str, Any]]:
             "detail": f"{parsing:.2f} s against {loading:.2f} s for {OBJECTS:,} objects, {megabytes:.0f} MB, pages of {PAGE:,}",
         }
     ]
-
-
-def main() -> None:
-    """Print the results."""
-    for result in run():
-        print(f"{result['name']}: {result['ratio']:.2f} (target {result['target']}): {result['detail']}")
-
-
-if __name__ == "__main__":
-    main()

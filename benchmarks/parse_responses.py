@@ -104,13 +104,3 @@ def _timed(finds: Callable[[str], bool], texts: list[str]) -> tuple[int, float]:
     start = time.perf_counter()
     count = sum(map(finds, texts))
     return count, time.perf_counter() - start
-
-
-def main() -> None:
-    """Print what was measured."""
-    for line in run():
-        print(f"{line['name']}: {line['ratio']:.2f}x, target at most {line['target']:g}x; {line['detail']}")
-
-
-if __name__ == "__main__":
-    main()

@@ -208,13 +208,3 @@ def _work() -> dict[str, Any]:
 def run() -> list[dict[str, Any]]:
     """[{name, ratio, target, detail}]: wall time over latency, and processor time over the least."""
     return [_wall(), _work()]
-
-
-def main() -> None:
-    """Print what was measured."""
-    for line in run():
-        print(f"{line['name']}: {line['ratio']:.2f}x, target at most {line['target']:g}x; {line['detail']}")
-
-
-if __name__ == "__main__":
-    main()

@@ -42,13 +42,3 @@ def _seconds(work: Callable[[], None]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def main() -> None:
-    """Print what was measured."""
-    for line in run():
-        print(f"{line['name']}: {line['ratio']:.2f}x, target at most {line['target']:g}x; {line['detail']}")
-
-
-if __name__ == "__main__":
-    main()
