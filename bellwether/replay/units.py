@@ -1,0 +1,45 @@
+"""Units of the simulator: integers everywhere, so that no sum is rounded.
+
+A price is a number of mills (a tenth of a cent) of the side it is quoted for, a size a number of lots (a hundredth of a contract), money a number
+of micro-dollars, and time nanoseconds since 1970, UTC. A mill times a lot is ten micro-dollars.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from bellwether.errors import SchemaError
+
+#: Mills: what a contract pays, and a cent.
+DOLLAR, CENT = 1000, 10
+#: Lots in a contract.
+CONTRACT = 100
+#: Micro-dollars: in a dollar, in a cent, and in the product of a mill and a lot.
+MICROS, CENT_MICROS, MILL_LOT = 1_000_000, 10_000, 10
+#: Nanoseconds.
+SECOND, MINUTE = 1_000_000_000, 60_000_000_000
+
+YES, NO = 0, 1
+BUY, SELL = 0, 1
+
+
+def mills(dollars: Decimal | str | int) -> int:
+    """Dollars per contract in mills. Raises `SchemaError` for what is finer than a mill; nothing is rounded."""
+    return _whole(dollars, DOLLAR, "a price", "a tenth of a cent")
+
+
+def lots(contracts: Decimal | str | int) -> int:
+    """Contracts in lots. Raises `SchemaError` for what is finer than a hundredth; nothing is rounded."""
+    return _whole(contracts, CONTRACT, "a size", "a hundredth of a contract")
+
+
+def _whole(value: Decimal | str | int, units: int, what: str, unit: str) -> int:
+    scaled = Decimal(value) * units
+    if scaled != scaled.to_integral_value():
+        raise SchemaError(f"reading {what}: {value} is finer than {unit}")
+    return int(scaled)
+
+
+def dollars(micros: int) -> Decimal:
+    """Micro-dollars in dollars, exactly."""
+    return Decimal(micros).scaleb(-6)
