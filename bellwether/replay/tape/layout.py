@@ -1,0 +1,103 @@
+"""The tape: an episode as flat integer columns in the order of processing, one packed 64-bit word an event.
+
+Word: bits 0-3 kind, 4 side, 5-14 price (mills), 15-28 ticker code, 29-62 value. Nothing here reads files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba.extending import register_jitable
+
+#: Raised whenever the words, their order or the cached file mean something else than before.
+LAYOUT_VERSION = 1
+
+#: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, and prints made the cut. PRINT: `value` lots
+#: traded against the resting bids of `side` at `price`. INVALID and VALID: the book cannot be trusted from here, can again. SETTLE: `value` is
+#: the micro-dollars that a YES contract pays.
+LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID = range(10)
+KINDS = ("level", "traded", "print", "invalid", "valid", "halt", "open", "close", "settle", "void")
+
+SIDE_SHIFT, PRICE_SHIFT, TICKER_SHIFT, VALUE_SHIFT = 4, 5, 15, 29
+KIND_MASK, PRICE_MASK, TICKER_MASK = 0xF, 0x3FF, 0x3FFF
+MAX_TICKERS = TICKER_MASK + 1
+#: The largest size of a level or print, in lots.
+MAX_LOTS = 2**31 - 1
+#: Prices 0..1000 mills.
+PRICES = 1001
+
+#: Columns of `Tape.fees`.
+TAKER_KIND, TAKER_NUM, TAKER_DEN, MAKER_KIND, MAKER_NUM, MAKER_DEN, WAIVER_UNTIL = range(7)
+FEE_COLS = 7
+
+
+@register_jitable
+def pack(kind: Any, ticker: Any, side: Any, price: Any, value: Any) -> Any:
+    """The word of an event; integers or int64 arrays. Callable from compiled code too."""
+    return kind | (side << 4) | (price << 5) | (ticker << 15) | (value << 29)
+
+
+@register_jitable
+def unpack(event: Any) -> Any:
+    """(kind, ticker, side, price, value) of a word or of an array of words. Callable from compiled code too."""
+    return event & 0xF, (event >> 15) & 0x3FFF, (event >> 4) & 1, (event >> 5) & 0x3FF, event >> 29
+
+
+def _no_rows() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """One episode in the order of processing. All arrays are contiguous and read-only, so that compiled code sees one type however they came.
+
+    ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
+    rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just behind its events (a row that changed nothing counts).
+    grid: uint8[T, 1001], 1 where the market's own tick grid allows an order (default: every mill from 1 to 999).
+    fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). digest: SHA-256 of the episode's content and the tie rule.
+    """
+
+    ts: np.ndarray
+    event: np.ndarray
+    tickers: tuple[str, ...]
+    start: int
+    end: int
+    rows_ts: np.ndarray = field(default_factory=_no_rows)
+    rows_end: np.ndarray = field(default_factory=_no_rows)
+    grid: np.ndarray = field(default_factory=lambda: np.zeros((0, PRICES), np.uint8))
+    fees: np.ndarray = field(default_factory=lambda: np.zeros((0, FEE_COLS), np.int64))
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        count = len(self.tickers)
+        if not len(self.grid):
+            object.__setattr__(self, "grid", every_mill(count))
+        if not len(self.fees):
+            object.__setattr__(self, "fees", no_fees(count))
+        for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
+            values = np.ascontiguousarray(getattr(self, name), np.uint8 if name == "grid" else np.int64).view()
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
+            raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
+        if self.grid.shape != (count, PRICES) or self.fees.shape != (count, FEE_COLS):
+            raise ValueError(f"grid {self.grid.shape} and fees {self.fees.shape} do not fit {count} tickers")
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+
+def every_mill(count: int) -> np.ndarray:
+    """uint8[count, 1001]: orders allowed at every mill from 1 to 999."""
+    grid = np.zeros((count, PRICES), np.uint8)
+    grid[:, 1:1000] = 1
+    return grid
+
+
+def no_fees(count: int) -> np.ndarray:
+    """int64[count, FEE_COLS]: fee kind 0 for takers and makers."""
+    fees = np.zeros((count, FEE_COLS), np.int64)
+    fees[:, [TAKER_DEN, MAKER_DEN]] = 1
+    return fees
