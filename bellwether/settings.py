@@ -49,7 +49,7 @@ class Settings(BaseSettings):
     lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
     warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
     registry: Path | None = Field(
-        default=None, description="folder with your own releases.toml, forecasters.toml and models.toml, read after the built-in ones"
+        default=None, description="folder with your own releases.toml, forecasters.toml, models.toml and agents.toml, read after the built-in ones"
     )
     models: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
@@ -88,6 +88,10 @@ class Settings(BaseSettings):
         description="database URL of the journal of model calls; SQLite in <home>/<world>/journal.db when left out",
     )
     recordings: Path | None = Field(default=None, description="folder of stream recordings; <home>/<world>/recordings when left out")
+    episodes: Path | None = Field(default=None, description="folder of episodes to replay; <home>/<world>/episodes when left out")
+    tapes: Path | None = Field(
+        default=None, description="folder where episodes are kept ready to replay, a cache; <home>/<world>/tapes when left out"
+    )
     candle_days: int = Field(default=8, ge=1, le=60, description="days of hourly candles pulled before each market's close")
     candle_markets: int = Field(
         default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
@@ -138,6 +142,16 @@ class Settings(BaseSettings):
     def recordings_path(self) -> Path:
         """Folder of stream recordings, absolute."""
         return (self.recordings or self.world_home / "recordings").expanduser().absolute()
+
+    @property
+    def episodes_path(self) -> Path:
+        """Folder of episodes, absolute."""
+        return (self.episodes or self.world_home / "episodes").expanduser().absolute()
+
+    @property
+    def tapes_path(self) -> Path:
+        """Folder of the cache of tapes, absolute; what is missing in it is made again."""
+        return (self.tapes or self.world_home / "tapes").expanduser().absolute()
 
     @property
     def dagster_home(self) -> Path:

@@ -22,6 +22,9 @@ DAY = daily_partitions()
 RELEASE = dg.DynamicPartitionsDefinition(name="release")
 RECORDING = dg.DynamicPartitionsDefinition(name="recording")
 FORECASTER = dg.DynamicPartitionsDefinition(name="forecaster")
+EPISODE = dg.DynamicPartitionsDefinition(name="episode")
+AGENT = dg.DynamicPartitionsDefinition(name="agent")
+EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT})
 RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": FORECASTER})
 
 #: A month of days in one run: a day's own work is far cheaper than a run's start.

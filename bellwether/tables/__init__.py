@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bellwether.errors import ConfigError
-from bellwether.tables import benchmark, clean, raw, recordings
+from bellwether.tables import benchmark, clean, raw, recordings, replay
 from bellwether.tables.schema import Column, Table
 
-TABLES: dict[str, Table] = {table.name: table for table in (*raw.TABLES, *recordings.TABLES, *clean.TABLES, *benchmark.TABLES)}
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*raw.TABLES, *recordings.TABLES, *clean.TABLES, *benchmark.TABLES, *replay.TABLES)
+}
 
 
 def table(name: str) -> Table:

@@ -1,0 +1,286 @@
+"""Replay tables: episodes, and what agents did in them: orders, fills, equity, metrics and their summary."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bellwether.tables.clean import KNOWN_AT
+from bellwether.tables.schema import CONTRACTS, DOLLARS, MONEY, PRICE, SIZE, TEXT, UTC, Column, Table
+
+#: Nanoseconds: replayed instants are as fine as the recording's.
+INSTANT = pl.Datetime("ns", "UTC")
+COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
+USD = "dollars"
+
+EPISODE = Column("episode", TEXT, "name of the episode; the partition")
+AGENT = Column("agent", TEXT, "name of the agent in the registry; the partition's second part")
+RULES = Column("rules", TEXT, "rule set of the simulator that made this row")
+
+
+def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, MONEY, meaning, USD, nullable=nullable)
+
+
+def _share(name: str, meaning: str) -> Column:
+    return Column(name, RATIO, f"{meaning}; null when undefined", "share", nullable=True)
+
+
+def _count(name: str, meaning: str) -> Column:
+    return Column(name, COUNT, meaning, "count")
+
+
+def _interval(name: str) -> tuple[Column, Column]:
+    return tuple(  # type: ignore[return-value]
+        Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % bootstrap interval over episodes; null below 3 episodes", nullable=True)
+        for end in ("lower", "upper")
+    )
+
+
+EPISODES = Table(
+    name="replay/episodes",
+    row="One market of an episode: what was recorded of it, how it was settled, and on which terms it traded.",
+    columns=(
+        EPISODE,
+        Column("event", TEXT, "the venue's own id of the event"),
+        Column("venue", TEXT, "kalshi or polymarket"),
+        Column("title", TEXT, "title of the event; untrusted text", nullable=True),
+        Column("ticker", TEXT, "the market"),
+        Column("recording", TEXT, "recording that it was made from; null for an imported folder", nullable=True),
+        Column("start_at", INSTANT, "start of the episode", UTC),
+        Column("end_at", INSTANT, "end of the episode", UTC),
+        _count("book_rows", "changes and snapshots of its book"),
+        _count("trades", "trades"),
+        Column("volume", SIZE, "contracts traded", CONTRACTS),
+        _count("gaps", "stretches in which its book could not be trusted"),
+        Column("open_time", INSTANT, "when trading opened; null when not known", UTC, nullable=True),
+        Column("close_time", INSTANT, "when trading closed; null when not known", UTC, nullable=True),
+        Column("settled_at", INSTANT, "when it was settled; null when it was not", UTC, nullable=True),
+        Column("result", TEXT, "YES, NO, SCALAR or VOID; null when not known", nullable=True),
+        Column("result_source", TEXT, "where the result comes from; inferred where nothing says it", nullable=True),
+        _money("settlement_value", "what a YES contract paid; null when not settled", nullable=True),
+        Column("fee_type", TEXT, "fee type of its series", nullable=True),
+        Column("fee_multiplier", pl.Decimal(10, 6), "factor on the fee formula", "ratio", nullable=True),
+        Column("mutually_exclusive", FLAG, "at most one market of the event resolves yes; null when not known", nullable=True),
+        Column("warnings", pl.List(pl.String()), "what the validation warns of in the episode"),
+        Column("digest", TEXT, "digest of the episode's content"),
+        Column("folder", TEXT, "folder of the episode's files"),
+        KNOWN_AT,
+    ),
+    key=("episode", "ticker"),
+    partitioned_by=("episode",),
+    mart=True,
+)
+
+_OF_RUN = (EPISODE, AGENT)
+
+ORDERS = Table(
+    name="replay/orders",
+    row="One order that an agent sent in a backtest, and what became of it.",
+    columns=(
+        *_OF_RUN,
+        _count("order_id", "number of the order within the backtest, from 0"),
+        Column("ticker", TEXT, "the market"),
+        Column("side", TEXT, "yes or no"),
+        Column("action", TEXT, "buy or sell"),
+        Column("time_in_force", TEXT, "ioc, gtc, post_only, fok or gtd"),
+        Column("price", PRICE, "limit of that side; null for a market order", DOLLARS, nullable=True),
+        Column("size", SIZE, "contracts asked for", CONTRACTS),
+        Column("filled", SIZE, "contracts filled", CONTRACTS),
+        Column("filled_pessimistic", SIZE, "contracts filled when nobody ahead ever cancels", CONTRACTS),
+        Column("filled_optimistic", SIZE, "contracts filled when every cancellation was ahead", CONTRACTS),
+        Column("filled_as_taker", SIZE, "contracts of `filled` that took liquidity", CONTRACTS),
+        Column("status", TEXT, "filled, cancelled, rejected or expired; resting or pending where the episode ended first"),
+        Column("reason", TEXT, "why it was rejected or ended; null when it was filled", nullable=True),
+        Column("sent_at", INSTANT, "when the agent sent it", UTC),
+        Column("arrived_at", INSTANT, "when it reached the book; null when it never did", UTC, nullable=True),
+        Column("ended_at", INSTANT, "when it ended; null while it rested", UTC, nullable=True),
+        Column("mid", PRICE, "middle of its side's best bid and ask when it arrived; null when a side was empty", DOLLARS, nullable=True),
+        _money("cost", "what its fills cost, without fees; negative where they brought money in"),
+        _money("fees", "fees of its fills"),
+        RULES,
+        KNOWN_AT,
+    ),
+    key=("episode", "agent", "order_id"),
+    partitioned_by=("episode", "agent"),
+)
+
+HORIZONS_S = (1, 5, 30, 300)
+
+FILLS = Table(
+    name="replay/fills",
+    row="One fill of an agent's order in a backtest.",
+    columns=(
+        *_OF_RUN,
+        _count("fill_id", "number of the fill within the backtest, from 0"),
+        _count("order_id", "the order"),
+        Column("ticker", TEXT, "the market"),
+        Column("side", TEXT, "yes or no"),
+        Column("action", TEXT, "buy or sell"),
+        Column("role", TEXT, "taker or maker"),
+        Column("price", PRICE, "price of that side", DOLLARS),
+        Column("size", SIZE, "contracts", CONTRACTS),
+        _money("fee", "fee of the fill, after rounding and rebate"),
+        Column("filled_at", INSTANT, "when it happened", UTC),
+        Column("queue_wait", RATIO, "time since the order joined the queue; null for a taker", "seconds", nullable=True),
+        *(
+            Column(
+                f"markout_{horizon}s",
+                PRICE,
+                f"middle of the book {horizon} s later against the price, positive when that is a gain; null when there is no middle then",
+                DOLLARS,
+                nullable=True,
+            )
+            for horizon in HORIZONS_S
+        ),
+        RULES,
+        KNOWN_AT,
+    ),
+    key=("episode", "agent", "fill_id"),
+    partitioned_by=("episode", "agent"),
+)
+
+EQUITY = Table(
+    name="replay/equity",
+    row="The equity of an agent at one sampled instant of a backtest.",
+    columns=(
+        *_OF_RUN,
+        _count("sample", "number of the sample, from 0"),
+        Column("at", INSTANT, "the instant", UTC),
+        _money("cash", "cash"),
+        _money("equity", "cash and positions at the price at which they could be sold; nothing where nobody bids"),
+        _money("equity_mid", "cash and positions at the middle of the book"),
+        _money("equity_pessimistic", "equity under the pessimistic queue"),
+        _money("equity_optimistic", "equity under the optimistic queue"),
+        RULES,
+        KNOWN_AT,
+    ),
+    key=("episode", "agent", "sample"),
+    partitioned_by=("episode", "agent"),
+)
+
+#: What is measured of one backtest.
+MEASURED = (
+    _money("bankroll", "money at the start"),
+    _money("final_equity", "equity at the end"),
+    _money("pnl", "final equity less bankroll"),
+    _money("pnl_pessimistic", "the same under the pessimistic queue: only prints move it"),
+    _money("pnl_optimistic", "the same under the optimistic queue: every cancellation was ahead"),
+    _money("realised", "realised profit, before fees"),
+    _money("fees", "fees paid"),
+    _share("return", "P&L over bankroll"),
+    _share("max_drawdown", "largest fall of the equity curve from its running peak, over that peak"),
+    Column("sharpe", RATIO, "mean over deviation of the returns of the sampled curve; null when undefined", nullable=True),
+    Column("sharpe_annualised", RATIO, "the same times the root of the samples in a year", nullable=True),
+    Column("sample_seconds", RATIO, "time between two samples of the curve", "seconds"),
+    _money(
+        "slippage", "what takers paid against the middle of the book at arrival, without fees; null without any such fill", nullable=True
+    ),
+    _share("fill_ratio", "contracts filled of those that accepted orders asked for"),
+    Column("contracts", SIZE, "contracts filled", CONTRACTS),
+    _count("orders", "orders sent"),
+    _count("rejected", "orders rejected"),
+    _count("fills", "fills"),
+    _share("turnover", "value of all fills over bankroll"),
+    _share("maker_share", "contracts filled as maker of all that were filled"),
+    Column("queue_wait_median", RATIO, "median time in the queue of maker fills; null without any", "seconds", nullable=True),
+    *(
+        Column(
+            f"adverse_selection_{horizon}s",
+            RATIO,
+            f"mean markout of maker fills after {horizon} s, weighted by contracts: negative when fills were followed by losses; null without any",
+            DOLLARS,
+            nullable=True,
+        )
+        for horizon in HORIZONS_S
+    ),
+)
+
+BACKTESTS = Table(
+    name="replay/backtests",
+    row="One agent in one episode: what it earned, and how.",
+    columns=(
+        *_OF_RUN,
+        *MEASURED,
+        Column("rejections", TEXT, "JSON object: rejected orders by reason"),
+        Column("unsettled", FLAG, "a position was left that nothing settled; it is marked"),
+        Column("failure", TEXT, "why the agent's episode ended early: type and message of its error; null when it did not", nullable=True),
+        Column("failed_step", COUNT, "decision at which it failed", nullable=True),
+        _count("steps", "decisions"),
+        Column("cadence_seconds", RATIO, "time between two decisions", "seconds"),
+        Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled or proportional"),
+        Column("parameters", TEXT, "JSON object: the agent's parameters"),
+        Column("seed", COUNT, "seed of the agent"),
+        Column("settings_digest", TEXT, "digest of all settings of the backtest"),
+        Column("episode_digest", TEXT, "digest of the episode's content"),
+        Column("result_digest", TEXT, "digest of fills, cash and equity: equal runs have equal ones"),
+        Column("engine_version", TEXT, "version of the simulator"),
+        Column("settled_at", INSTANT, "when the episode ended", UTC),
+        RULES,
+        KNOWN_AT,
+    ),
+    key=("episode", "agent"),
+    partitioned_by=("episode", "agent"),
+    mart=True,
+)
+
+RESULTS = Table(
+    name="replay/results",
+    row="One line of the results table of an agent: an episode, or the total.",
+    columns=(
+        AGENT,
+        Column("ordinal", COUNT, "place of the line; the total is last"),
+        Column("episode", TEXT, "the episode; Total for all of them"),
+        _money("pnl", "P&L"),
+        _money("pnl_pessimistic", "P&L under the pessimistic queue"),
+        _money("pnl_optimistic", "P&L under the optimistic queue"),
+        _share("return", "P&L over bankroll; of the total the mean over episodes"),
+        _share("max_drawdown", "maximum drawdown; of the total the largest"),
+        Column("contracts", SIZE, "contracts filled", CONTRACTS),
+        _count("orders", "orders sent"),
+        _share("fill_ratio", "fill ratio; of the total the mean over episodes that have one"),
+        _money("fees", "fees paid"),
+        Column("failure", TEXT, "why the agent's episode ended early", nullable=True),
+        RULES,
+        KNOWN_AT,
+    ),
+    key=("agent", "rules", "ordinal"),
+    mart=True,
+)
+
+SUMMARY = Table(
+    name="replay/summary",
+    row="One agent over all its episodes under one rule set, with intervals over episodes.",
+    columns=(
+        AGENT,
+        RULES,
+        _count("episodes", "episodes that it traded"),
+        _count("failures", "episodes that ended early by its error"),
+        _money("pnl", "sum of P&L"),
+        Column("pnl_mean", RATIO, "mean P&L of an episode", USD),
+        *_interval("pnl_mean"),
+        Column("pnl_median", RATIO, "median P&L of an episode", USD),
+        _money("pnl_pessimistic", "sum of P&L under the pessimistic queue"),
+        _money("pnl_optimistic", "sum of P&L under the optimistic queue"),
+        _share("return_mean", "mean return"),
+        *_interval("return_mean"),
+        _share("return_median", "median return"),
+        _share("max_drawdown_mean", "mean of the maximum drawdowns"),
+        _share("max_drawdown_median", "median of the maximum drawdowns"),
+        _share("max_drawdown", "largest drawdown"),
+        Column("sharpe_mean", RATIO, "mean annualised Sharpe ratio of the episodes that have one", nullable=True),
+        Column("sharpe_median", RATIO, "median annualised Sharpe ratio", nullable=True),
+        _share("fill_ratio_mean", "mean fill ratio of the episodes that have one"),
+        _share("fill_ratio_median", "median fill ratio"),
+        Column("contracts", SIZE, "contracts filled", CONTRACTS),
+        _count("orders", "orders sent"),
+        _money("fees", "fees paid"),
+        _money("slippage", "slippage of takers; null without any", nullable=True),
+        _share("maker_share", "contracts filled as maker of all that were filled"),
+        _share("profitable", "episodes with a profit"),
+        KNOWN_AT,
+    ),
+    key=("agent", "rules"),
+    mart=True,
+)
+
+TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, RESULTS, SUMMARY)
