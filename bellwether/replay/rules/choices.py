@@ -1,0 +1,18 @@
+"""The words a rule set is stated in."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Venue = Literal["kalshi", "polymarket"]
+Decisions = Literal["grid", "book_rows"]
+Samples = Literal["grid", "events"]
+Tie = Literal["aligned", "books_first"]
+Join = Literal["display", "behind_own"]
+Netting = Literal["net", "apart"]
+MarkMissing = Literal["zero", "fifty"]
+MakerSellPrice = Literal["own", "canonical"]
+Grid = Literal["market", "any"]
+Queue = Literal["trade_only", "reconciled", "proportional"]
+FillRatio = Literal["orders", "pmb"]
+FinalCurve = Literal["equity", "cash"]

@@ -1,0 +1,132 @@
+"""Rule sets: what a venue did on a day, as versioned data (`rules.toml`), so that a result can name the rules it was made under."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import date
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_args, get_type_hints
+
+from bellwether.errors import ConfigError
+from bellwether.replay.rules.choices import (
+    Decisions,
+    FillRatio,
+    FinalCurve,
+    Grid,
+    Join,
+    MakerSellPrice,
+    MarkMissing,
+    Netting,
+    Queue,
+    Samples,
+    Tie,
+    Venue,
+)
+
+_DATA = Path(__file__).with_name("rules.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class FeeRates:
+    """Coefficients of price × (1 − price) per contract, in dollars, for takers and makers."""
+
+    taker: Fraction
+    maker: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The rules of one venue from one day on. Units: lots, micro-dollars.
+
+    name: `<venue>-<day>`, named in every result. since: the day they came into force. default: whether `rules_for` chooses it; variants are asked
+    for by name. decisions, samples: when the agent acts and equity is sampled: on a fixed grid of time, or at book rows and events as the original.
+    tie: order of books and prints within an instant. consume: own taker fills lower what is displayed until the level changes. remainder_rests: the
+    rest of a crossing GTC order rests. through: prints beyond a resting order's price fill it. crossing: a book that crosses a resting order fills
+    it. join: what an order waits behind. netting: whether YES and NO of a market return a dollar at once. collateral: orders need the money they
+    may cost. mark_missing: worth of a position without a quote. trade_after_settlement, self_trade_allowed: whether that is possible.
+    maker_sell_price: price a maker's sale is booked at. grid: prices an order may have. min_lots, lot_step: sizes an order may have. fee_unit:
+    trade fees are rounded up to it. balance_unit: changes of the balance are rounded to it, with an accumulator per order; 0: they are not. queue:
+    the default model of the queue. fill_ratio, final_curve: how the metrics count. fees: rates by the fee type of a market, `*` for every other.
+    sources: where the rules are from.
+    """
+
+    name: str
+    venue: Venue
+    title: str
+    since: date
+    default: bool
+    decisions: Decisions
+    samples: Samples
+    tie: Tie
+    consume: bool
+    remainder_rests: bool
+    through: bool
+    crossing: bool
+    join: Join
+    netting: Netting
+    collateral: bool
+    mark_missing: MarkMissing
+    trade_after_settlement: bool
+    maker_sell_price: MakerSellPrice
+    grid: Grid
+    self_trade_allowed: bool
+    min_lots: int
+    lot_step: int
+    fee_unit: int
+    balance_unit: int
+    queue: Queue
+    fill_ratio: FillRatio
+    final_curve: FinalCurve
+    fees: Mapping[str, FeeRates]
+    sources: tuple[str, ...]
+
+
+def rule_set(name: str) -> RuleSet:
+    """The rule set of that name. Raises `ConfigError` for an unknown one."""
+    try:
+        return rule_sets()[name]
+    except KeyError:
+        raise ConfigError(f"choosing the rules: there is no rule set {name!r}; there are {', '.join(rule_sets())}") from None
+
+
+def rules_for(venue: str, day: date) -> RuleSet:
+    """What a venue did on a day: its newest default set that was in force. Raises `ConfigError` for an unknown venue or a day before its first."""
+    of_venue = [rules for rules in rule_sets().values() if rules.venue == venue and rules.default]
+    if not of_venue:
+        venues = sorted({rules.venue for rules in rule_sets().values()})
+        raise ConfigError(f"choosing the rules: there are none for venue {venue!r}; there are for {', '.join(venues)}")
+    in_force = [rules for rules in of_venue if rules.since <= day]
+    if not in_force:
+        first = min(of_venue, key=lambda rules: rules.since)
+        raise ConfigError(f"choosing the rules: the first of {venue} are of {first.since}, which is after {day}; name a rule set")
+    return max(in_force, key=lambda rules: rules.since)
+
+
+@cache
+def rule_sets() -> Mapping[str, RuleSet]:
+    """Every rule set by name."""
+    stated = tomllib.loads(_DATA.read_text(encoding="utf-8"))
+    return MappingProxyType({name: _rule_set(name, _inherited(name, stated)) for name in stated})
+
+
+def _inherited(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    own = dict(stated[name])
+    parent = own.pop("like", None)
+    return own if parent is None else {**_inherited(parent, stated), **own}
+
+
+def _rule_set(name: str, values: dict[str, Any]) -> RuleSet:
+    rates = {kind: FeeRates(Fraction(rate["taker"]), Fraction(rate["maker"])) for kind, rate in values.pop("fees").items()}
+    sources = tuple(values.pop("sources"))
+    rules = RuleSet(name=name, fees=MappingProxyType(rates), sources=sources, **values)
+    types = get_type_hints(RuleSet)
+    for field in fields(RuleSet):
+        choices, value = get_args(types[field.name]), getattr(rules, field.name)
+        if choices and isinstance(value, str) and value not in choices:
+            raise ConfigError(f"reading {_DATA.name}: {name} says {field.name} = {value!r}; it is one of {', '.join(map(str, choices))}")
+    return rules

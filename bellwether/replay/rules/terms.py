@@ -1,0 +1,107 @@
+"""The fee terms of a market under a rule set, as the row of integers that the engine computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, time
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay.rules.ruleset import FeeRates, RuleSet
+
+#: Columns of a row of terms. Kinds say the formula; num/den is its constant, reduced, such that the formula gives micro-dollars.
+FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "maker_den", "waiver_until")
+
+#: Kinds. With w = price × (1000 − price) in mills: FREE: nothing. QUADRATIC: num × lots × w / den, rounded up to the fee unit. FLOAT: the original
+#: benchmark's ceil of a float. BY_SHARES: num × lots × w^e / den, BY_VALUE: the same times the price in mills of the side that was traded; both
+#: rounded half up to the fee unit, and what is below one unit is nothing; e = 1, or 2 where the name ends in 2.
+FREE, QUADRATIC, FLOAT, BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2 = range(7)
+
+_NOTHING = (FREE, 0, 1)
+_DEFAULT_TYPE = "quadratic"
+
+
+def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
+    """int64[7], columns `FEE_COLS`: what fills in a market cost.
+
+    fee: the market's terms as episodes state them: type (the venue's fee type; null: the general one), multiplier (a number or its text; null: 1),
+    waiver_until (ISO 8601; no fees before it; null: none). Polymarket's may also have: schedule (the market's feeSchedule object), category, enabled.
+    The column waiver_until is in ns UTC, 0 for none. Raises `ConfigError` for a fee type that the rules do not know, `SchemaError` for a multiplier
+    or time that cannot be read.
+    """
+    fee = fee or {}
+    sides = _polymarket(rules, fee) if rules.venue == "polymarket" else _kalshi(rules, fee)
+    return np.array([*sides[0], *sides[1], _waiver(fee.get("waiver_until"))], np.int64)
+
+
+def _kalshi(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    if "*" in rules.fees:
+        return _float(rules.fees["*"].taker), _float(rules.fees["*"].maker)
+    rates = _rates(rules, fee.get("type") or _DEFAULT_TYPE)
+    multiplier = _multiplier(fee.get("multiplier"))
+    return _quadratic(rates.taker * multiplier), _quadratic(rates.maker * multiplier)
+
+
+def _rates(rules: RuleSet, kind: str) -> FeeRates:
+    try:
+        return rules.fees[kind]
+    except KeyError:
+        known = ", ".join(rules.fees)
+        raise ConfigError(f"reading a market's fees: {rules.name} has no fee type {kind!r:.60}; it has {known}. Name other rules") from None
+
+
+def _quadratic(coefficient: Fraction) -> tuple[int, int, int]:
+    """c × contracts × P × (1 − P) dollars = c × lots × w / 100 micro-dollars."""
+    constant = coefficient / 100
+    return (QUADRATIC, constant.numerator, constant.denominator) if constant else _NOTHING
+
+
+def _float(coefficient: Fraction) -> tuple[int, int, int]:
+    return FLOAT, coefficient.numerator, coefficient.denominator
+
+
+def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    # Imported here: it brings polars, which no Kalshi replay needs.
+    from bellwether.venues.polymarket.fees import schedule_of
+
+    market = {"id": fee.get("source"), "feeType": fee.get("type"), "feeSchedule": fee.get("schedule"), "feesEnabled": fee.get("enabled")}
+    schedule = schedule_of(market, datetime.combine(rules.since, time(), UTC), category=fee.get("category"))
+    if schedule.is_free:
+        return _NOTHING, _NOTHING
+    if schedule.exponent not in (1, 2):
+        raise ConfigError(f"reading a market's fees: the exponent {schedule.exponent} is none of 1 and 2, which the simulator knows")
+    by_value = schedule.regime.by_value
+    kind = (BY_VALUE if by_value else BY_SHARES) + schedule.exponent - 1
+    # rate × lots/100 × (w/10^6)^e [× mills/1000] dollars, in micro-dollars.
+    constant = Fraction(schedule.rate) * 10**4 / 10 ** (6 * schedule.exponent) / (1000 if by_value else 1)
+    taker = kind, constant.numerator, constant.denominator
+    return taker, _NOTHING if schedule.taker_only else taker
+
+
+def _multiplier(value: Any) -> Fraction:
+    if value is None:
+        return Fraction(1)
+    try:
+        multiplier = Decimal(str(value))
+    except InvalidOperation:
+        multiplier = Decimal("NaN")
+    if isinstance(value, bool) or not multiplier.is_finite() or multiplier < 0:
+        raise SchemaError(f"reading a market's fees: the multiplier is {value!r:.60}; it is a number of 0 or more")
+    return Fraction(multiplier)
+
+
+def _waiver(value: Any) -> int:
+    if value is None:
+        return 0
+    try:
+        until = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise SchemaError(f"reading a market's fees: waiver_until is {value!r:.60}; it is an ISO 8601 time") from None
+    if until.tzinfo is None:
+        raise SchemaError(f"reading a market's fees: waiver_until {value} has no zone; give an aware time")
+    since = until - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
