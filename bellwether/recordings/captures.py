@@ -32,6 +32,7 @@ class Capture:
     """Files that hold one stretch of listening.
 
     form: what a file of it looks like. partial: the files hold some of the markets that the subscription had. heard: its messages in order.
+    origin: what it was made of, where that are no files.
     """
 
     name: str
@@ -39,10 +40,11 @@ class Capture:
     files: tuple[Path, ...]
     partial: bool
     heard: Callable[[], Iterator[Heard]]
+    origin: dict[str, str] | None = None
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each file by name."""
-        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
+        """What it was made of: SHA-256 of each file by name, or its origin."""
+        return self.origin or {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
 
 
 def find_captures(path: Path) -> list[Capture]:

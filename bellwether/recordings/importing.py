@@ -66,10 +66,11 @@ def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[
         raise ConfigError(
             f"importing {path.name}: it holds {len(captures)} captures, one name does not do; leave it out, or import single files"
         )
-    return [_import(root, capture, check_name(name or capture.name)) for capture in captures]
+    return [make_recording(root, capture, check_name(name or capture.name)) for capture in captures]
 
 
-def _import(root: Path, capture: Capture, name: str) -> Recording:
+def make_recording(root: Path, capture: Capture, name: str) -> Recording:
+    """Write a capture as the recording `name` below `root`; the same one again is left as it is. Raises `ConfigError` when the name is taken."""
     digests = capture.digests()
     target = root / name
     if target.exists():

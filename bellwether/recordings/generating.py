@@ -1,0 +1,61 @@
+"""Recordings of the sandbox's past: what a recorder would have heard of an event that is over, the same bytes each time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import orjson
+
+from bellwether.errors import ConfigError
+from bellwether.recordings.captures import Capture, Heard
+from bellwether.recordings.importing import make_recording
+from bellwether.recordings.recording import Recording, check_name
+from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest, Message
+from bellwether.sandbox.exchange.generated import GeneratedExchange
+from bellwether.sandbox.exchange.stream import Subscription
+from bellwether.sandbox.instants import instant
+from bellwether.sandbox.world.model import Event
+from bellwether.sandbox.world.world import GeneratedWorld
+
+_MICROSECOND = 1000
+_CHANNELS = (BOOKS, TRADES, LIFECYCLE)
+
+
+def generate_recording(root: Path, world: GeneratedWorld, event: str, *, hours: float = 24.0, now: datetime) -> Recording:
+    """The recording of the last hours of an event of the generated world, until its last market was settled.
+
+    root: folder of recordings. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left as
+    it is. Raises `ConfigError` for an event that is not in the world or not over by then.
+    """
+    found = world.event(event)
+    if found is None:
+        raise ConfigError(f"generating a recording of {event}: the sandbox has no such event; look at raw.kalshi_events for those it has")
+    over = max(market.life.settled for market in found.markets)
+    if over > instant(now):
+        raise ConfigError(f"generating a recording of {event}: it is not settled by {now:%Y-%m-%d %H:%M} UTC; record it instead")
+    start = max(market.life.closes for market in found.markets) - round(timedelta(hours=hours) / timedelta(microseconds=1))
+    origin = {"seed": str(world.seed), "hours": f"{hours:g}"}
+    capture = Capture(event, "sandbox", (), False, lambda: _heard(GeneratedExchange(world), found, start, over), origin)
+    return make_recording(root, capture, check_name(event))
+
+
+def _heard(exchange: GeneratedExchange, event: Event, start: int, end: int) -> Iterator[Heard]:
+    """What three subscriptions to the event's markets hear from an instant on, to the last settlement."""
+    tickers = {market.ticker for market in event.markets}
+    subscriptions = {channel: Subscription(sid, channel, tickers) for sid, channel in enumerate(_CHANNELS, 1)}
+    interest = Interest({ticker: frozenset({BOOKS, TRADES}) for ticker in tickers}, frozenset({LIFECYCLE}))
+    for channel, subscription in subscriptions.items():
+        yield _frame(start, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
+    for said in (*exchange.opening(interest, start), *exchange.messages(interest, start + 1, end + 1)):
+        if said.ticker in tickers:
+            yield _frame(_at(said, start), subscriptions[said.channel].frame(said))
+
+
+def _at(said: Message, start: int) -> int:
+    return max(said.at, start)
+
+
+def _frame(at: int, frame: dict[str, object]) -> Heard:
+    return Heard(at * _MICROSECOND, 1, orjson.dumps(frame))

@@ -1,0 +1,56 @@
+"""Recordings of the sandbox's past."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.recordings.books import check_books
+from bellwether.recordings.generating import generate_recording
+from bellwether.recordings.recording import Recording, Status
+from bellwether.sandbox import GeneratedWorld
+
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+EVENT = "KXHIGHLAX-26JUN27"
+
+
+def content(recording: Recording) -> list[bytes]:
+    return [path.read_bytes() for path in recording.segments]
+
+
+@pytest.fixture(scope="module")
+def world() -> GeneratedWorld:
+    return GeneratedWorld(7)
+
+
+def test_its_books_are_sound_and_nothing_is_missing(world: GeneratedWorld, tmp_path: Path) -> None:
+    recording = generate_recording(tmp_path, world, EVENT, hours=3, now=NOW)
+    check, gaps = check_books(recording)
+    assert recording.status is Status.FINISHED
+    assert check.is_sound and check["deltas"] > 100 and check["wiped"] == len(recording.about.tickers)
+    assert not gaps.lost and not gaps.outages
+
+
+def test_it_ends_with_the_settlement_of_every_market(world: GeneratedWorld, tmp_path: Path) -> None:
+    recording = generate_recording(tmp_path, world, EVENT, hours=1, now=NOW)
+    settled = {frame.data.split(b'"market_ticker":"')[1].split(b'"')[0] for frame in recording.frames() if b'"settled"' in frame.data}
+    assert settled == {ticker.encode() for ticker in recording.about.tickers}
+
+
+def test_it_is_the_same_again_and_is_left_as_it_is(world: GeneratedWorld, tmp_path: Path) -> None:
+    first = generate_recording(tmp_path / "a", world, EVENT, hours=1, now=NOW)
+    again = generate_recording(tmp_path / "b", GeneratedWorld(7), EVENT, hours=1, now=NOW)
+    assert content(first) == content(again)
+    assert generate_recording(tmp_path / "a", world, EVENT, hours=1, now=NOW).folder == first.folder
+    with pytest.raises(ConfigError, match="another recording"):
+        generate_recording(tmp_path / "a", world, EVENT, hours=2, now=NOW)
+
+
+def test_what_is_not_settled_yet_or_unknown_is_refused(world: GeneratedWorld, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="not settled"):
+        generate_recording(tmp_path, world, EVENT, now=datetime(2026, 6, 27, tzinfo=UTC))
+    with pytest.raises(ConfigError, match="no such event"):
+        generate_recording(tmp_path, world, "KXNOTHING", now=NOW)
