@@ -22,6 +22,7 @@ from bellwether.replay.rules.choices import (
     MakerSellPrice,
     MarkMissing,
     Netting,
+    Observations,
     Queue,
     Samples,
     Tie,
@@ -51,8 +52,9 @@ class RuleSet:
     may cost. mark_missing: worth of a position without a quote. trade_after_settlement, self_trade_allowed: whether that is possible.
     maker_sell_price: price a maker's sale is booked at. grid: prices an order may have. min_lots, lot_step: sizes an order may have. fee_unit:
     trade fees are rounded up to it. balance_unit: changes of the balance are rounded to it, with an accumulator per order; 0: they are not. queue:
-    the default model of the queue. fill_ratio, final_curve: how the metrics count. fees: rates by the fee type of a market, `*` for every other.
-    sources: where the rules are from.
+    the default model of the queue. observations: the agent sees cash, equity and resting orders live, or as its step found them, filled orders
+    still listed. fill_ratio, final_curve: how the metrics count. fees: rates by the fee type of a market, `*` for every other. sources: where the
+    rules are from.
     """
 
     name: str
@@ -80,6 +82,7 @@ class RuleSet:
     fee_unit: int
     balance_unit: int
     queue: Queue
+    observations: Observations
     fill_ratio: FillRatio
     final_curve: FinalCurve
     fees: Mapping[str, FeeRates]
