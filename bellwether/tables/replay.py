@@ -29,9 +29,18 @@ def _count(name: str, meaning: str) -> Column:
     return Column(name, COUNT, meaning, "count")
 
 
-def _interval(name: str) -> tuple[Column, Column]:
-    return tuple(  # type: ignore[return-value]
+def _interval(name: str) -> tuple[Column, ...]:
+    return tuple(
         Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % bootstrap interval over episodes; null below 3 episodes", nullable=True)
+        for end in ("lower", "upper")
+    )
+
+
+def _corrected(name: str) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            f"{name}_bca_{end}", RATIO, f"{end} end of the bias-corrected and accelerated interval; null where there is none", nullable=True
+        )
         for end in ("lower", "upper")
     )
 
@@ -166,6 +175,7 @@ MEASURED = (
     _money("pnl_pessimistic", "the same under the pessimistic queue: only prints move it"),
     _money("pnl_optimistic", "the same under the optimistic queue: every cancellation was ahead"),
     _money("realised", "realised profit, before fees"),
+    _money("settlement_pnl", "the part of it that settlements paid beyond what the positions had cost"),
     _money("fees", "fees paid"),
     _share("return", "P&L over bankroll"),
     _share("max_drawdown", "largest fall of the equity curve from its running peak, over that peak"),
@@ -175,14 +185,17 @@ MEASURED = (
     _money(
         "slippage", "what takers paid against the middle of the book at arrival, without fees; null without any such fill", nullable=True
     ),
-    _share("fill_ratio", "contracts filled of those that accepted orders asked for"),
+    Column("slippage_per_contract", RATIO, "the same per contract of these fills; null without any", DOLLARS, nullable=True),
+    _share("fill_ratio", "contracts filled of those that accepted orders asked for; counted as the rules say"),
     Column("contracts", SIZE, "contracts filled", CONTRACTS),
     _count("orders", "orders sent"),
     _count("rejected", "orders rejected"),
     _count("fills", "fills"),
     _share("turnover", "value of all fills over bankroll"),
     _share("maker_share", "contracts filled as maker of all that were filled"),
+    _share("time_in_market", "time with an open position, of the time of the episode"),
     Column("queue_wait_median", RATIO, "median time in the queue of maker fills; null without any", "seconds", nullable=True),
+    Column("queue_wait_mean", RATIO, "mean time in the queue of maker fills; null without any", "seconds", nullable=True),
     *(
         Column(
             f"adverse_selection_{horizon}s",
@@ -258,19 +271,26 @@ SUMMARY = Table(
         _money("pnl", "sum of P&L"),
         Column("pnl_mean", RATIO, "mean P&L of an episode", USD),
         *_interval("pnl_mean"),
+        *_corrected("pnl_mean"),
         Column("pnl_median", RATIO, "median P&L of an episode", USD),
         _money("pnl_pessimistic", "sum of P&L under the pessimistic queue"),
         _money("pnl_optimistic", "sum of P&L under the optimistic queue"),
         _share("return_mean", "mean return"),
         *_interval("return_mean"),
+        *_corrected("return_mean"),
         _share("return_median", "median return"),
         _share("max_drawdown_mean", "mean of the maximum drawdowns"),
+        *_interval("max_drawdown_mean"),
         _share("max_drawdown_median", "median of the maximum drawdowns"),
         _share("max_drawdown", "largest drawdown"),
         Column("sharpe_mean", RATIO, "mean annualised Sharpe ratio of the episodes that have one", nullable=True),
+        *_interval("sharpe_mean"),
         Column("sharpe_median", RATIO, "median annualised Sharpe ratio", nullable=True),
+        _count("sharpe_episodes", "episodes that have a Sharpe ratio"),
         _share("fill_ratio_mean", "mean fill ratio of the episodes that have one"),
+        *_interval("fill_ratio_mean"),
         _share("fill_ratio_median", "median fill ratio"),
+        _count("fill_ratio_episodes", "episodes that have a fill ratio"),
         Column("contracts", SIZE, "contracts filled", CONTRACTS),
         _count("orders", "orders sent"),
         _money("fees", "fees paid"),
