@@ -1,0 +1,162 @@
+"""Markouts: what a market was worth some time after a fill, against the price of the fill.
+
+A tape is indexed once, in one compiled pass, and the index is kept as long as the tape is: fills of any number of backtests look up in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numba import njit
+
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
+from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
+
+#: Stands for null in int64 columns of this module.
+NONE = np.iinfo(np.int64).min
+_NEVER = np.iinfo(np.int64).max
+
+#: Micro-dollars of a contract per mill, and per half mill.
+_MILL, _HALF_MILL = MICROS // DOLLAR, MICROS // DOLLAR // 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tops:
+    """The recorded top of each market's book whenever it changed; rows of market t are first[t] to first[t + 1], in order of time.
+
+    A row holds from its instant on, with all events of that instant applied. bid, ask: int16, best YES bid and ask in mills, -1 where the side is
+    empty, and while the book is not to be trusted or the market is closed. worth: int64, micro-dollars of a YES contract: the middle of bid and
+    ask, after settlement what it paid, `NONE` where neither is known. settled: int64[T], ns of the settlement, the largest int64 without one.
+    until: ns up to which the tape knows the books.
+    """
+
+    first: np.ndarray
+    ts: np.ndarray
+    bid: np.ndarray
+    ask: np.ndarray
+    worth: np.ndarray
+    settled: np.ndarray
+    until: int
+
+    def of(self, ticker: int) -> slice:
+        """The rows of one market."""
+        return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
+
+
+_known: WeakKeyDictionary[Tape, Tops] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def tops_of(tape: Tape) -> Tops:
+    """The index of a tape, made when first asked for."""
+    with _lock:
+        found = _known.get(tape)
+        if found is None:
+            found = _known[tape] = _index(tape)
+    return found
+
+
+def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarray:
+    """Markout of every fill after each horizon, int64 (fills, horizons), micro-dollars per contract, `NONE` where undefined.
+
+    fills: int64 (m, F_COLS) of the engine. Worth of the side at fill time + horizon less the price of a purchase, or the price of a sale less
+    that worth: negative where the market moved against the fill. Worth is the middle of the recorded book with all events up to that instant,
+    or what the contract paid if it has been settled by then. Undefined where a side is empty, the book is not to be trusted, the market is closed
+    and not settled, it was voided, or the tape has ended.
+    """
+    from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
+
+    tops = tops_of(tape)
+    columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
+    horizons = np.array([second * SECOND for second in seconds], np.int64)
+    return _markouts(tops.first, tops.ts, tops.worth, tops.settled, tops.until, *columns, horizons)
+
+
+def _index(tape: Tape) -> Tops:
+    count = len(tape.tickers)
+    first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
+    none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
+    rows = _tops(tape.ts, tape.event, first, settled, *none)
+    np.cumsum(rows, out=first[1:])
+    total = int(first[-1])
+    filled = np.empty(total, np.int64), np.empty(total, np.int16), np.empty(total, np.int16), np.empty(total, np.int64)
+    _tops(tape.ts, tape.event, first, settled, *filled)
+    last = int(tape.ts[-1]) if len(tape) else tape.end
+    return Tops(first, *filled, settled, max(tape.end, last))
+
+
+@njit(cache=True, nogil=True)
+def _tops(ts, event, first, settled, out_ts, out_bid, out_ask, out_worth):  # type: ignore[no-untyped-def]
+    """Rows per ticker; they are stored from first[ticker] on, unless the columns are empty."""
+    tickers = len(settled)
+    size = np.zeros((tickers, 2, PRICES), np.int32)
+    best = np.zeros((tickers, 2), np.int64)
+    paid = np.full(tickers, NONE, np.int64)
+    rows = np.zeros(tickers, np.int64)
+    latest = np.full(tickers, NONE, np.int64)
+    invalid, closed = np.zeros(tickers, np.bool_), np.zeros(tickers, np.bool_)
+    for index in range(len(ts)):
+        kind, ticker, side, price, value = unpack(event[index])
+        if kind in (LEVEL, TRADED):
+            size[ticker, side, price] = value
+            top = best[ticker, side]
+            if price < top or (price == top and value > 0) or (price > top and value == 0):
+                continue
+            best[ticker, side] = price if value > 0 else _next_below(size[ticker, side], price)
+        elif kind in (INVALID, VALID):
+            invalid[ticker] = kind == INVALID
+        elif kind in (CLOSE, SETTLE, VOID):
+            closed[ticker] = True
+            if kind == SETTLE and paid[ticker] == NONE:
+                paid[ticker] = value
+                settled[ticker] = ts[index]
+        else:
+            continue
+        if latest[ticker] != ts[index]:
+            latest[ticker] = ts[index]
+            rows[ticker] += 1
+        if len(out_ts) == 0:
+            continue
+        row = first[ticker] + rows[ticker] - 1
+        dark = invalid[ticker] or closed[ticker]
+        bid = -1 if dark or best[ticker, 0] == 0 else best[ticker, 0]
+        ask = -1 if dark or best[ticker, 1] == 0 else DOLLAR - best[ticker, 1]
+        out_ts[row], out_bid[row], out_ask[row] = ts[index], bid, ask
+        if paid[ticker] != NONE:
+            out_worth[row] = paid[ticker]
+        else:
+            out_worth[row] = (bid + ask) * _HALF_MILL if bid >= 0 and ask >= 0 else NONE
+    return rows
+
+
+@njit(cache=True, nogil=True)
+def _next_below(sizes, price):  # type: ignore[no-untyped-def]
+    while price > 0 and sizes[price] == 0:
+        price -= 1
+    return price
+
+
+@njit(cache=True, nogil=True)
+def _markouts(first, ts, worth, settled, until, ticker, side, action, price, filled, horizons):  # type: ignore[no-untyped-def]
+    result = np.full((len(ticker), len(horizons)), NONE, np.int64)
+    for index in range(len(ticker)):
+        market = ticker[index]
+        rows = ts[first[market] : first[market + 1]]
+        for column in range(len(horizons)):
+            at = filled[index] + horizons[column]
+            if at > until and at < settled[market]:
+                continue
+            row = np.searchsorted(rows, at, side="right") - 1
+            if row < 0:
+                continue
+            value = worth[first[market] + row]
+            if value == NONE:
+                continue
+            own = value if side[index] == YES else MICROS - value
+            gain = own - price[index] * _MILL
+            result[index, column] = gain if action[index] == BUY else -gain
+    return result

@@ -1,0 +1,71 @@
+"""Fill ratios, slippage and means of orders and fills."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
+from bellwether.replay.units import BUY, SELL
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def test_eighty_filled_of_a_hundred_is_a_ratio_of_four_fifths_either_way() -> None:
+    assert fill_ratio(ints(10_000), ints(8_000)) == 0.8
+    assert fill_ratio_pmb(ints(10_000), ints(8_000), ints(), ints()) == 0.8
+
+
+def test_an_order_filled_by_prints_of_4_and_6_is_filled_whole_and_counted_twice_by_the_original() -> None:
+    assert fill_ratio(ints(1_000), ints(1_000)) == 1.0
+    assert fill_ratio_pmb(ints(1_000), ints(0), ints(0, 0), ints(400, 600)) == 0.5
+
+
+def test_an_order_that_never_filled_counts_but_not_for_the_original() -> None:
+    assert fill_ratio(ints(1_000, 3_000), ints(1_000, 0)) == 0.25
+    assert fill_ratio_pmb(ints(1_000, 3_000), ints(1_000, 0), ints(), ints()) == 1.0
+
+
+def test_nothing_requested_is_undefined_and_1_for_the_original() -> None:
+    assert fill_ratio(ints(), ints()) is None
+    assert fill_ratio_pmb(ints(), ints(), ints(), ints()) == 1.0
+
+
+def test_buying_10_at_48_with_the_middle_at_46_and_a_half_slips_15_cents() -> None:
+    assert slippage(ints(BUY), ints(480), ints(1_000), ints(930)) == (150_000, 1_000)
+
+
+def test_a_sale_below_the_middle_slips_and_one_above_it_gains() -> None:
+    assert slippage(ints(SELL), ints(450), ints(5_000), ints(930)).micros == 750_000
+    assert slippage(ints(SELL), ints(480), ints(1_000), ints(930)).micros == -150_000
+
+
+def test_fills_without_a_middle_slip_nothing_and_weigh_nothing() -> None:
+    assert slippage(ints(BUY, BUY), ints(480, 500), ints(1_000, 700), ints(930, -1)) == (150_000, 1_000)
+
+
+def test_a_sale_turns_over_as_much_as_a_purchase() -> None:
+    assert notional(ints(480, 480), ints(1_000, 1_000)) == 2 * 4_800_000
+
+
+def test_the_weighted_mean_is_exact_beyond_64_bits() -> None:
+    large = 10**12
+    assert weighted_mean(ints(large, large + 4), ints(10**9, 3 * 10**9)) == large + 3
+    assert weighted_mean(ints(-5, 3), ints(1, 3)) == 1.0
+
+
+@pytest.mark.parametrize("function", [mean, median])
+def test_of_nothing_there_is_no_mean_and_no_median(function) -> None:
+    assert function(ints()) is None
+
+
+def test_no_weight_has_no_mean() -> None:
+    assert weighted_mean(ints(), ints()) is None
+    assert weighted_mean(ints(4), ints(0)) is None
+
+
+def test_the_median_of_an_even_number_lies_between() -> None:
+    assert median(ints(1, 9, 4, 6)) == 5.0
+    assert mean(ints(1, 9, 4, 6)) == 5.0
