@@ -51,8 +51,9 @@ class RuleSet:
     it. join: what an order waits behind. netting: whether YES and NO of a market return a dollar at once. collateral: orders need the money they
     may cost. mark_missing: worth of a position without a quote. trade_after_settlement, self_trade_allowed: whether that is possible.
     maker_sell_price: price a maker's sale is booked at. grid: prices an order may have. min_lots, lot_step: sizes an order may have. fee_unit:
-    trade fees are rounded up to it. balance_unit: changes of the balance are rounded to it, with an accumulator per order; 0: they are not. queue:
-    the default model of the queue. observations: the agent sees cash, equity and resting orders live, or as its step found them, filled orders
+    trade fees are rounded up to it. balance_unit: changes of the balance are rounded down to it at the trader's cost, with an accumulator per order;
+    0: they are not. rebate_unit: what the accumulator gives back in multiples of; rebate_above: only when it holds more than that, not at exactly
+    that. queue: the default model of the queue. observations: the agent sees cash, equity and resting orders live, or as its step found them, filled orders
     still listed. fill_ratio, final_curve: how the metrics count. fees: rates by the fee type of a market, `*` for every other. sources: where the
     rules are from.
     """
@@ -81,6 +82,8 @@ class RuleSet:
     lot_step: int
     fee_unit: int
     balance_unit: int
+    rebate_unit: int
+    rebate_above: bool
     queue: Queue
     observations: Observations
     fill_ratio: FillRatio

@@ -1,0 +1,141 @@
+"""Fees outside the engine's kernel, in plain exact arithmetic: what one fill costs, and what the fills of one order cost together.
+
+The trade fee of a fill comes from the terms of its market. Venues that keep balances in a unit of their own (Kalshi) charge for the rounding of
+each fill and give it back, order by order, once it has added up: https://docs.kalshi.com/getting_started/fee_rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal, localcontext
+from math import ceil
+from typing import Any, Literal
+
+from bellwether.errors import ConfigError
+from bellwether.replay.rules import terms as kinds
+from bellwether.replay.rules.ruleset import RuleSet
+from bellwether.replay.rules.terms import fee_terms
+from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS
+
+Role = Literal["taker", "maker"]
+Action = Literal["buy", "sell"]
+
+#: More digits than any product of a size, a price and a rate has.
+_DIGITS = 60
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class FillFee:
+    """What one fill costs, in dollars: the trade fee, what rounds the balance, and what earlier roundings of the order give back."""
+
+    trade: Decimal
+    rounding: Decimal = _ZERO
+    rebate: Decimal = _ZERO
+
+    @property
+    def net(self) -> Decimal:
+        """What is paid: trade + rounding - rebate, never negative."""
+        return self.trade + self.rounding - self.rebate
+
+
+class Accumulator:
+    """Rounding of the balance over the fills of one order, taker and maker alike. `held`: rounding paid and not given back yet, in dollars."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self._rules = rules
+        self.held = _ZERO
+
+    def add(self, revenue: Decimal, trade_fee: Decimal) -> FillFee:
+        """Book a fill. revenue: dollars received, negative for a buyer. trade_fee: dollars, rounded to the rules' unit already."""
+        if not self._rules.balance_unit:
+            return FillFee(trade_fee)
+        with localcontext(prec=_DIGITS):
+            change = revenue - trade_fee
+            rounding = change - _to_unit(change, self._rules.balance_unit, ROUND_FLOOR)
+            self.held += rounding
+            rebate = self._rebate(trade_fee + rounding)
+            self.held -= rebate
+        return FillFee(trade_fee, rounding, rebate)
+
+    def _rebate(self, charged: Decimal) -> Decimal:
+        unit = _dollars(self._rules.rebate_unit)
+        units = self.held // unit
+        if self._rules.rebate_above and units and self.held == units * unit:
+            units -= 1
+        return unit * min(units, charged // unit)
+
+
+class OrderFees:
+    """The fees of one order, fill by fill, under a rule set and the terms of its market (as `fee_terms` takes them)."""
+
+    def __init__(self, rules: RuleSet, fee: Mapping[str, Any] | None = None) -> None:
+        self._rules = rules
+        self._terms = fee_terms(rules, fee).tolist()
+        self._accumulator = Accumulator(rules)
+
+    def fill(self, contracts: Decimal | str | int, price: Decimal | str, *, action: Action = "buy", role: Role = "taker") -> FillFee:
+        """Book a fill of `contracts` at `price` dollars each and return what it costs. Raises `ConfigError` for a size or price that cannot be."""
+        size, at = Decimal(contracts), Decimal(price)
+        trade = trade_fee(self._rules, self._terms, size, at, role)
+        with localcontext(prec=_DIGITS):
+            return self._accumulator.add(size * at if action == "sell" else -size * at, trade)
+
+
+def kalshi_fee(
+    rules: RuleSet, contracts: Decimal | str | int, price: Decimal | str, fee: Mapping[str, Any] | None = None, *, role: Role = "taker"
+) -> Decimal:
+    """The trade fee of one fill in dollars: multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules' unit."""
+    return trade_fee(rules, fee_terms(rules, fee).tolist(), Decimal(contracts), Decimal(price), role)
+
+
+def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: Decimal, role: Role) -> Decimal:
+    """Dollars that a fill costs before the balance is rounded, by a row of `fee_terms`; waivers are the caller's.
+
+    Takes prices and sizes finer than the engine's mills and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
+    """
+    if not (contracts.is_finite() and contracts >= 0 and price.is_finite() and 0 <= price <= 1):
+        raise ConfigError(f"computing a fee: {contracts} contracts at {price} dollars; a size is 0 or more and a price in [0, 1]")
+    kind, numerator, denominator = terms[:3] if role == "taker" else terms[3:6]
+    if kind == kinds.FREE:
+        return _ZERO
+    if kind == kinds.FLOAT:
+        return _float_fee(numerator / denominator, contracts, price)
+    with localcontext(prec=_DIGITS):
+        lots, mills = contracts * CONTRACT, price * DOLLAR
+        exponent = 2 if kind in (kinds.BY_SHARES_2, kinds.BY_VALUE_2) else 1
+        value = numerator * lots * (mills * (DOLLAR - mills)) ** exponent
+        if kind in (kinds.BY_VALUE, kinds.BY_VALUE_2):
+            value *= mills
+        if kind == kinds.QUADRATIC:
+            return _ceiling(value, denominator * MICROS, rules.fee_unit)
+        return _half_up(value, denominator * MICROS, rules.fee_unit)
+
+
+def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
+    """The original benchmark's fee: binary floats in its order of operations, so that its overcharges come out too."""
+    cents = float(price * 100)
+    return _dollars(CENT_MICROS * ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100))
+
+
+def _ceiling(value: Decimal, divisor: int, unit: int) -> Decimal:
+    """value / divisor dollars rounded up to whole units, without a division that could itself round."""
+    step = _dollars(unit) * divisor
+    whole = value // step
+    return (whole + (value > whole * step)) * _dollars(unit)
+
+
+def _half_up(value: Decimal, divisor: int, unit: int) -> Decimal:
+    """value / divisor dollars rounded half up to whole units; less than one unit is nothing."""
+    step = _dollars(unit) * divisor
+    whole, rest = divmod(value, step)
+    return (whole + (2 * rest >= step)) * _dollars(unit) if whole else _ZERO
+
+
+def _to_unit(amount: Decimal, unit: int, rounding: str) -> Decimal:
+    return (amount / _dollars(unit)).to_integral_value(rounding) * _dollars(unit)
+
+
+def _dollars(micros: int) -> Decimal:
+    return Decimal(micros).scaleb(-6)
