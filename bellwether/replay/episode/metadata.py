@@ -1,0 +1,359 @@
+"""What an episode says of itself: its window, its markets with their terms and lifecycle, gaps, and how each market was settled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from bellwether.errors import SchemaError
+from bellwether.replay import units
+
+FORMAT = "bellwether-episode/1"
+METADATA, SETTLEMENT = "metadata.json", "settlement.json"
+
+EVENTS = ("open", "halt", "close")
+EXECUTIONS = ("maker_taker", "taker_only")
+RESULTS = ("YES", "NO", "SCALAR", "VOID")
+#: A cent from 0 to a dollar: the grid of a market that names none.
+CENTS = ((0, 1000, 10),)
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Trading of a market opens, halts or closes. at: ns UTC. event: open, halt or close. source: who says so."""
+
+    at: int
+    event: str
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """One market of an episode. Times in ns UTC, null when not known.
+
+    price_ranges: (start, end, step) in mills of the prices that orders may have. fee: the venue's terms, as `bellwether.replay.rules.fee_terms` reads
+    them. lifecycle: in the order of time.
+    """
+
+    ticker: str
+    title: str | None = None
+    open_time: int | None = None
+    close_time: int | None = None
+    price_ranges: tuple[tuple[int, int, int], ...] = CENTS
+    fee: Mapping[str, Any] = field(default_factory=dict)
+    lifecycle: tuple[Phase, ...] = ()
+
+    @property
+    def close(self) -> int | None:
+        """When trading ended, ns UTC: the close of the lifecycle, else the close time."""
+        return next((phase.at for phase in self.lifecycle if phase.event == "close"), self.close_time)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """From `start` to `end` (ns UTC; None: to the end) the book of `ticker` could not be trusted."""
+
+    ticker: str
+    start: int
+    end: int | None
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a market was settled. result: YES, NO, SCALAR, VOID or None. value: micro-dollars that a YES contract paid, None for VOID and unknown.
+
+    at: ns UTC; a market without result or time never settles.
+    """
+
+    ticker: str
+    result: str | None = None
+    value: int | None = None
+    at: int | None = None
+    source: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the market settles in the replay."""
+        return self.result is not None and self.at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """An exogenous series: its name, and the unit of its values."""
+
+    name: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The metadata of an episode. Times in ns UTC, money in micro-dollars.
+
+    start, end: the recorded window. markets: one of each ticker, in the order of `tickers`. rules: name of a rule set, None: the venue's of the day.
+    source: what it was made from. observation_depth: levels that agents are shown, -1 all.
+    """
+
+    episode_id: str
+    start: int
+    end: int
+    markets: tuple[Market, ...]
+    event_slug: str = ""
+    venue: str = "kalshi"
+    title: str | None = None
+    mutually_exclusive: bool | None = None
+    rules: str | None = None
+    bankroll: int = 1_000_000_000
+    fee_model_version: str | None = None
+    execution_mode: str = "maker_taker"
+    observation_depth: int = -1
+    has_trades: bool = True
+    description: str = ""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
+    exogenous: tuple[Series, ...] = ()
+
+    @property
+    def tickers(self) -> tuple[str, ...]:
+        """Tickers in the order of their codes."""
+        return tuple(market.ticker for market in self.markets)
+
+
+class Fields:
+    """The fields of a JSON object, taken with their types checked; `SchemaError` names the file, the field and the value."""
+
+    def __init__(self, values: Any, file: str, where: str = "") -> None:
+        self.file, self.where = file, where
+        if not isinstance(values, dict):
+            raise self.wrong("", values, "an object")
+        self.values: dict[str, Any] = values
+
+    def wrong(self, name: str, value: Any, wanted: str) -> SchemaError:
+        path = ".".join(part for part in (self.where, name) if part)
+        return SchemaError(f"reading {self.file}: {path or 'the file'} is {value!r:.80}; it must be {wanted}")
+
+    def required(self, name: str, kind: type, wanted: str) -> Any:
+        value = self.optional(name, kind, wanted)
+        if value is None:
+            raise self.wrong(name, None, wanted)
+        return value
+
+    def optional(self, name: str, kind: type, wanted: str) -> Any:
+        value = self.values.get(name)
+        if value is not None and type(value) is not kind:
+            raise self.wrong(name, value, wanted)
+        return value
+
+    def text(self, name: str, default: str | None = None) -> Any:
+        value = self.optional(name, str, "text")
+        return default if value is None else value
+
+    def one_of(self, name: str, known: Sequence[str]) -> str | None:
+        value = self.text(name)
+        if value is not None and value not in known:
+            raise self.wrong(name, value, f"one of {', '.join(known)}")
+        return value
+
+    def time(self, name: str, *, required: bool = False) -> Any:
+        """Nanoseconds UTC, None where null is allowed."""
+        value = self.values.get(name)
+        if value is None and not required:
+            return None
+        at = nanoseconds(value) if isinstance(value, str) else None
+        if at is None:
+            raise self.wrong(name, value, "an ISO 8601 time with its zone, such as 2026-01-20T22:00:00Z")
+        return at
+
+    def objects(self, name: str) -> list[Fields]:
+        found = self.optional(name, list, "a list of objects") or []
+        return [Fields(item, self.file, f"{self.where + '.' if self.where else ''}{name}[{index}]") for index, item in enumerate(found)]
+
+
+def nanoseconds(text: str) -> int | None:
+    """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None when it is none."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        return None
+    day, clock, fraction, zone = found.groups()
+    try:
+        at = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}")
+    except ValueError:
+        return None
+    since = at - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * units.SECOND + int((fraction or "0").ljust(9, "0"))
+
+
+def iso(at: int | None) -> str | None:
+    """ISO 8601 in UTC, with microseconds, or with nanoseconds where there are any."""
+    if at is None:
+        return None
+    seconds, rest = divmod(at, units.SECOND)
+    fraction = f"{rest:09d}" if rest % 1000 else f"{rest // 1000:06d}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction}+00:00"
+
+
+def parse_metadata(values: Any) -> Metadata:
+    """Metadata from the JSON of `metadata.json`, of this format or of the original. Raises `SchemaError` naming the field and its value."""
+    fields = Fields(values, METADATA)
+    if fields.values.get("format") not in (None, FORMAT):
+        raise fields.wrong("format", values["format"], f"{FORMAT!r}; a newer version of this project may read it")
+    tickers = _tickers(fields)
+    start, end = fields.time("start_ts", required=True), fields.time("end_ts", required=True)
+    if end < start:
+        raise fields.wrong("end_ts", values["end_ts"], f"at or after start_ts, {values['start_ts']}")
+    has_trades = fields.optional("has_trades_tape", bool, "true or false")
+    return Metadata(
+        episode_id=fields.required("episode_id", str, "text"),
+        start=start,
+        end=end,
+        markets=_markets(fields, tickers),
+        event_slug=fields.text("event_slug", ""),
+        venue=fields.text("venue", "kalshi"),
+        title=fields.text("title"),
+        mutually_exclusive=fields.optional("mutually_exclusive", bool, "true, false or null"),
+        rules=fields.text("rules"),
+        bankroll=_bankroll(fields),
+        fee_model_version=fields.text("fee_model_version"),
+        execution_mode=fields.one_of("execution_mode", EXECUTIONS) or "maker_taker",
+        observation_depth=_or(fields.optional("observation_depth", int, "a whole number, -1 for all levels"), -1),
+        has_trades="format" in fields.values if has_trades is None else has_trades,
+        description=fields.text("description", ""),
+        source=fields.optional("source", dict, "an object") or {},
+        gaps=tuple(_gap(gap, tickers) for gap in fields.objects("gaps")),
+        exogenous=tuple(_series(fields)),
+    )
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _tickers(fields: Fields) -> list[str]:
+    tickers = fields.required("tickers", list, "a list of tickers")
+    for ticker in tickers:
+        if not isinstance(ticker, str) or not ticker:
+            raise fields.wrong("tickers", ticker, "text")
+    if not tickers or len(set(tickers)) < len(tickers):
+        raise fields.wrong("tickers", tickers, "at least one ticker, each named once")
+    return tickers
+
+
+def _bankroll(fields: Fields) -> int:
+    cents = _or(fields.optional("initial_bankroll_cents", int, "a whole number of cents"), 100_000)
+    if cents <= 0:
+        raise fields.wrong("initial_bankroll_cents", cents, "above 0")
+    return cents * units.CENT_MICROS
+
+
+def _markets(fields: Fields, tickers: list[str]) -> tuple[Market, ...]:
+    given: dict[str, Market] = {}
+    for market in fields.objects("markets"):
+        ticker = market.required("ticker", str, "text")
+        if ticker not in tickers or ticker in given:
+            raise market.wrong("ticker", ticker, "one of tickers, each once")
+        given[ticker] = _market(market, ticker)
+    if given and len(given) < len(tickers):
+        raise fields.wrong("markets", sorted(given), f"one object of each ticker; {next(t for t in tickers if t not in given)} has none")
+    return tuple(given.get(ticker) or Market(ticker) for ticker in tickers)
+
+
+def _market(fields: Fields, ticker: str) -> Market:
+    lifecycle = tuple(
+        Phase(phase.time("at", required=True), phase.one_of("event", EVENTS) or _missing(phase, "event"), phase.text("source"))
+        for phase in fields.objects("lifecycle")
+    )
+    for before, after in zip(lifecycle, lifecycle[1:], strict=False):
+        if after.at < before.at or before.event == "close":
+            raise fields.wrong("lifecycle", iso(after.at), "in the order of time, with nothing behind a close")
+    ranges = fields.optional("price_ranges", list, "a list of [start, end, step] in dollars")
+    return Market(
+        ticker=ticker,
+        title=fields.text("title"),
+        open_time=fields.time("open_time"),
+        close_time=fields.time("close_time"),
+        price_ranges=CENTS if ranges is None else tuple(_range(fields, span) for span in ranges),
+        fee=fields.optional("fee", dict, "an object") or {},
+        lifecycle=lifecycle,
+    )
+
+
+def _missing(fields: Fields, name: str) -> str:
+    raise fields.wrong(name, None, f"one of {', '.join(EVENTS)}")
+
+
+def _range(fields: Fields, span: Any) -> tuple[int, int, int]:
+    wanted = "[start, end, step] in dollars as text, whole tenths of a cent from 0 to 1, such as ['0', '1', '0.01']"
+    try:
+        start, end, step = (units.mills(Decimal(str(price))) for price in span)
+    except (TypeError, ValueError, InvalidOperation, SchemaError):
+        raise fields.wrong("price_ranges", span, wanted) from None
+    if not 0 <= start <= end <= units.DOLLAR or step <= 0:
+        raise fields.wrong("price_ranges", span, wanted)
+    return start, end, step
+
+
+def _gap(fields: Fields, tickers: list[str]) -> Gap:
+    ticker = fields.required("ticker", str, "text")
+    if ticker not in tickers:
+        raise fields.wrong("ticker", ticker, "one of the episode's tickers")
+    start, end = fields.time("from", required=True), fields.time("to")
+    if end is not None and end < start:
+        raise fields.wrong("to", fields.values["to"], "at or after from")
+    return Gap(ticker, start, end, fields.text("cause", ""))
+
+
+def _series(fields: Fields) -> list[Series]:
+    found = [Series(series.required("name", str, "text"), series.text("unit")) for series in fields.objects("exogenous")]
+    if len({series.name for series in found}) < len(found):
+        raise fields.wrong("exogenous", [series.name for series in found], "series of different names")
+    return found
+
+
+def dump_metadata(metadata: Metadata, digest: str) -> dict[str, Any]:
+    """The JSON object of `metadata.json`; `parse_metadata` gives the same metadata back."""
+    return {
+        "format": FORMAT,
+        "episode_id": metadata.episode_id,
+        "event_slug": metadata.event_slug,
+        "venue": metadata.venue,
+        "title": metadata.title,
+        "description": metadata.description,
+        "tickers": list(metadata.tickers),
+        "start_ts": iso(metadata.start),
+        "end_ts": iso(metadata.end),
+        "mutually_exclusive": metadata.mutually_exclusive,
+        "rules": metadata.rules,
+        "initial_bankroll_cents": metadata.bankroll // units.CENT_MICROS,
+        "fee_model_version": metadata.fee_model_version,
+        "execution_mode": metadata.execution_mode,
+        "observation_depth": metadata.observation_depth,
+        "has_trades_tape": metadata.has_trades,
+        "digest": digest,
+        "source": dict(metadata.source),
+        "gaps": [{"ticker": gap.ticker, "from": iso(gap.start), "to": iso(gap.end), "cause": gap.cause} for gap in metadata.gaps],
+        "exogenous": [{"name": series.name, "unit": series.unit} for series in metadata.exogenous],
+        "markets": [dump_market(market) for market in metadata.markets],
+    }
+
+
+def dump_market(market: Market) -> dict[str, Any]:
+    """The JSON object of one market."""
+    return {
+        "ticker": market.ticker,
+        "title": market.title,
+        "open_time": iso(market.open_time),
+        "close_time": iso(market.close_time),
+        "price_ranges": [[_dollars(price) for price in span] for span in market.price_ranges],
+        "fee": dict(market.fee),
+        "lifecycle": [{"at": iso(phase.at), "event": phase.event, "source": phase.source} for phase in market.lifecycle],
+    }
+
+
+def _dollars(mills: int) -> str:
+    return f"{Decimal(mills).scaleb(-3).normalize():f}"

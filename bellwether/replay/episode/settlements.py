@@ -1,0 +1,78 @@
+"""How the markets of an episode were settled: `settlement.json`, of this format and of the original's two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from bellwether.replay import units
+from bellwether.replay.episode.metadata import RESULTS, SETTLEMENT, Fields, Settlement, iso
+
+_PAID = {"YES": units.MICROS, "NO": 0}
+
+
+def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
+    """The settlement of each ticker, in their order, and the close times (ns UTC) that the original's early files state.
+
+    values: the JSON: an object keyed by ticker, or the original's first form {"settlements": [{"ticker": …}, …]}. Raises `SchemaError` for an unknown
+    ticker, a ticker named twice, an unknown result, or a value that does not fit it.
+    """
+    found: dict[str, Settlement] = {}
+    closes = {}
+    for ticker, fields in _keyed(Fields(values, SETTLEMENT)):
+        if ticker not in tickers:
+            raise fields.wrong("ticker", ticker, "one of the episode's tickers; settled is what the episode does not hold")
+        if ticker in found:
+            raise fields.wrong("ticker", ticker, "named once")
+        found[ticker] = _settlement(fields, ticker)
+        if (close := fields.time("close_time")) is not None:
+            closes[ticker] = close
+    return tuple(found.get(ticker) or Settlement(ticker) for ticker in tickers), closes
+
+
+def _keyed(fields: Fields) -> Iterable[tuple[str, Fields]]:
+    if isinstance(fields.values.get("settlements"), list):
+        return [(item.required("ticker", str, "text"), item) for item in fields.objects("settlements")]
+    return [(ticker, Fields(item, SETTLEMENT, ticker)) for ticker, item in fields.values.items()]
+
+
+def _settlement(fields: Fields, ticker: str) -> Settlement:
+    result = fields.text("result")
+    if result is not None and result.upper() not in RESULTS:
+        raise fields.wrong("result", result, f"one of {', '.join(RESULTS)} or null")
+    result = result and result.upper()
+    return Settlement(ticker, result, _value(fields, result), fields.time("settled_ts"), fields.text("source"))
+
+
+def _value(fields: Fields, result: str | None) -> int | None:
+    given = fields.values.get("value")
+    paid = _PAID.get(result or "")
+    if given is None:
+        if result == "SCALAR":
+            raise fields.wrong("value", None, "the dollars that a YES contract paid, as text")
+        return paid
+    try:
+        micros = Decimal(str(given)) * units.MICROS
+    except InvalidOperation:
+        micros = Decimal("NaN")
+    if not micros.is_finite() or micros != int(micros) or not 0 <= micros <= units.MICROS:
+        raise fields.wrong("value", given, "dollars from 0 to 1, in whole millionths")
+    if result in (None, "VOID") or (paid is not None and paid != micros):
+        raise fields.wrong(
+            "value", given, f"null for the result {result}" if paid is None else f"{units.dollars(paid):f} for the result {result}"
+        )
+    return int(micros)
+
+
+def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
+    """The JSON object of `settlement.json`; `parse_settlements` gives the same back."""
+    return {
+        settlement.ticker: {
+            "result": settlement.result,
+            "value": None if settlement.value is None else f"{units.dollars(settlement.value).normalize():f}",
+            "settled_ts": iso(settlement.at),
+            "source": settlement.source,
+        }
+        for settlement in settlements
+    }
