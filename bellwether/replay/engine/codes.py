@@ -1,0 +1,149 @@
+"""Codes of the engine: orders, statuses, reasons, and the columns of its arrays. Prices in mills, sizes in lots, money in micro-dollars, time in ns UTC."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from bellwether.replay.units import BUY, NO, SELL, YES
+
+__all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "SelfTrade", "Status", "TickerStatus", "Tif"]
+
+#: What an int64 column holds where there is nothing to say, such as the end of an order that rests.
+NONE = -1
+#: The largest size of an order, in lots.
+MAX_ORDER_LOTS = 1_000_000_000
+
+
+class Tif(IntEnum):
+    """How long an order is in force. Price 0 is a market order: IOC or FOK."""
+
+    IOC = 0
+    GTC = 1
+    POST_ONLY = 2
+    FOK = 3
+    GTD = 4
+
+
+class Status(IntEnum):
+    """State of an order. PENDING: on its way, because of latency."""
+
+    PENDING = 0
+    RESTING = 1
+    FILLED = 2
+    CANCELLED = 3
+    REJECTED = 4
+    EXPIRED = 5
+
+
+class Role(IntEnum):
+    """Side of a trade that a fill was on."""
+
+    TAKER = 0
+    MAKER = 1
+
+
+class Queue(IntEnum):
+    """Models of the queue. TRADE_ONLY is the pessimistic bound, OPTIMISTIC the other one; it cannot be chosen as the main model."""
+
+    TRADE_ONLY = 0
+    RECONCILED = 1
+    PROPORTIONAL = 2
+    OPTIMISTIC = 3
+
+
+class SelfTrade(IntEnum):
+    """What is cancelled when an order would trade with the agent's own."""
+
+    CANCEL_TAKER = 0
+    CANCEL_MAKER = 1
+
+
+class TickerStatus(IntEnum):
+    """Bits of a ticker's status; 0 is open with a book. PAID: its settlement has been paid out."""
+
+    HALTED = 1
+    CLOSED = 2
+    SETTLED = 4
+    NO_BOOK = 8
+    INVALID = 16
+    PAID = 32
+
+
+class Reason(IntEnum):
+    """Why an order was rejected or cancelled; `text` says it in words."""
+
+    NONE = 0
+    ORDER_LIMIT = 1
+    BAD_TICKER = 2
+    BAD_SIZE = 3
+    BAD_PRICE = 4
+    EXPIRED = 5
+    SETTLED = 6
+    CLOSED = 7
+    HALTED = 8
+    NO_BOOK = 9
+    INVALID_BOOK = 10
+    RESTING_LIMIT = 11
+    WOULD_NOT_CROSS = 12
+    WOULD_CROSS = 13
+    INSUFFICIENT_CASH = 14
+    FOK_UNFILLED = 15
+    REMAINDER = 16
+    SELF_TRADE = 17
+    AGENT = 18
+    NOT_RESTING = 19
+    BAD_REQUEST = 20
+
+    @property
+    def text(self) -> str:
+        """The reason as a short English clause."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Reason.NONE: "",
+    Reason.ORDER_LIMIT: "the run's limit of orders is used up",
+    Reason.BAD_TICKER: "there is no such ticker",
+    Reason.BAD_SIZE: "the size is not above 0, too large, or no size that the rules allow",
+    Reason.BAD_PRICE: "the price is off the market's grid, or a market order is neither IOC nor FOK",
+    Reason.EXPIRED: "the order had expired when it arrived",
+    Reason.SETTLED: "the market is settled",
+    Reason.CLOSED: "the market is closed",
+    Reason.HALTED: "trading is halted",
+    Reason.NO_BOOK: "the market has had no book yet",
+    Reason.INVALID_BOOK: "the book cannot be trusted after a gap",
+    Reason.RESTING_LIMIT: "too many orders rest on this side of the market",
+    Reason.WOULD_NOT_CROSS: "the order does not cross, and only takers may trade",
+    Reason.WOULD_CROSS: "a post-only order would cross",
+    Reason.INSUFFICIENT_CASH: "there is not enough cash",
+    Reason.FOK_UNFILLED: "a fill-or-kill order cannot be filled whole",
+    Reason.REMAINDER: "the rest could not be filled at once",
+    Reason.SELF_TRADE: "the order would trade with an own one",
+    Reason.AGENT: "the agent cancelled it",
+    Reason.NOT_RESTING: "the order does not rest",
+    Reason.BAD_REQUEST: "side, action or time in force is no known code",
+}
+
+#: Columns of `orders`. PRICE: as sent, 0 for a market order. COUNT: lots wanted, of which FILLED by the main model and by both bounds, TAKEN as taker.
+#: SENT, ARRIVED, QUEUED (joined the queue), ENDED: ns, -1 where it has not happened. COST: sum of 10 × price × lots of the main fills, at the prices
+#: of the side as sent. FEES: main model. MID2: best bid + best ask of the side as sent at arrival, half mills, -1 when a side is empty.
+#: EXPIRES: ns, of GTD. TICKER is -1 for a ticker that does not exist.
+O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_FILLED_PESS, O_FILLED_OPT, O_TAKEN = range(10)
+O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES = range(10, 20)
+#: The canonical form (a bid on side BID_SIDE at BID_PRICE mills), neighbours in the queue of that side, lots ahead and rounding accumulator
+#: (micro-dollars) of the three models, and the maker fee that is reserved for it.
+O_BID_SIDE, O_BID_PRICE, O_NEXT, O_PREV, O_AHEAD, O_AHEAD_PESS, O_AHEAD_OPT = range(20, 27)
+O_ACC, O_ACC_PESS, O_ACC_OPT, O_RESERVED_FEE = range(27, 31)
+O_COLS = 32
+
+#: Columns of `fills`, main model. SIDE, ACTION as sent, PRICE in mills of that side, WAIT: ns from joining the queue, 0 for a taker.
+F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
+F_COLS = 10
+
+#: Columns of `samples`, micro-dollars but for TS. PESS, OPT: equity of the pessimistic and optimistic queue.
+S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
+S_COLS = 6
+
+#: Columns of a request in `place_many`.
+R_TICKER, R_SIDE, R_ACTION, R_PRICE, R_LOTS, R_TIF, R_EXPIRES = range(7)
+R_COLS = 7
