@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bellwether.sandbox.models.desk import Called, Desk, desk_of, trader
 from bellwether.sandbox.models.reading import Form, wish_of
 from bellwether.sandbox.models.request import ChatRequest
 from bellwether.sandbox.models.schema import fill
@@ -14,17 +15,27 @@ from bellwether.sandbox.models.tools import Mind, Tool, arguments, choose
 from bellwether.sandbox.models.trading import best_trade, decide
 from bellwether.sandbox.models.truth import Subject, Truth, number_of
 from bellwether.sandbox.models.writing import MALFORMED, REFUSALS, Statement, malformed_form, thoughts
+from bellwether.sandbox.world.draw import Draw, Purpose
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is said: the text, the thoughts in a field of their own, a refusal in a field of its own, and the tool that is called."""
+    """What is said: the text, the thoughts in a field of their own, a refusal in a field of its own, and the tools that are called."""
 
     content: str | None
     reasoning: str = ""
     refusal: str | None = None
-    tool: str | None = None
-    arguments: str = ""
+    calls: tuple[Called, ...] = ()
+
+    @property
+    def tool(self) -> str | None:
+        """Name of the first tool that is called."""
+        return self.calls[0].name if self.calls else None
+
+    @property
+    def arguments(self) -> str:
+        """What the first tool is called with."""
+        return self.calls[0].arguments if self.calls else ""
 
 
 class Author:
@@ -59,17 +70,33 @@ class Author:
     def reply(self, sample: int) -> Reply:
         """The answer number `sample`."""
         request = self._request
+        desk = desk_of(request) if request.forced_tool is None else None
         if self._manner == "refusing":
             words = REFUSALS[self._subject.key % len(REFUSALS)]
-            return Reply(None, refusal=words) if request.json_schema is not None else Reply(words)
+            return Reply(None, refusal=words) if request.json_schema is not None or desk is not None else Reply(words)
+        if desk is not None:
+            return self._trade(desk, sample)
         mind = self._mind(sample)
         reasoning = mind.thoughts if request.personality.reasons else ""
         if tool := self._tool(mind):
-            return Reply(None, reasoning, tool=tool.name, arguments=self._arguments(tool, mind, sample))
+            return Reply(None, reasoning, calls=(Called(tool.name, self._arguments(tool, mind, sample)),))
         if request.json_schema is not None and self._manner != "malformed":
             filled = fill(request.json_schema, mind.wanted())
             return Reply(json.dumps(filled, ensure_ascii=False), reasoning)
         return Reply(self._text(mind, sample), reasoning)
+
+    def _trade(self, desk: Desk, sample: int) -> Reply:
+        """The calls of a trader who stands at an exchange's tools."""
+        request = self._request
+
+        def belief(ticker: str) -> float:
+            known = self._truth.latent(ticker, desk.at, self._now) or self._truth.invented(ticker)
+            return self._states(known, sample)
+
+        key = number_of(f"{request.question}\0{len(request.turns)}\0{sample}")
+        calls = trader(self._manner)(desk, belief, Draw(self._truth.seed, Purpose.MODEL, key))
+        said = f"{len(desk.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
+        return Reply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
 
     def _tool(self, mind: Mind) -> Tool | None:
         request = self._request
@@ -106,5 +133,9 @@ def cut(reply: Reply, most: int, characters_per_token: int) -> tuple[Reply, bool
     room = most * characters_per_token
     reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
     content = None if reply.content is None else reply.content[:room]
-    shortened = replace(reply, reasoning=reasoning, content=content, arguments=reply.arguments[:room])
+    calls = []
+    for call in reply.calls:
+        calls.append(Called(call.name, call.arguments[:room]))
+        room = max(0, room - len(call.arguments))
+    shortened = replace(reply, reasoning=reasoning, content=content, calls=tuple(calls))
     return shortened, shortened != reply

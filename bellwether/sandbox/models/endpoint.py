@@ -132,31 +132,38 @@ def _digest(content: bytes, now: int) -> str:
 
 
 def _finish(reply: Reply, is_cut: bool) -> str:
-    return "length" if is_cut else "tool_calls" if reply.tool else "stop"
+    return "length" if is_cut else "tool_calls" if reply.calls else "stop"
 
 
 def _message(reply: Reply) -> Body:
     message: Body = {"role": "assistant", "content": reply.content, "refusal": reply.refusal}
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
-    if reply.tool:
-        message["tool_calls"] = [_call(reply)]
+    if reply.calls:
+        message["tool_calls"] = _calls(reply)
     return message
 
 
-def _call(reply: Reply) -> Body:
-    call_id = hashlib.sha256(f"{reply.tool}\0{reply.arguments}".encode()).hexdigest()[:24]
-    return {"id": f"call_{call_id}", "type": "function", "function": {"name": reply.tool, "arguments": reply.arguments}}
+def _calls(reply: Reply) -> list[Body]:
+    made = []
+    for place, call in enumerate(reply.calls):
+        call_id = hashlib.sha256(f"{place}\0{call.name}\0{call.arguments}".encode()).hexdigest()[:24]
+        made.append({"id": f"call_{call_id}", "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+    return made
 
 
 def _choice(index: int, reply: Reply, is_cut: bool) -> Body:
     return {"index": index, "message": _message(reply), "logprobs": None, "finish_reason": _finish(reply, is_cut)}
 
 
+def _said(reply: Reply) -> str:
+    return "".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls)))
+
+
 def _usage(asked: ChatRequest, replies: list[tuple[Reply, bool]]) -> Body:
     prompt = sum(tokens(turn.text) + TOKENS_PER_MESSAGE for turn in asked.turns)
     thought = sum(tokens(reply.reasoning) for reply, _ in replies)
-    said = sum(tokens((reply.content or "") + (reply.refusal or "") + (reply.tool or "") + reply.arguments) for reply, _ in replies)
+    said = sum(tokens(_said(reply)) for reply, _ in replies)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": thought + said,
@@ -186,4 +193,4 @@ def _deltas(reply: Reply) -> list[Body]:
     pieces: list[Body] = [{"role": "assistant", "content": "" if reply.content is not None else None}]
     for name, text in (("reasoning_content", reply.reasoning), ("content", reply.content or ""), ("refusal", reply.refusal or "")):
         pieces += [{name: text[start : start + _CHUNK]} for start in range(0, len(text), _CHUNK)]
-    return [*pieces, {"tool_calls": [{"index": 0, **_call(reply)}]}] if reply.tool else pieces
+    return [*pieces, *({"tool_calls": [{"index": place, **call}]} for place, call in enumerate(_calls(reply)))]

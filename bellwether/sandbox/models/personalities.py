@@ -13,7 +13,7 @@ from bellwether.sandbox.world.draw import NORMAL, Draw, Purpose
 #: Stated probabilities have four decimals and stay within these.
 LEAST, MOST = 0.0001, 0.9999
 
-Manner = Literal["well formed", "malformed", "refusing"]
+Manner = Literal["well formed", "malformed", "refusing", "random"]
 
 _QUANTILES = 200
 
@@ -50,8 +50,9 @@ class Skill:
             return "q = p"
         if self.slope == -1 and not self.noise:
             return "q = 1 - p"
-        noise = f" + {self.noise:g} z, z standard normal per question and sample" if self.noise else ""
-        return f"logit q = {self.slope:g} logit p{noise}" if self.slope != 1 else f"logit q = logit p{noise}"
+        known = "" if not self.slope else "logit p" if self.slope == 1 else f"{self.slope:g} logit p"
+        noise = f"{self.noise:g} z, z standard normal per question and sample" if self.noise else ""
+        return f"logit q = {' + '.join(part for part in (known, noise) if part) or '0'}"
 
     def states(self, p: float, z: float = 0.0) -> float:
         """The probability that is stated where p is known."""
@@ -94,6 +95,7 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
             Personality("timid", Skill(0.4)),
             Personality("contrarian", Skill(-1.0)),
             Personality("noisy", Skill(1.0, noise=1.5)),
+            Personality("random", Skill(0.0, noise=1.5), manner="random"),
             Personality("malformed", _KNOWN, manner="malformed"),
             Personality("refusing", _KNOWN, manner="refusing"),
             Personality("slow", _KNOWN, reasons=True, late=True),

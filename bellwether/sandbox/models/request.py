@@ -74,6 +74,12 @@ class ChatRequest:
         return "\n\n".join(turn.text for turn in self.turns if turn.role in ("user", "tool", "function"))
 
     @property
+    def answered(self) -> tuple[str, ...]:
+        """What tools answered since the user last spoke."""
+        last = max((place for place, turn in enumerate(self.turns) if turn.role == "user"), default=-1)
+        return tuple(turn.text for turn in self.turns[last + 1 :] if turn.role in ("tool", "function"))
+
+    @property
     def is_about_money(self) -> bool:
         """Whether it asks for a decision of the arena, in words, by schema or by tool."""
         demanded = orjson.dumps([self.json_schema, *(tool.parameters for tool in self.tools)]).decode()

@@ -59,15 +59,15 @@ class Mind:
         def find(name: str, schema: Schema) -> Any:
             key = name.lower()
             if key in _OF_P:
-                return _scaled(self.p, schema)
+                return scaled(self.p, schema)
             if key in ("p_no", "probability_no", "no_probability"):
-                return _scaled(1 - self.p, schema)
+                return scaled(1 - self.p, schema)
             if key == "confidence":
-                return _scaled(max(self.p, 1 - self.p), schema)
+                return scaled(max(self.p, 1 - self.p), schema)
             if key in _WORDS:
-                return _spelled("yes" if yes else "no", schema)
+                return spelled("yes" if yes else "no", schema)
             if key == "side":
-                return _spelled(side.lower(), schema)
+                return spelled(side.lower(), schema)
             return self._plain(key, schema)
 
         return find
@@ -75,17 +75,17 @@ class Mind:
     def _plain(self, key: str, schema: Schema) -> Any:
         market = self.trade.market_id if self.trade else self.market_id
         values: dict[str, Any] = {
-            "action": _spelled("buy", schema),
+            "action": spelled("buy", schema),
             **dict.fromkeys(_THOUGHTS, self.thoughts),
             **dict.fromkeys(_COUNTS, CONTRACTS),
             **(dict.fromkeys(_MARKET, market) if market else {}),
-            **(dict.fromkeys(_PRICES, _scaled(self.trade.price, schema)) if self.trade else {}),
+            **(dict.fromkeys(_PRICES, scaled(self.trade.price, schema)) if self.trade else {}),
             **self.decision,
         }
         return values.get(key, MISSING)
 
 
-def _scaled(value: float, schema: Schema) -> Any:
+def scaled(value: float, schema: Schema) -> Any:
     """A probability or a price in the schema's unit: hundredths where it wants whole numbers or allows more than 1."""
     kind, most = schema.get("type"), schema.get("maximum", schema.get("exclusiveMaximum"))
     if kind == "string":
@@ -99,7 +99,7 @@ def _scaled(value: float, schema: Schema) -> Any:
     return int(rounded) if whole else rounded
 
 
-def _spelled(word: str, schema: Schema) -> Any:
+def spelled(word: str, schema: Schema) -> Any:
     """The word as the schema's enumeration spells it, or as a boolean."""
     if schema.get("type") == "boolean":
         return word == "yes"

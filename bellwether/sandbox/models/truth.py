@@ -165,6 +165,14 @@ class Truth:
         found = self._candidate(market_id, now)
         return found.subject(now) if found else None
 
+    def latent(self, market_id: str, at: int | None, now: int) -> Subject | None:
+        """The market as `by_id` finds it, with what was known at the instant `at`: for who trades at a past time. As `by_id` where it is None."""
+        found = self._candidate(market_id, now)
+        if found is None or at is None:
+            return found.subject(now) if found else None
+        known = np.asarray([min(now, max(found.opens, at))], dtype=np.int64)
+        return Subject(found.id, number_of(found.id), float(found.latent.probabilities_at(known)[0]))
+
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None
         found = _of_kalshi(market, now) if market else self._at_polymarket(market_id, now)

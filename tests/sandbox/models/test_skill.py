@@ -118,6 +118,7 @@ def test_transformations_are_stated_in_words() -> None:
         "timid": "logit q = 0.4 logit p",
         "contrarian": "q = 1 - p",
         "noisy": "logit q = logit p + 1.5 z, z standard normal per question and sample",
+        "random": "logit q = 1.5 z, z standard normal per question and sample",
         "malformed": "q = p",
         "refusing": "q = p",
         "slow": "q = p",

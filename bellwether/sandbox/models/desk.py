@@ -1,0 +1,358 @@
+"""How a model trades that stands at an exchange's tools: it looks, then acts on what it believes, then says that it is done.
+
+A desk is a request whose tools place and cancel orders. Everything is read from the tools' JSON: quotes, positions and resting orders, prices in
+cents. The same request gives the same calls.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bellwether.sandbox.instants import parse_time
+from bellwether.sandbox.models.schema import MISSING, Schema, fill
+from bellwether.sandbox.models.tools import Tool, scaled, spelled
+from bellwether.sandbox.models.trading import EDGE
+
+if TYPE_CHECKING:
+    from bellwether.sandbox.models.request import ChatRequest
+    from bellwether.sandbox.world.draw import Draw
+
+#: Contracts of an order, and the most that are held of one side of a market.
+CONTRACTS, MOST_HELD = 10.0, 50.0
+#: A resting bid is taken out when it is worth less than this margin (dollars) more than it pays.
+STALE = 0.02
+#: How often the random trader does nothing.
+IDLE = 0.5
+
+_TIME = re.compile(r"^Time: *(\S+)", re.MULTILINE)
+_ROLES = {
+    "place": ("place_order", "submit_order", "create_order"),
+    "cancel": ("cancel_order",),
+    "amend": ("amend_order",),
+    "markets": ("get_markets", "list_markets"),
+    "positions": ("get_positions",),
+    "resting": ("get_resting_orders", "get_open_orders"),
+    "done": ("done", "finish"),
+}
+_LOOKS, _ACTS = ("markets", "positions", "resting"), ("place", "cancel", "amend")
+
+Belief = Callable[[str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool that is called, and the text of its arguments."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Best prices of a market in dollars; None where there is none."""
+
+    ticker: str
+    yes_bid: float | None
+    yes_ask: float | None
+
+    def bid(self, side: str) -> float | None:
+        """What a contract of a side brings."""
+        return self.yes_bid if side == "yes" else _other(self.yes_ask)
+
+    def ask(self, side: str) -> float | None:
+        """What a contract of a side costs."""
+        return self.yes_ask if side == "yes" else _other(self.yes_bid)
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """A resting order: its price in dollars of its side, and what is left of it."""
+
+    order_id: Any
+    ticker: str
+    side: str
+    action: str
+    price: float
+    count: float
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a trader sees: tools by what they do, the simulated time (microseconds; None where none is stated), and what the tools said.
+
+    held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the user spoke.
+    """
+
+    tools: Mapping[str, Tool]
+    at: int | None
+    quotes: tuple[Quote, ...]
+    held: Mapping[tuple[str, str], float]
+    resting: tuple[Resting, ...]
+    looked: bool
+    acted: bool
+
+    def look(self) -> list[Called]:
+        """Ask for everything there is to see."""
+        return [Called(self.tools[role].name, self._text(role, {})) for role in _LOOKS if role in self.tools]
+
+    def done(self) -> list[Called]:
+        """Say that the step is over."""
+        return [Called(self.tools["done"].name, "{}")] if "done" in self.tools else []
+
+    def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> Called:
+        """Place a limit order."""
+        values = {"ticker": ticker, "side": side, "action": action, "type": "limit", "price": price, "count": count, "tif": tif}
+        return Called(self.tools["place"].name, self._text("place", values))
+
+    def cancel(self, order: Resting) -> Called:
+        """Take out a resting order."""
+        return Called(self.tools["cancel"].name, self._text("cancel", {"order": order.order_id}))
+
+    def amend(self, order: Resting, price: float) -> Called:
+        """Move a resting order to another price."""
+        return Called(self.tools["amend"].name, self._text("amend", {"order": order.order_id, "price": price, "count": order.count}))
+
+    def _text(self, role: str, values: Mapping[str, Any]) -> str:
+        filled = fill({"type": "object", **self.tools[role].parameters}, lambda name, schema: _wanted(name.lower(), schema, values))
+        return json.dumps(filled if isinstance(filled, dict) else {}, ensure_ascii=False)
+
+
+def _other(price: float | None) -> float | None:
+    return None if price is None else round(1 - price, 4)
+
+
+def _wanted(name: str, schema: Schema, values: Mapping[str, Any]) -> Any:
+    """The value for a property of this name."""
+    key = next(
+        (
+            kind
+            for kind, words in (
+                ("price", ("price",)),
+                ("tif", ("time_in_force", "tif")),
+                ("order", ("order_id",)),
+                ("count", ("count", "contracts")),
+            )
+            if any(word in name for word in words)
+        ),
+        name,
+    )
+    value = values.get(key, MISSING)
+    if value is MISSING or key == "order":
+        return value
+    if key == "price":
+        return scaled(value, schema)
+    if key == "count":
+        return int(value) if value == int(value) else value
+    return spelled(value, schema)
+
+
+# --- reading -----------------------------------------------------------------------------------------------------------
+
+
+def desk_of(request: ChatRequest) -> Desk | None:
+    """The desk at which a request puts the model; None where its tools do not both place and cancel orders."""
+    tools = {role: tool for role, names in _ROLES.items() for tool in request.tools if tool.name in names}
+    if not {"place", "cancel"} <= tools.keys():
+        return None
+    objects = list(_objects(request.answered))
+    used = request.used_tools
+    return Desk(
+        tools=tools,
+        at=_time(request.question),
+        quotes=tuple({quote.ticker: quote for one in objects if (quote := _quote(one))}.values()),
+        held=_held(objects),
+        resting=tuple(order for one in objects if (order := _resting(one))),
+        looked=any(tools[role].name in used for role in _LOOKS if role in tools),
+        acted=any(tools[role].name in used for role in _ACTS if role in tools),
+    )
+
+
+def _time(text: str) -> int | None:
+    stated = _TIME.search(text)
+    try:
+        return parse_time(stated[1]) if stated else None
+    except ValueError:
+        return None
+
+
+def _objects(texts: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+    """Every JSON object in what tools answered since the user spoke, at most one list deep."""
+    for text in texts:
+        try:
+            whole = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        parts = whole.values() if isinstance(whole, dict) else [whole]
+        for part in parts:
+            yield from (one for one in part if isinstance(one, dict)) if isinstance(part, list) else ()
+
+
+def _dollars(found: Mapping[str, Any], *names: str) -> float | None:
+    value = next((found[name] for name in names if name in found), None)
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 100
+    return round(value / 100, 4) if good and value is not None else None
+
+
+def _quote(found: Mapping[str, Any]) -> Quote | None:
+    if "ticker" not in found or not {"yes_bid_cents", "yes_ask_cents"} & found.keys() or found.get("status", "open") != "open":
+        return None
+    return Quote(str(found["ticker"]), _dollars(found, "yes_bid_cents"), _dollars(found, "yes_ask_cents"))
+
+
+def _held(objects: list[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+    return {
+        (str(one["ticker"]), side): float(one[f"{side}_contracts"])
+        for one in objects
+        for side in ("yes", "no")
+        if "ticker" in one and isinstance(one.get(f"{side}_contracts"), int | float)
+    }
+
+
+def _resting(found: Mapping[str, Any]) -> Resting | None:
+    price, count = _dollars(found, "price_cents"), found.get("resting_contracts")
+    if "order_id" not in found or price is None or not isinstance(count, int | float):
+        return None
+    words = (str(found.get(name, "")) for name in ("ticker", "side", "action"))
+    return Resting(found["order_id"], *words, price, float(count))
+
+
+# --- traders -----------------------------------------------------------------------------------------------------------
+
+Trader = Callable[[Desk, Belief, "Draw"], list[Called]]
+
+
+def trader(manner: str) -> Trader:
+    """The way in which a personality of this manner trades."""
+    return {"malformed": garbled, "random": at_random}.get(manner, believing)
+
+
+def believing(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
+    """Takes out resting bids that are worth too little, sells what is too dear, buys the largest edge; else it bids inside the widest spread."""
+    if not desk.looked:
+        return desk.look()
+    if desk.acted:
+        return desk.done()
+    fair = {quote.ticker: {"yes": p, "no": 1 - p} for quote in desk.quotes for p in (belief(quote.ticker),)}
+    calls = [*_tidied(desk, fair), *_sales(desk, fair), *(_purchase(desk, fair) or _bid(desk, fair))]
+    return calls or desk.done()
+
+
+Fair = Mapping[str, Mapping[str, float]]
+
+
+def _tidied(desk: Desk, fair: Fair) -> list[Called]:
+    """Resting bids taken out that are too dear by now, and moved up where the market has run away from them."""
+    calls = []
+    for order in desk.resting:
+        worth = fair.get(order.ticker, {}).get(order.side)
+        if worth is None or order.action != "buy":
+            continue
+        if order.price > worth - STALE:
+            calls.append(desk.cancel(order))
+        elif "amend" in desk.tools and order.price < (price := _floor(worth - EDGE)) - EDGE:
+            calls.append(desk.amend(order, price))
+    return calls
+
+
+def _sales(desk: Desk, fair: Fair) -> list[Called]:
+    calls = []
+    for quote in desk.quotes:
+        for side in ("yes", "no"):
+            count, bid = desk.held.get((quote.ticker, side), 0.0), quote.bid(side)
+            if count > 0 and bid is not None and bid - fair[quote.ticker][side] >= EDGE:
+                calls.append(desk.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count))
+    return calls
+
+
+def _purchase(desk: Desk, fair: Fair) -> list[Called]:
+    best, chosen = EDGE, None
+    for quote in desk.quotes:
+        for side in ("yes", "no"):
+            ask = quote.ask(side)
+            if ask is not None and fair[quote.ticker][side] - ask >= best and _room(desk, quote, side):
+                best, chosen = fair[quote.ticker][side] - ask, (quote.ticker, side, ask)
+    return [desk.order(*chosen, tif="gtc")] if chosen else []
+
+
+def _bid(desk: Desk, fair: Fair) -> list[Called]:
+    """A bid that rests inside the spread, below what a contract is worth, where none of its own rests yet."""
+    working = {(order.ticker, order.side) for order in desk.resting}
+    most, chosen = 0.0, None
+    for quote in desk.quotes:
+        for side in ("yes", "no"):
+            bid, price = quote.bid(side), _floor(fair[quote.ticker][side] - EDGE)
+            if bid is not None and price - bid > most and (quote.ticker, side) not in working and _room(desk, quote, side):
+                most, chosen = price - bid, (quote.ticker, side, price)
+    return [desk.order(*chosen, tif="post_only")] if chosen else []
+
+
+def _room(desk: Desk, quote: Quote, side: str) -> bool:
+    return desk.held.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
+
+
+def _floor(price: float) -> float:
+    """Whole cents at or below a price in dollars."""
+    return math.floor(round(100 * price, 6)) / 100
+
+
+def at_random(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
+    """Often nothing; else one to three contracts of a random side at or below the ask, or a resting order taken out."""
+    if not desk.looked:
+        return desk.done() if draw.chance(IDLE) else desk.look()
+    quoted = [quote for quote in desk.quotes if quote.yes_bid is not None and quote.yes_ask is not None]
+    if desk.acted or not quoted:
+        return desk.done()
+    if desk.resting and draw.chance(0.5):
+        return [desk.cancel(draw.choose(desk.resting))]
+    quote, side, count = draw.choose(quoted), draw.choose(("yes", "no")), float(draw.integer(1, 3))
+    ask, bid = quote.ask(side), quote.bid(side)
+    assert ask is not None and bid is not None
+    if draw.chance(0.5):
+        return [desk.order(quote.ticker, side, ask, tif="ioc", count=count)]
+    if desk.held.get((quote.ticker, side), 0.0) >= count:
+        return [desk.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count)]
+    return [desk.order(quote.ticker, side, bid, tif="gtc", count=count)]
+
+
+def garbled(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
+    """One wrong call after another, with right ones between; no call at all means words in its place."""
+    if desk.acted and draw.chance(0.5):
+        return desk.done()
+    right = _example(desk)
+    name, text = desk.tools["place"].name, right.arguments
+    whole = json.loads(text)
+    wrong: tuple[list[Called], ...] = (
+        [],
+        [right],
+        desk.look(),
+        [Called(name, text[: len(text) // 2])],
+        [Called(name, f"```json\n{text}\n```")],
+        [Called(name, "")],
+        [Called(name, "null")],
+        [Called(name, json.dumps({"input": whole}))],
+        [Called(name, json.dumps({**whole, "price_cents": 150}))],
+        [Called(name, json.dumps({**whole, "price_cents": 45.55}))],
+        [Called(name, json.dumps({**whole, "price_cents": "NaN"}))],
+        [Called(name, json.dumps({**whole, "count": -10}))],
+        [Called(name, json.dumps({**whole, "count": True}))],
+        [Called(name, json.dumps({**whole, "count": 10**30}))],
+        [Called(name, json.dumps({**whole, "ticker": "NO-SUCH-MARKET"}))],
+        [Called(name, json.dumps({**whole, "side": "MAYBE", "leverage": 5}))],
+        [Called(desk.tools["cancel"].name, json.dumps({"order_id": 10**12}))],
+        [Called("get_weather", json.dumps({"city": "New York"})), right],
+        [Called("drop table; --", "{}")],
+        [*desk.done(), right],
+    )
+    return draw.choose(wrong)
+
+
+def _example(desk: Desk) -> Called:
+    """An order that could be right: one contract at the first market's ask, or at a cent."""
+    quote = next((quote for quote in desk.quotes if quote.yes_ask is not None), Quote("KX-1", None, 0.01))
+    assert quote.yes_ask is not None
+    return desk.order(quote.ticker, "yes", quote.yes_ask, tif="gtc", count=1.0)
