@@ -73,25 +73,26 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
     tops = tops_of(tape)
     columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
     horizons = np.array([second * SECOND for second in seconds], np.int64)
-    return _markouts(tops.first, tops.ts, tops.worth, tops.settled, tops.until, *columns, horizons)
+    return _markouts((tops.first, tops.ts, tops.worth, tops.settled, tops.until), tuple(columns), horizons)
 
 
 def _index(tape: Tape) -> Tops:
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
     none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
-    rows = _tops(tape.ts, tape.event, first, settled, *none)
+    rows = _tops(tape.ts, tape.event, first, settled, none)
     np.cumsum(rows, out=first[1:])
     total = int(first[-1])
     filled = np.empty(total, np.int64), np.empty(total, np.int16), np.empty(total, np.int16), np.empty(total, np.int64)
-    _tops(tape.ts, tape.event, first, settled, *filled)
+    _tops(tape.ts, tape.event, first, settled, filled)
     last = int(tape.ts[-1]) if len(tape) else tape.end
     return Tops(first, *filled, settled, max(tape.end, last))
 
 
 @njit(cache=True, nogil=True)
-def _tops(ts, event, first, settled, out_ts, out_bid, out_ask, out_worth):  # type: ignore[no-untyped-def]
+def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
     """Rows per ticker; they are stored from first[ticker] on, unless the columns are empty."""
+    out_ts, out_bid, out_ask, out_worth = columns
     tickers = len(settled)
     size = np.zeros((tickers, 2, PRICES), np.int32)
     best = np.zeros((tickers, 2), np.int64)
@@ -141,7 +142,9 @@ def _next_below(sizes, price):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _markouts(first, ts, worth, settled, until, ticker, side, action, price, filled, horizons):  # type: ignore[no-untyped-def]
+def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
+    first, ts, worth, settled, until = tops
+    ticker, side, action, price, filled = fills
     result = np.full((len(ticker), len(horizons)), NONE, np.int64)
     for index in range(len(ticker)):
         market = ticker[index]

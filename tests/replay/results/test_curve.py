@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_the_drawdown_is_the_worst_of_all_pairs(equity: np.ndarray) -> None:
 @given(curves)
 def test_the_sharpe_ratio_is_that_of_the_textbook(equity: np.ndarray) -> None:
     values = equity.tolist()
-    returns = [(late - early) / early for early, late in zip(values, values[1:], strict=False)]
+    returns = [(late - early) / early for early, late in pairwise(values)]
     found = sharpe(minutes(len(equity)), equity, MINUTE)
     assert found.returns == len(returns)
     if len(returns) < 2 or len(set(returns)) == 1:

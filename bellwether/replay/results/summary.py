@@ -1,0 +1,111 @@
+"""Agents over their episodes: the lines of a results table, and one row per agent with intervals. Rows of replay/backtests in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bellwether.calibration.bootstrap import Bootstrap
+from bellwether.replay.results.intervals import Estimate, mean_over, median_over
+from bellwether.tables.replay import RESULTS, SUMMARY
+
+TOTAL = "Total"
+
+_BY = ("agent", "rules")
+_SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fees")
+
+
+def results(backtests: pl.DataFrame) -> pl.DataFrame:
+    """Rows of replay/results: per agent and rule set one line per episode in the order of their names, then the total.
+
+    The total sums P&L, contracts, orders and fees, and has the mean return, the largest drawdown, and the mean fill ratio of the episodes that
+    have one.
+    """
+    kept = [name for name in RESULTS.names if name != "ordinal"]
+    parts = [RESULTS.empty()]
+    for (agent, rules), rows in _groups(backtests):
+        total = rows.select(
+            pl.lit(agent).alias("agent"),
+            pl.lit(rules).alias("rules"),
+            pl.lit(TOTAL).alias("episode"),
+            *(pl.col(name).sum() for name in _SUMS),
+            pl.col("return", "fill_ratio").mean(),
+            pl.col("max_drawdown", "known_at").max(),
+            pl.lit(None, pl.String()).alias("failure"),
+        )
+        lines = pl.concat((rows.select(kept), total.select(kept).cast(rows.select(kept).schema)))
+        parts.append(lines.with_row_index("ordinal").cast({"ordinal": pl.Int64()}).select(RESULTS.names))
+    return pl.concat(parts)
+
+
+def summarise(backtests: pl.DataFrame, plan: Bootstrap | None = None) -> pl.DataFrame:
+    """Rows of replay/summary, by agent and rule set.
+
+    Intervals are of the bootstrap over episodes; all agents share its draws. Episodes in which a number is undefined do not count for it.
+    """
+    plan = plan or Bootstrap()
+    return SUMMARY.frame([{"agent": agent, "rules": rules, **_summary(rows, plan)} for (agent, rules), rows in _groups(backtests)])
+
+
+def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
+    parts = backtests.sort(*_BY, "episode").partition_by(_BY, as_dict=True, maintain_order=True)
+    yield from parts.items()
+
+
+def _summary(rows: pl.DataFrame, plan: Bootstrap) -> dict[str, Any]:
+    pnl, earned = mean_over(_floats(rows, "pnl"), plan), mean_over(_floats(rows, "return"), plan)
+    drawdown = mean_over(_floats(rows, "max_drawdown"), plan)
+    sharpe, filled = (mean_over(_floats(rows, name), plan) for name in ("sharpe_annualised", "fill_ratio"))
+    return {
+        "episodes": rows.height,
+        "failures": rows["failure"].count(),
+        **{name: rows[name].sum() for name in _SUMS},
+        **_ends("pnl_mean", pnl),
+        **_corrected("pnl_mean", pnl),
+        "pnl_median": _middle(rows, "pnl"),
+        **_ends("return_mean", earned),
+        **_corrected("return_mean", earned),
+        "return_median": _middle(rows, "return"),
+        **_ends("max_drawdown_mean", drawdown),
+        "max_drawdown_median": _middle(rows, "max_drawdown"),
+        "max_drawdown": rows["max_drawdown"].max(),
+        **_ends("sharpe_mean", sharpe),
+        "sharpe_median": _middle(rows, "sharpe_annualised"),
+        "sharpe_episodes": sharpe.n,
+        **_ends("fill_ratio_mean", filled),
+        "fill_ratio_median": _middle(rows, "fill_ratio"),
+        "fill_ratio_episodes": filled.n,
+        "slippage": rows["slippage"].sum() if rows["slippage"].count() else None,
+        "maker_share": _maker_share(rows),
+        "profitable": float((rows["pnl"] > 0).mean()),
+        "known_at": rows["known_at"].max(),
+    }
+
+
+def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:
+    return rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def _middle(rows: pl.DataFrame, name: str) -> float | None:
+    return median_over(_floats(rows, name), _NO_INTERVAL).value
+
+
+_NO_INTERVAL = Bootstrap(0)
+
+
+def _ends(name: str, found: Estimate) -> dict[str, float | None]:
+    return {name: found.value, f"{name}_lower": found.lower, f"{name}_upper": found.upper}
+
+
+def _corrected(name: str, found: Estimate) -> dict[str, float | None]:
+    return {f"{name}_bca_lower": found.bca_lower, f"{name}_bca_upper": found.bca_upper}
+
+
+def _maker_share(rows: pl.DataFrame) -> float | None:
+    """Of all contracts of the episodes."""
+    contracts = _floats(rows, "contracts")
+    made = float((np.nan_to_num(_floats(rows, "maker_share")) * contracts).sum())
+    return made / float(contracts.sum()) if contracts.sum() else None

@@ -1,0 +1,63 @@
+"""Rows of replay/backtests for tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from bellwether.tables.replay import BACKTESTS
+
+KNOWN = datetime(2026, 1, 20, tzinfo=UTC)
+
+_MONEY = ("bankroll", "final_equity", "pnl", "pnl_pessimistic", "pnl_optimistic", "realised", "settlement_pnl", "fees", "slippage", "contracts")
+_PLAIN = {
+    "rules": "kalshi-2025-10-01",
+    "sample_seconds": 60.0,
+    "orders": 3,
+    "rejected": 0,
+    "fills": 2,
+    "rejections": "{}",
+    "unsettled": False,
+    "steps": 10,
+    "cadence_seconds": 300.0,
+    "queue_model": "proportional",
+    "parameters": "{}",
+    "seed": 0,
+    "settings_digest": "s",
+    "episode_digest": "e",
+    "result_digest": "r",
+    "engine_version": "1",
+    "settled_at": KNOWN,
+    "known_at": KNOWN,
+}
+
+
+def backtest(agent: str, episode: str, pnl: float, **other: Any) -> dict[str, Any]:
+    """One row; the band is 1 dollar to either side, the bankroll 1,000 dollars; columns that are not named are null where they may be."""
+    row = {
+        **_PLAIN,
+        "agent": agent,
+        "episode": episode,
+        "bankroll": 1000,
+        "pnl": pnl,
+        "final_equity": 1000 + pnl,
+        "pnl_pessimistic": pnl - 1,
+        "pnl_optimistic": pnl + 1,
+        "realised": pnl,
+        "settlement_pnl": 0,
+        "fees": 0,
+        "return": pnl / 1000,
+        "max_drawdown": 0.01,
+        "contracts": 10,
+        "fill_ratio": 1.0,
+        **other,
+    }
+    return {name: Decimal(str(value)) if name in _MONEY and value is not None else value for name, value in row.items()}
+
+
+def backtests(*rows: dict[str, Any]) -> pl.DataFrame:
+    """A frame of replay/backtests."""
+    return BACKTESTS.validate(BACKTESTS.frame(list(rows)))

@@ -1,0 +1,113 @@
+"""Agents over their episodes: tables of results and the summary."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bellwether.calibration.bootstrap import Bootstrap
+from bellwether.replay.results.lines import agent_tables, comparison_table
+from bellwether.replay.results.summary import results, summarise
+from bellwether.tables.replay import RESULTS, SUMMARY
+from tests.replay.results.frames import KNOWN, backtest, backtests
+
+PLAN = Bootstrap(500)
+
+FOUR = backtests(
+    backtest("chaser", "C-1", 12.34, max_drawdown=0.02, fill_ratio=0.5, orders=7, contracts="1000.50"),
+    backtest("chaser", "A-1", -100, max_drawdown=0.3125, fill_ratio=None, contracts=500, slippage="2.5", maker_share=0.5),
+    backtest("chaser", "B-1", 0, max_drawdown=0.0, fill_ratio=0.75, contracts=0, orders=0),
+    backtest("keeper", "A-1", 5, sharpe_annualised=3.0, known_at=KNOWN + timedelta(hours=1)),
+)
+
+
+def test_a_table_has_its_episodes_in_order_and_the_total_last() -> None:
+    frame = results(FOUR)
+    RESULTS.validate(frame)
+    assert frame.filter(pl.col("agent") == "chaser")["episode"].to_list() == ["A-1", "B-1", "C-1", "Total"]
+    assert frame.filter(pl.col("agent") == "keeper")["episode"].to_list() == ["A-1", "Total"]
+
+
+def test_the_total_sums_money_and_averages_shares() -> None:
+    total = results(FOUR).filter(pl.col("agent") == "chaser").row(-1, named=True)
+    assert total["pnl"] == Decimal("-87.66")
+    assert total["contracts"] == Decimal("1500.50")
+    assert total["orders"] == 10
+    assert total["return"] == pytest.approx(-0.02922)
+    assert total["max_drawdown"] == 0.3125
+    assert total["fill_ratio"] == 0.625  # of the two episodes that have one
+    assert (total["pnl_pessimistic"], total["pnl_optimistic"]) == (Decimal("-90.66"), Decimal("-84.66"))
+
+
+def test_rule_sets_are_never_mixed() -> None:
+    both = backtests(backtest("a", "E", 1), backtest("a", "F", 3, rules="pmb-2026-01"))
+    assert results(both).filter(pl.col("episode") == "Total")["pnl"].to_list() == [1, 3]
+    assert summarise(both, PLAN)["episodes"].to_list() == [1, 1]
+
+
+def test_a_failed_episode_is_a_line_with_its_reason_and_counts() -> None:
+    failed = backtests(backtest("a", "E", -3, failure="ValueError: no | such <b>price</b>", failed_step=4))
+    assert summarise(failed, PLAN)["failures"].to_list() == [1]
+    assert agent_tables(results(failed))[0].notes == ("E: ended early: ValueError: no | such <b>price</b>",)
+
+
+def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None:
+    frame = SUMMARY.validate(summarise(FOUR, PLAN))
+    chaser, keeper = frame.to_dicts()
+    assert (chaser["agent"], chaser["episodes"], chaser["pnl"]) == ("chaser", 3, Decimal("-87.66"))
+    assert chaser["pnl_mean"] == pytest.approx(-29.22)
+    assert chaser["pnl_median"] == 0.0
+    assert chaser["max_drawdown_mean"] == pytest.approx(0.1108333)
+    assert chaser["max_drawdown"] == 0.3125
+    assert (chaser["fill_ratio_mean"], chaser["fill_ratio_median"], chaser["fill_ratio_episodes"]) == (0.625, 0.625, 2)
+    assert chaser["slippage"] == Decimal("2.5")
+    assert chaser["profitable"] == pytest.approx(1 / 3)
+    assert chaser["maker_share"] == pytest.approx(250 / 1500.5)
+    assert (chaser["sharpe_mean"], chaser["sharpe_episodes"]) == (None, 0)
+    assert keeper["sharpe_mean"] == 3.0
+    assert keeper["known_at"] == KNOWN + timedelta(hours=1)
+    assert keeper["slippage"] is None
+
+
+def test_an_interval_takes_three_episodes_that_have_the_number() -> None:
+    chaser, keeper = summarise(FOUR, PLAN).to_dicts()
+    assert chaser["pnl_mean_lower"] <= chaser["pnl_mean"] <= chaser["pnl_mean_upper"]
+    assert chaser["fill_ratio_mean_lower"] is None
+    assert keeper["return_mean_lower"] is None
+
+
+def test_without_backtests_there_are_no_rows() -> None:
+    assert results(backtests()).is_empty()
+    assert summarise(backtests()).is_empty()
+    assert comparison_table(summarise(backtests())).rows == ()
+
+
+@given(st.permutations(range(FOUR.height)))
+def test_the_order_of_the_rows_does_not_matter(order: list[int]) -> None:
+    assert summarise(FOUR[order], PLAN).equals(summarise(FOUR, PLAN))
+    assert results(FOUR[order]).equals(results(FOUR))
+
+
+def test_a_line_reads_as_in_the_published_tables() -> None:
+    table = agent_tables(results(FOUR), {"chaser": "The Chaser"})[0]
+    assert table.title == "The Chaser under kalshi-2025-10-01"
+    assert table.header[:6] == ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
+    assert table.rows[0][:6] == ("A-1", "-100.00", "-10.00", "31.25", "500", "–")
+    assert table.rows[2][:6] == ("C-1", "+12.34", "+1.23", "2.00", "1,000.50", "50.0")
+    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5", "-90.66 to -84.66")
+
+
+def test_agents_stand_beside_one_another_the_best_first() -> None:
+    table = comparison_table(summarise(FOUR, PLAN))
+    assert [row[0] for row in table.rows] == ["keeper", "chaser"]
+    assert table.rows[0] == ("keeper", "5.00", "0.50", "–", "1.00", "10", "3", "100.0", "+4.00 to +6.00")
+
+
+def test_a_small_loss_is_not_written_as_a_negative_zero() -> None:
+    table = agent_tables(results(backtests(backtest("a", "E", -0.001))))[0]
+    assert table.rows[0][1:3] == ("+0.00", "+0.00")
