@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bellwether.console import console, emit
-from bellwether.settings import settings
+from bellwether.errors import ConfigError
+from bellwether.settings import World, settings
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
 
 if TYPE_CHECKING:
     from bellwether.recordings.record import Plan, Progress
     from bellwether.recordings.recording import Recording
     from bellwether.worlds import Addresses
+
+#: Events that `bellwether recordings generate` takes when none is named, and the demo.
+RECENT_EVENTS = 3
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -146,6 +150,25 @@ def import_(path: Path, name: str | None) -> None:
     from bellwether.recordings.importing import import_captures
 
     for recording in import_captures(settings().recordings_path, path, name=name):
+        _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
+
+
+@recordings.command()
+@click.argument("events", nargs=-1, metavar="[EVENT]...")
+@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Hours before the last close.")
+def generate(events: tuple[str, ...], *, hours: float) -> None:
+    """Make recordings of EVENTs of the sandbox that are over, without waiting for them; of a few recent ones when none is named."""
+    from bellwether.recordings.generating import generate_recording, settled_events
+    from bellwether.sandbox import GeneratedWorld
+
+    config = settings()
+    if config.world is not World.SANDBOX:
+        raise ConfigError(
+            f"generating a recording: BELLWETHER_WORLD is {config.world}; only the sandbox knows its past. Use `bellwether record`"
+        )
+    world = GeneratedWorld(config.sandbox_seed)
+    for event in events or settled_events(world, config.now(), RECENT_EVENTS):
+        recording = generate_recording(config.recordings_path, world, event, hours=hours, now=config.now())
         _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
 
 

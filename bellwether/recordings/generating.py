@@ -16,7 +16,7 @@ from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Inter
 from bellwether.sandbox.exchange.generated import GeneratedExchange
 from bellwether.sandbox.exchange.stream import Subscription
 from bellwether.sandbox.instants import instant
-from bellwether.sandbox.world.model import Event
+from bellwether.sandbox.world.model import Event, day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
 _MICROSECOND = 1000
@@ -39,6 +39,20 @@ def generate_recording(root: Path, world: GeneratedWorld, event: str, *, hours: 
     origin = {"seed": str(world.seed), "hours": f"{hours:g}"}
     capture = Capture(event, "sandbox", (), False, lambda: _heard(GeneratedExchange(world), found, start, over), origin)
     return make_recording(root, capture, check_name(event))
+
+
+def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:
+    """The tickers of the latest events of several markets that are settled by now, each of another series; `count` of them at most."""
+    at = instant(now)
+    found: dict[str, str] = {}
+    for number in range(day_number(at), -1, -1):
+        for event in world.day(number).events:
+            over = len(event.markets) > 1 and all(market.life.settled <= at for market in event.markets)
+            if over and not event.is_combo:
+                found.setdefault(event.series_ticker, event.ticker)
+        if len(found) >= count:
+            break
+    return list(found.values())[:count]
 
 
 def _heard(exchange: GeneratedExchange, event: Event, start: int, end: int) -> Iterator[Heard]:

@@ -9,9 +9,10 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.recordings.books import check_books
-from bellwether.recordings.generating import generate_recording
+from bellwether.recordings.generating import generate_recording, settled_events
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
+from bellwether.sandbox.instants import instant
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 EVENT = "KXHIGHLAX-26JUN27"
@@ -54,3 +55,12 @@ def test_what_is_not_settled_yet_or_unknown_is_refused(world: GeneratedWorld, tm
         generate_recording(tmp_path, world, EVENT, now=datetime(2026, 6, 27, tzinfo=UTC))
     with pytest.raises(ConfigError, match="no such event"):
         generate_recording(tmp_path, world, "KXNOTHING", now=NOW)
+
+
+def test_the_latest_settled_events_are_of_different_series_and_none_is_still_open(world: GeneratedWorld) -> None:
+    names = settled_events(world, NOW, 4)
+    assert len(names) == 4 and len({name.split("-")[0] for name in names}) == 4
+    for name in names:
+        event = world.event(name)
+        assert event is not None and len(event.markets) > 1
+        assert max(market.life.settled for market in event.markets) <= instant(NOW)
