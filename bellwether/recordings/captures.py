@@ -1,12 +1,14 @@
-"""Captures of Kalshi's stream that others made, in the three forms that are about, read as what a recorder of ours would have heard."""
+"""Captures of Kalshi's stream that others made, in the forms that are about, read as what a recorder of ours would have heard."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import heapq
+import re
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings import order_events
 from bellwether.recordings.instants import exchange_time
 from bellwether.venues.kalshi.stream.frame import body_of, envelope_of, message, ticker_of
 
@@ -59,14 +62,17 @@ def find_captures(path: Path) -> list[Capture]:
             by_form.setdefault(form, []).append(file)
     found = [capture for form, held in by_form.items() for capture in _FORMS[form](held)]
     if not found:
-        forms = "lines of messages, lines with payload_json, or a JSON object with a list of frames"
+        forms = "lines of messages, lines with payload_json, a JSON object with a list of frames, or a CSV list of order events"
         raise ConfigError(f"importing a capture: {path} holds none that is known ({forms})")
     return sorted(found, key=lambda capture: capture.name)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
-MARKET_FILES, WRAPPED_EVENTS, FRAME_LIST = "market files", "wrapped events", "frame list"
+MARKET_FILES, STREAM_FILE, WRAPPED_EVENTS = "market files", "stream file", "wrapped events"
+FRAME_LIST, ORDER_EVENTS = "frame list", "order events"
+
+_TICKER = re.compile(rb'"market_ticker"\s*:\s*"([^"]+)"')
 
 
 def _open(path: Path) -> BinaryIO:
@@ -88,12 +94,28 @@ def _form_of(path: Path) -> str | None:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if suffix == ".json":
         return FRAME_LIST if _frame_list(path) is not None else None
+    if suffix == ".csv":
+        return ORDER_EVENTS if order_events.is_order_events(path) else None
     if suffix not in (".ndjson", ".jsonl"):
         return None
     first = message(next(_lines(path), b""))
     if "payload_json" in first and "event_type" in first:
         return WRAPPED_EVENTS
-    return MARKET_FILES if "type" in first and "msg" in first else None
+    if "type" not in first:
+        return None
+    return STREAM_FILE if _holds_several_markets(path) else MARKET_FILES
+
+
+def _holds_several_markets(path: Path) -> bool:
+    """Whether lines of a file are about different markets: then it is all that a subscription said."""
+    only: bytes | None = None
+    with suppress(LakeError):  # A damaged file is named when it is read.
+        for line in _lines(path):
+            found = _TICKER.search(line)
+            if found is not None and only is not None and found[1] != only:
+                return True
+            only = found[1] if found is not None else only
+    return False
 
 
 def event_of(ticker: str) -> str:
@@ -125,6 +147,41 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
                 yield Heard(at * 1_000_000 if type(at) is int else None, 1, orjson.dumps(item["frame"]))
 
         yield Capture(_plain_name(path), FRAME_LIST, (path,), False, heard)
+
+
+# --- a list of order events ------------------------------------------------------------------------------------------
+
+
+def _order_events(files: list[Path]) -> Iterator[Capture]:
+    """One capture per file."""
+    for path in files:
+        name = _plain_name(path)
+
+        def heard(path: Path = path, name: str = name) -> Iterator[Heard]:
+            return (Heard(*found) for found in order_events.messages(path, name))
+
+        yield Capture(name, ORDER_EVENTS, (path,), False, heard)
+
+
+# --- one file of a whole stream --------------------------------------------------------------------------------------
+
+
+def _stream_files(files: list[Path]) -> Iterator[Capture]:
+    """One capture per file: all messages of a stream about many markets, in order of arrival. A subscription that begins anew with number 1
+    is of a new connection."""
+    for path in files:
+
+        def heard(path: Path = path) -> Iterator[Heard]:
+            connection, last = 1, dict[int, int]()
+            for line in _lines(path):
+                _, sid, seq = envelope_of(message(line))
+                if sid is not None and seq is not None:
+                    if seq == 1 and last.get(sid, 0) > 1:
+                        connection, last = connection + 1, {}
+                    last[sid] = seq
+                yield Heard(None, connection, line)
+
+        yield Capture(_plain_name(path), STREAM_FILE, (path,), False, heard)
 
 
 # --- wrapped events --------------------------------------------------------------------------------------------------
@@ -299,6 +356,8 @@ def _merge(files: tuple[Path, ...]) -> Iterator[Heard]:
 
 _FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {
     MARKET_FILES: _market_files,
+    STREAM_FILE: _stream_files,
+    ORDER_EVENTS: _order_events,
     WRAPPED_EVENTS: _wrapped_events,
     FRAME_LIST: _frame_lists,
 }

@@ -159,6 +159,7 @@ class Watch:
         self.frames = 0
         self.connections = 0
         self.outages: list[Outage] = []
+        self._invalidated: list[Outage] = []
         self._gaps: list[tuple[Key, int, int, Mark | None, Mark]] = []
         self._open: dict[str, Outage] = {}
         self._books: dict[str, tuple[Key, int]] = {}
@@ -210,6 +211,12 @@ class Watch:
     def _invalidate(self, market: str, cause: str, key: Key, start: Mark) -> None:
         del self._books[market]
         self._open[market] = Outage(market, cause, *key, start, None)
+        self._invalidated.append(self._open[market])
+
+    def invalidated(self) -> list[Outage]:
+        """The valid books that were lost since this was asked last."""
+        found, self._invalidated = self._invalidated, []
+        return found
 
     def _snapshot(self, market: str, key: Key, seq: int, mark: Mark) -> Effect:
         known = self._books.get(market)

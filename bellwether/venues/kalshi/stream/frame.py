@@ -12,6 +12,8 @@ SNAPSHOT, DELTA = "orderbook_snapshot", "orderbook_delta"
 TRADE, TICKER, LIFECYCLE = "trade", "ticker", "market_lifecycle_v2"
 #: Types of the frames that polling makes: a page of order books and a page of trades.
 REST_BOOKS, REST_TRADES = "orderbook_rest", "trade_rest"
+#: Type of a frame of ours, never of the venue's: a price of what a market is about, `{"name": "SPX", "value": "4079.3899"}`.
+REFERENCE = "reference_price"
 
 _HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d+)(?:,"seq":(\d+))?,"msg":\{')
 

@@ -1,0 +1,223 @@
+"""Lists of order events, as matching simulators read them, turned back into the messages of the stream that they were made from.
+
+A row is the insertion or cancellation of an order, or a price of the underlying (instrument 0). Prices are hundredths of a cent of YES: side B bids
+for YES, side A offers it, which is a bid for NO. Such a list was made of a recorded stream as follows, and is read the other way round:
+
+* The rows of one instant are the levels of a snapshot: a message has one time of receipt.
+* An Insert whose price is displayed on the other side is a fill of that level: a taker's order that never rested. It becomes the level's change and
+  a trade. The level need not be the best: fills were told from cancellations by comparing sizes with the trades.
+* Any other Insert adds to its level, and a Cancel takes its size from it. Order ids only count rows: no Cancel names an Insert.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from io import TextIOWrapper
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import orjson
+
+from bellwether.errors import LakeError
+from bellwether.recordings.instants import SECOND
+from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
+
+#: Instrument whose rows are prices of the underlying, and the name that they get.
+UNDERLYING, UNDERLYING_NAME = "0", "SPX"
+_COLUMNS = ("Time", "Operation", "OrderId", "Instrument", "Side", "Volume", "Price")
+_SIDES = {"B": "yes", "A": "no"}
+_BOOKS, _TRADES = 1, 2
+#: Two changes may come in one microsecond; three levels of one instant are a snapshot.
+_SNAPSHOT_ROWS = 3
+_DOLLAR = Decimal(1)
+
+Message = tuple[int, int, bytes]
+
+
+class _Event(NamedTuple):
+    """A row: its time (ns UTC), instrument, operation and order id, the bid's side, its price on that side in dollars, and contracts."""
+
+    at: int
+    instrument: str
+    operation: str
+    order: str
+    side: str
+    price: Decimal
+    size: Decimal
+
+
+def _open(path: Path) -> TextIO:
+    return TextIOWrapper(gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"), encoding="utf-8-sig", newline="")
+
+
+def is_order_events(path: Path) -> bool:
+    """Whether a CSV file has the columns of such a list."""
+    try:
+        with _open(path) as file:
+            return set(_COLUMNS) <= set(next(csv.reader(file), []))
+    except (UnicodeDecodeError, OSError, EOFError, csv.Error):
+        return False
+
+
+def messages(path: Path, name: str) -> Iterator[Message]:
+    """The messages of a list: (time in ns UTC, connection, bytes). The market of instrument n has the ticker `<name>-<n>`.
+
+    Raises `LakeError` naming file, row, column and value.
+    """
+    replay = _Replay(name)
+    for _, group in groupby(_events(path), key=lambda event: (event.at, event.instrument)):
+        yield from replay.take(list(group))
+
+
+def _events(path: Path) -> Iterator[_Event]:
+    try:
+        with _open(path) as file:
+            for number, row in enumerate(csv.DictReader(file), 2):
+                if any(row.values()):
+                    yield _event(path, number, row)
+    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
+        raise LakeError(f"importing {path}: the file is cut off or damaged ({error})") from None
+
+
+def _event(path: Path, number: int, row: dict[str, Any]) -> _Event:
+    def refuse(column: str, wanted: str) -> LakeError:
+        return LakeError(f"importing {path}: row {number} has {column} {row.get(column)!r}; {wanted}")
+
+    at = _time(row["Time"])
+    if at is None:
+        raise refuse("Time", "it is an ISO time with its zone")
+    price = _number(row["Price"])
+    if price is None:
+        raise refuse("Price", "it is a number")
+    if row["Instrument"] == UNDERLYING:
+        return _Event(at, UNDERLYING, "", "", "", price, Decimal(0))
+    if row["Operation"] not in ("Insert", "Cancel"):
+        raise refuse("Operation", "Insert and Cancel are known; another would change the book in a way that is not")
+    if row["Side"] not in _SIDES:
+        raise refuse("Side", "it is A or B")
+    size = _number(row["Volume"])
+    if size is None or size < 0:
+        raise refuse("Volume", "it is a number of contracts")
+    dollars = price / 10_000
+    side = _SIDES[row["Side"]]
+    return _Event(at, row["Instrument"], row["Operation"], row["OrderId"], side, dollars if side == "yes" else _DOLLAR - dollars, size)
+
+
+def _time(text: str | None) -> int | None:
+    try:
+        at = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        return None
+    return int(at.replace(microsecond=0).timestamp()) * SECOND + at.microsecond * 1000
+
+
+def _number(text: str | None) -> Decimal | None:
+    try:
+        number = Decimal(text or "")
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+class _Replay:
+    """Follows what is displayed, to tell fills from orders, and numbers the messages as a venue does."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._connection = 1
+        self._seqs = {_BOOKS: 0, _TRADES: 0}
+        self._books: dict[str, dict[tuple[str, Decimal], Decimal]] = {}
+
+    def take(self, events: list[_Event]) -> Iterator[Message]:
+        """The messages of the rows of one instrument at one instant."""
+        instrument = events[0].instrument
+        if instrument == UNDERLYING:
+            for event in events:
+                body = {"name": UNDERLYING_NAME, "value": f"{event.price:f}"}
+                yield event.at, self._connection, orjson.dumps({"type": REFERENCE, "msg": body})
+            return
+        book = self._books.get(instrument)
+        if _is_snapshot(events, first=book is None):
+            if book is not None:
+                self._connect_anew()
+            yield self._snapshot(events)
+            return
+        if book is None:
+            yield self._snapshot([], at=events[0].at, instrument=instrument)
+        for event in events:
+            yield from self._change(event)
+
+    def _connect_anew(self) -> None:
+        """A later snapshot: the stream was subscribed to anew, and nobody knows what was said in between."""
+        self._connection += 1
+        self._seqs = {_BOOKS: 0, _TRADES: 0}
+
+    def _snapshot(self, events: list[_Event], at: int = 0, instrument: str = "") -> Message:
+        if events:
+            at, instrument = events[0].at, events[0].instrument
+        self._books[instrument] = {(event.side, event.price): event.size for event in events}
+        levels = {
+            f"{side}_dollars_fp": [[_dollars(event.price), _contracts(event.size)] for event in held]
+            for side in ("yes", "no")
+            if (held := sorted((event for event in events if event.side == side), key=lambda event: event.price))
+        }
+        return self._message(at, SNAPSHOT, _BOOKS, {"market_ticker": self._ticker(instrument), **levels})
+
+    def _change(self, event: _Event) -> Iterator[Message]:
+        book = self._books[event.instrument]
+        passive = ("no" if event.side == "yes" else "yes", _DOLLAR - event.price)
+        if event.operation == "Insert" and book.get(passive, 0) >= event.size > 0:
+            yield self._delta(event, *passive, -event.size)
+            yield self._trade(event)
+        else:
+            yield self._delta(event, event.side, event.price, event.size if event.operation == "Insert" else -event.size)
+
+    def _delta(self, event: _Event, side: str, price: Decimal, by: Decimal) -> Message:
+        book = self._books[event.instrument]
+        left = book.get((side, price), Decimal(0)) + by
+        if left > 0:
+            book[side, price] = left
+        else:
+            book.pop((side, price), None)
+        body = {"market_ticker": self._ticker(event.instrument), "price_dollars": _dollars(price), "delta_fp": _contracts(by), "side": side}
+        return self._message(event.at, DELTA, _BOOKS, body)
+
+    def _trade(self, event: _Event) -> Message:
+        yes = event.price if event.side == "yes" else _DOLLAR - event.price
+        body = {
+            "trade_id": f"{self._ticker(event.instrument)}-{event.order}",
+            "market_ticker": self._ticker(event.instrument),
+            "yes_price_dollars": _dollars(yes),
+            "no_price_dollars": _dollars(_DOLLAR - yes),
+            "count_fp": _contracts(event.size),
+            "taker_side": event.side,
+        }
+        return self._message(event.at, TRADE, _TRADES, body)
+
+    def _message(self, at: int, kind: str, sid: int, body: dict[str, Any]) -> Message:
+        self._seqs[sid] += 1
+        return at, self._connection, orjson.dumps({"type": kind, "sid": sid, "seq": self._seqs[sid], "msg": body})
+
+    def _ticker(self, instrument: str) -> str:
+        return f"{self._name}-{instrument}"
+
+
+def _is_snapshot(events: list[_Event], *, first: bool) -> bool:
+    levels = {(event.side, event.price) for event in events}
+    inserted = all(event.operation == "Insert" for event in events)
+    return inserted and len(levels) == len(events) and len(events) >= (2 if first else _SNAPSHOT_ROWS)
+
+
+def _dollars(price: Decimal) -> str:
+    return f"{price:.4f}" if price == round(price, 4) else f"{price:f}"
+
+
+def _contracts(size: Decimal) -> str:
+    return f"{size:.2f}" if size == round(size, 2) else f"{size:f}"
