@@ -5,14 +5,14 @@ A tape is indexed once, in one compiled pass, and the index is kept as long as t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import njit
 
+from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
+from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
@@ -47,36 +47,9 @@ class Tops:
         return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
 
 
-_known: WeakKeyDictionary[Tape, Tops] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
+@per_tape
 def tops_of(tape: Tape) -> Tops:
     """The index of a tape, made when first asked for."""
-    with _lock:
-        found = _known.get(tape)
-        if found is None:
-            found = _known[tape] = _index(tape)
-    return found
-
-
-def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarray:
-    """Markout of every fill after each horizon, int64 (fills, horizons), micro-dollars per contract, `NONE` where undefined.
-
-    fills: int64 (m, F_COLS) of the engine. Worth of the side at fill time + horizon less the price of a purchase, or the price of a sale less
-    that worth: negative where the market moved against the fill. Worth is the middle of the recorded book with all events up to that instant,
-    or what the contract paid if it has been settled by then. Undefined where a side is empty, the book is not to be trusted, the market is closed
-    and not settled, it was voided, or the tape has ended.
-    """
-    from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
-
-    tops = tops_of(tape)
-    columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
-    horizons = np.array([second * SECOND for second in seconds], np.int64)
-    return _markouts((tops.first, tops.ts, tops.worth, tops.settled, tops.until), tuple(columns), horizons)
-
-
-def _index(tape: Tape) -> Tops:
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
     none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
@@ -87,6 +60,20 @@ def _index(tape: Tape) -> Tops:
     _tops(tape.ts, tape.event, first, settled, filled)
     last = int(tape.ts[-1]) if len(tape) else tape.end
     return Tops(first, *filled, settled, max(tape.end, last))
+
+
+def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarray:
+    """Markout of every fill after each horizon, int64 (fills, horizons), micro-dollars per contract, `NONE` where undefined.
+
+    fills: int64 (m, F_COLS) of the engine. Worth of the side at fill time + horizon less the price of a purchase, or the price of a sale less
+    that worth: negative where the market moved against the fill. Worth is the middle of the recorded book with all events up to that instant,
+    or what the contract paid if it has been settled by then. Undefined where a side is empty, the book is not to be trusted, the market is closed
+    and not settled, it was voided, or the tape has ended.
+    """
+    tops = tops_of(tape)
+    columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
+    horizons = np.array([second * SECOND for second in seconds], np.int64)
+    return _markouts((tops.first, tops.ts, tops.worth, tops.settled, tops.until), tuple(columns), horizons)
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,18 @@ from bellwether.tables.replay import BACKTESTS
 
 KNOWN = datetime(2026, 1, 20, tzinfo=UTC)
 
-_MONEY = ("bankroll", "final_equity", "pnl", "pnl_pessimistic", "pnl_optimistic", "realised", "settlement_pnl", "fees", "slippage", "contracts")
+_MONEY = (
+    "bankroll",
+    "final_equity",
+    "pnl",
+    "pnl_pessimistic",
+    "pnl_optimistic",
+    "realised",
+    "settlement_pnl",
+    "fees",
+    "slippage",
+    "contracts",
+)
 _PLAIN = {
     "rules": "kalshi-2025-10-01",
     "sample_seconds": 60.0,
