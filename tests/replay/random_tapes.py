@@ -1,0 +1,291 @@
+"""Random but valid tapes, and an agent that tries everything; both from explicit seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, VOID, Tape, pack
+
+SECOND = 1_000_000_000
+IOC, GTC, POST_ONLY, FOK, GTD = range(5)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a random tape is like.
+
+    tick: between prices, mills. lot: sizes are multiples of it. spread_out: how many ticks from the touch levels lie. tempo: largest step between
+    instants, quarters of a second. busy: largest number of things that happen in one instant. rows: keep book rows, with all prints of an instant
+    behind them, as the original's files do. fees: terms of every ticker.
+    """
+
+    tickers: int = 2
+    instants: int = 400
+    tick: int = 10
+    lot: int = 100
+    spread_out: int = 6
+    tempo: int = 8
+    busy: int = 4
+    largest: int = 60
+    lifecycle: bool = True
+    rows: bool = False
+    crossed: float = 0.02
+    fees: tuple[int, ...] = (1, 7, 10_000, 1, 7, 40_000, 0)
+
+
+@dataclass
+class _Ticker:
+    """What the recording shows of a ticker while the tape is made."""
+
+    code: int
+    middle: int
+    levels: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
+    halted: bool = False
+    valid: bool = True
+    over: bool = False
+
+    def best(self, side: int) -> int:
+        return max((price for price, lots in self.levels[side].items() if lots), default=0)
+
+
+def random_tape(seed: int, shape: Shape) -> Tape:
+    """A tape of that shape. Times are whole quarters of a second, so that events fall on decisions, arrivals, samples and expiries."""
+    return _Maker(Random(seed), shape).tape()
+
+
+class _Maker:
+    def __init__(self, rng: Random, shape: Shape) -> None:
+        self.rng, self.shape = rng, shape
+        self.now = 1_700_000_000 * SECOND
+        self.start = self.now
+        self.ts: list[int] = []
+        self.words: list[int] = []
+        self.rows: list[tuple[int, int]] = []
+        steps = 1000 // shape.tick
+        self.tickers = [_Ticker(code, shape.tick * rng.randint(steps // 5, steps * 4 // 5)) for code in range(shape.tickers)]
+
+    def tape(self) -> Tape:
+        for number in range(self.shape.instants):
+            self._instant(number)
+        self.now += SECOND
+        self._lifecycle_at_the_end()
+        names = tuple(f"T{ticker.code}" for ticker in self.tickers)
+        grid = np.zeros((len(names), 1001), np.uint8)
+        grid[:, self.shape.tick : 1000 : self.shape.tick] = 1
+        return Tape(
+            ts=np.array(self.ts, np.int64),
+            event=np.array(self.words, np.int64),
+            tickers=names,
+            start=self.start,
+            end=self.now,
+            rows_ts=np.array([ts for ts, _ in self.rows], np.int64),
+            rows_end=np.array([end for _, end in self.rows], np.int64),
+            grid=grid,
+            fees=np.array([self.shape.fees] * len(names), np.int64),
+            digest="0" * 64,
+        )
+
+    def _say(self, kind: int, ticker: _Ticker, side: int = 0, price: int = 0, value: int = 0) -> None:
+        self.ts.append(self.now)
+        self.words.append(pack(kind, ticker.code, side, price, value))
+
+    def _instant(self, number: int) -> None:
+        self.now += self.rng.randint(1, self.shape.tempo) * SECOND // 4 if number else 0
+        live = [ticker for ticker in self.tickers if not ticker.over]
+        prints: list[tuple[_Ticker, int, int, int]] = []
+        for _ in range(self.rng.randint(1, self.shape.busy)):
+            if live:
+                self._something(self.rng.choice(live), prints)
+        for ticker, side, price, lots in prints:
+            self._say(PRINT, ticker, side, price, lots)
+        for ticker in live:
+            if self.shape.lifecycle and self.rng.random() < (0.2 if ticker.halted else 0.01):
+                self._lifecycle(ticker, late=number > 0.7 * self.shape.instants)
+
+    def _something(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
+        ticker.middle += self.rng.choice((-1, 0, 0, 0, 1)) * self.shape.tick
+        ticker.middle = min(max(ticker.middle, 3 * self.shape.tick), 1000 - 3 * self.shape.tick)
+        chance = self.rng.random()
+        if self.shape.lifecycle and chance < (0.01 if ticker.valid else 0.25):
+            self._gap(ticker)
+        elif chance < 0.3:
+            self._trades(ticker, prints)
+        else:
+            for _ in range(self.rng.randint(1, 5)):
+                self._move(ticker)
+        if self.shape.rows:
+            self.rows.append((self.now, len(self.ts)))
+
+    def _lots(self) -> int:
+        return self.shape.lot * self.rng.randint(1, self.shape.largest)
+
+    def _price(self, ticker: _Ticker, side: int) -> int:
+        """Near the middle, on the side of the book where bids belong, now and then where they do not."""
+        middle = ticker.middle if side == 0 else 1000 - ticker.middle
+        away = self.rng.randint(0, self.shape.spread_out) if self.rng.random() >= self.shape.crossed else -self.rng.randint(1, 3)
+        return min(max(middle - away * self.shape.tick - (self.shape.tick if side else 0), self.shape.tick), 1000 - self.shape.tick)
+
+    def _move(self, ticker: _Ticker) -> None:
+        side = self.rng.randint(0, 1)
+        price = self._price(ticker, side)
+        shown = ticker.levels[side].get(price, 0)
+        lots = self.rng.choice((0, shown, self.shape.lot * (shown // self.shape.lot // 2), self._lots(), shown + self._lots()))
+        self._level(ticker, side, price, lots)
+        # Quotes that the new level would cross usually go.
+        for other in [p for p, n in ticker.levels[1 - side].items() if n and lots and p + price >= 1000]:
+            if self.rng.random() >= self.shape.crossed:
+                self._level(ticker, 1 - side, other, 0)
+
+    def _level(self, ticker: _Ticker, side: int, price: int, lots: int, kind: int = LEVEL) -> None:
+        ticker.levels[side][price] = lots
+        self._say(kind, ticker, side, price, lots)
+
+    def _trades(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
+        """A taker walks the bids of a side; the prints stand before the cuts that they made, or behind all rows."""
+        side, wanted = self.rng.randint(0, 1), self._lots() * self.rng.choice((1, 1, 4))
+        if self.rng.random() < 0.3:
+            self._print(ticker, side, self._price(ticker, side), wanted, prints)
+            return
+        for price in sorted((price for price, lots in ticker.levels[side].items() if lots), reverse=True)[:3]:
+            shown = ticker.levels[side][price]
+            lots = min(shown, wanted)
+            self._print(ticker, side, price, lots, prints)
+            wanted -= lots
+            if self.rng.random() < 0.8:
+                self._level(ticker, side, price, shown - lots, LEVEL if self.shape.rows else TRADED)
+            if self.rng.random() < 0.2:
+                self._level(ticker, side, price, (shown - lots) // 2 // self.shape.lot * self.shape.lot)
+            if wanted == 0:
+                return
+
+    def _print(self, ticker: _Ticker, side: int, price: int, lots: int, prints: list[tuple[_Ticker, int, int, int]]) -> None:
+        if self.shape.rows:
+            prints.append((ticker, side, price, lots))
+        else:
+            self._say(PRINT, ticker, side, price, lots)
+
+    def _gap(self, ticker: _Ticker) -> None:
+        """The book is lost, or found again from scratch."""
+        if ticker.valid:
+            self._say(INVALID, ticker)
+        else:
+            for side in (0, 1):
+                for price in [price for price, lots in ticker.levels[side].items() if lots]:
+                    self._level(ticker, side, price, self.rng.choice((0, self._lots())))
+            self._say(VALID, ticker)
+        ticker.valid = not ticker.valid
+
+    def _lifecycle(self, ticker: _Ticker, *, late: bool) -> None:
+        if ticker.halted or self.rng.random() < 0.8:
+            self._say(OPEN if ticker.halted else HALT, ticker)
+            ticker.halted = not ticker.halted
+        elif late and sum(not other.over for other in self.tickers) > 1:
+            self._end(ticker)
+
+    def _lifecycle_at_the_end(self) -> None:
+        for ticker in self.tickers:
+            if not ticker.over and self.rng.random() < 0.8:
+                self._end(ticker)
+
+    def _end(self, ticker: _Ticker) -> None:
+        # In the original's files the books of a settled market may go on.
+        ticker.over = not self.shape.rows
+        if self.rng.random() < 0.5:
+            self._say(CLOSE, ticker)
+            if self.rng.random() < 0.3:
+                return
+        if self.rng.random() < 0.15:
+            self._say(VOID, ticker)
+        else:
+            self._say(SETTLE, ticker, value=self.rng.choice((0, 1_000_000, 1_000_000, 437_219)))
+
+
+@dataclass(frozen=True)
+class Temper:
+    """What a random agent does. orders: largest number of orders per decision; stacks: chance of a pile of orders at one price."""
+
+    orders: int = 4
+    stacks: float = 0.05
+    stack: int = 20
+    largest: int = 60
+    odd_lots: float = 0.1
+    huge: float = 0.01
+    sweeps: float = 0.1
+    wild: float = 0.03
+    cancels: float = 0.3
+    clears: float = 0.02
+
+
+class RandomAgent:
+    """Decides from its own random numbers and from what the plain engine shows; `act` gives the calls to make, as (name, arguments)."""
+
+    def __init__(self, seed: int, shape: Shape, temper: Temper, *, amends: bool = True) -> None:
+        self.rng, self.shape, self.temper, self.amends = Random(seed), shape, temper, amends
+
+    def act(self, engine: Any) -> list[tuple[str, tuple[int, ...]]]:
+        calls: list[tuple[str, tuple[int, ...]]] = []
+        rng = self.rng
+        for _ in range(rng.randint(0, self.temper.orders)):
+            order = self._order(engine)
+            copies = self.temper.stack if rng.random() < self.temper.stacks else 1
+            calls += [("place", order)] * copies
+        resting = engine.resting()
+        while rng.random() < self.temper.cancels and resting:
+            number = rng.choice(resting)
+            if rng.random() < 0.5:
+                calls.append(("cancel", (number,)))
+            elif self.amends:
+                calls.append(("amend", (number, *self._amended(engine.orders[number]))))
+        if engine.orders and rng.random() < self.temper.wild:
+            calls.append(("cancel", (rng.randrange(len(engine.orders)),)))
+        if rng.random() < self.temper.clears:
+            calls.append(("cancel_all", (rng.randint(-1, self.shape.tickers - 1),)))
+        rng.shuffle(calls)
+        return calls
+
+    def _amended(self, order: Any) -> tuple[int, int]:
+        price = order.price + self.rng.choice((0, 0, 0, 1, -1, 2)) * self.shape.tick
+        lots = self.rng.choice((order.remaining(0), max(1, order.remaining(0) // 2), self._lots(), order.remaining(0) + 100))
+        return price, 0 if self.rng.random() < self.temper.wild else lots
+
+    def _lots(self) -> int:
+        chance = self.rng.random()
+        if chance < self.temper.huge:
+            return 250_000
+        if chance < self.temper.huge + self.temper.odd_lots:
+            return self.rng.randint(1, 99)
+        return 100 * self.rng.randint(1, self.temper.largest)
+
+    def _order(self, engine: Any) -> tuple[int, ...]:
+        rng = self.rng
+        ticker, side, action = rng.randrange(self.shape.tickers), rng.randint(0, 1), rng.randint(0, 1)
+        if rng.random() < self.temper.wild:
+            return self._wild(engine, ticker, side, action)
+        tif = rng.choice((IOC, GTC, GTC, GTC, POST_ONLY, POST_ONLY, FOK, GTD))
+        market = engine.markets[ticker]
+        # The touch that a buy or a sale of this side would hit.
+        bid = market.best(side) or rng.randint(1, 99) * 10
+        ask = 1000 - (market.best(1 - side) or 1000 - min(bid + 2 * self.shape.tick, 990))
+        near = rng.choice((bid, ask)) + rng.choice((-3, -2, -1, 0, 0, 0, 1, 2, 3)) * self.shape.tick
+        price = min(max(near, self.shape.tick), 1000 - self.shape.tick)
+        if rng.random() < self.temper.sweeps:
+            return ticker, side, action, 0, self._lots() * 10, rng.choice((IOC, IOC, FOK)), 0
+        expires = engine.now + rng.randint(0, 80) * SECOND // 4 if tif == GTD else 0
+        return ticker, side, action, price, self._lots(), tif, expires
+
+    def _wild(self, engine: Any, ticker: int, side: int, action: int) -> tuple[int, ...]:
+        """An order that may be wrong in any field."""
+        rng = self.rng
+        return (
+            rng.choice((ticker, ticker, self.shape.tickers, -1)),
+            side,
+            action,
+            rng.choice((-1, 0, 1, 5, 500, 503, 999, 1000, 5000)),
+            rng.choice((0, -5, 1, 99, 100, 10**9, 10**9 + 1)),
+            rng.choice((IOC, GTC, POST_ONLY, FOK, GTD)),
+            rng.choice((0, engine.now, engine.now + 1, engine.now + 10 * SECOND)),
+        )

@@ -1,0 +1,84 @@
+"""Cash, positions and their cost, in micro-dollars and lots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BUY = 0
+
+
+@dataclass
+class Account:
+    """The money of one queue model. position, basis: [ticker][side]."""
+
+    net: bool
+    cash: int
+    position: list[list[int]]
+    basis: list[list[int]]
+    realised: int = 0
+    fees: int = 0
+
+    @classmethod
+    def opened(cls, tickers: int, bankroll: int, *, net: bool) -> Account:
+        return cls(net, bankroll, [[0, 0] for _ in range(tickers)], [[0, 0] for _ in range(tickers)])
+
+    def copy(self) -> Account:
+        return Account(
+            self.net, self.cash, [list(row) for row in self.position], [list(row) for row in self.basis], self.realised, self.fees
+        )
+
+    def fill(self, ticker: int, side: int, action: int, price: int, lots: int, fee: int) -> None:
+        """Book a fill of an order as it was sent; price in mills of its side."""
+        self.cash -= fee
+        self.fees += fee
+        if not self.net:
+            self._apart(ticker, side, action, price, lots)
+        elif action == BUY:
+            self._net(ticker, side, price, lots)
+        else:
+            self._net(ticker, 1 - side, 1000 - price, lots)
+
+    def _net(self, ticker: int, side: int, price: int, lots: int) -> None:
+        position, basis, other = self.position[ticker], self.basis[ticker], 1 - side
+        self.cash -= 10 * price * lots
+        pairs = min(lots, position[other])
+        if pairs:
+            removed = basis[other] * pairs // position[other]
+            self.cash += 10_000 * pairs
+            self.realised += 10_000 * pairs - 10 * price * pairs - removed
+            basis[other] -= removed
+            position[other] -= pairs
+        position[side] += lots - pairs
+        basis[side] += 10 * price * (lots - pairs)
+
+    def _apart(self, ticker: int, side: int, action: int, price: int, lots: int) -> None:
+        position, basis = self.position[ticker], self.basis[ticker]
+        sign = 1 if action == BUY else -1
+        self.cash -= sign * 10 * price * lots
+        held = position[side]
+        closed = min(lots, abs(held)) if held * sign < 0 else 0
+        if closed:
+            removed = abs(basis[side]) * closed // abs(held)
+            if sign < 0:
+                self.realised += 10 * price * closed - removed
+                basis[side] -= removed
+            else:
+                self.realised += removed - 10 * price * closed
+                basis[side] += removed
+        basis[side] += sign * 10 * price * (lots - closed)
+        position[side] += sign * lots
+
+    def settle(self, ticker: int, value: int) -> None:
+        """A YES contract pays `value` micro-dollars, a NO contract the rest of a dollar."""
+        for side, pays in ((0, value), (1, 1_000_000 - value)):
+            lots = self.position[ticker][side]
+            pay = pays * lots // 100 if lots >= 0 else -((pays * -lots + 99) // 100)
+            self.cash += pay
+            self.realised += pay - self.basis[ticker][side]
+            self.position[ticker][side] = self.basis[ticker][side] = 0
+
+    def void(self, ticker: int) -> None:
+        """Positions get back what they cost."""
+        for side in (0, 1):
+            self.cash += self.basis[ticker][side]
+            self.position[ticker][side] = self.basis[ticker][side] = 0

@@ -1,0 +1,94 @@
+"""What the world shows of one ticker, and our own orders in its queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.replay.reference.orders import MAIN, MODELS, OPTIMISTIC, PESSIMISTIC, Order
+
+
+@dataclass
+class Market:
+    """One ticker. recorded, displayed: [side], price -> lots; displayed is what was recorded less what we took since. resting: [bid side]."""
+
+    recorded: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
+    displayed: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
+    resting: tuple[list[Order], list[Order]] = field(default_factory=lambda: ([], []))
+    has_book: bool = False
+    valid: bool = True
+    halted: bool = False
+    closed: bool = False
+    settled: bool = False
+    raised: bool = False
+
+    def best(self, side: int) -> int:
+        """The best displayed bid of a side in mills, 0 where there is none."""
+        return max(self.displayed[side], default=0)
+
+    def shown(self, side: int, price: int) -> int:
+        return self.displayed[side].get(price, 0)
+
+    def consume(self, side: int, price: int, lots: int) -> None:
+        """We took `lots` of a level: it shows less until the recording says otherwise."""
+        put(self.displayed[side], price, self.shown(side, price) - lots)
+
+    def join(self, order: Order, *, behind_own: bool) -> None:
+        """Rest an order behind what is displayed at its level, and behind our own orders there."""
+        queue = self.resting[order.bid_side]
+        here = [other for other in queue if other.bid == order.bid]
+        order.ahead = list(here[0].ahead) if here and behind_own else [self.shown(order.bid_side, order.bid)] * 3
+        place = sum(other.bid >= order.bid for other in queue)
+        queue.insert(place, order)
+
+    def leave(self, order: Order) -> int:
+        """Take an order out of its queue; returns the place that it had."""
+        queue = self.resting[order.bid_side]
+        place = queue.index(order)
+        del queue[place]
+        return place
+
+    def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str) -> None:
+        """The recording says that a level now shows `lots`."""
+        before = self.recorded[side].get(price, 0)
+        best = self.best(side)
+        put(self.recorded[side], price, lots)
+        put(self.displayed[side], price, lots)
+        self.has_book = True
+        self.raised = self.raised or self.best(side) > best
+        if not self.valid:
+            return
+        for order in self.resting[side]:
+            if order.bid == price:
+                for model in MODELS:
+                    name = {MAIN: queue_model, PESSIMISTIC: "trade_only", OPTIMISTIC: "optimistic"}[model]
+                    order.ahead[model] = ahead_after(name, order.ahead[model], before, lots, by_prints=by_prints)
+
+    def valid_again(self, *, queue_model: str) -> None:
+        self.valid = self.raised = True
+        for side in (0, 1):
+            for order in self.resting[side]:
+                for model in (MAIN, OPTIMISTIC):
+                    if model == OPTIMISTIC or queue_model != "trade_only":
+                        order.ahead[model] = min(order.ahead[model], self.shown(side, order.bid))
+
+
+def put(levels: dict[int, int], price: int, lots: int) -> None:
+    """Set a level; an empty one is not kept."""
+    levels.pop(price, None)
+    if lots:
+        levels[price] = lots
+
+
+def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool) -> int:
+    """What is ahead of an order once its level shows `lots` instead of `before`."""
+    if model == "trade_only":
+        return ahead
+    if by_prints or model == "reconciled":
+        return min(ahead, lots)
+    cut = max(0, before - lots)
+    if model == "optimistic":
+        return max(0, min(ahead - cut, lots))
+    assert model == "proportional"
+    behind = max(0, before - ahead)
+    credit = cut * ahead // (ahead + behind) if ahead + behind > 0 else 0
+    return min(ahead - credit, lots)

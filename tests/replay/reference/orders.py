@@ -1,0 +1,133 @@
+"""Orders, fills and what rests, as plain objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.replay.reference import fees
+from tests.replay.reference.account import BUY, Account
+
+IOC, GTC, POST_ONLY, FOK, GTD = range(5)
+MAIN, PESSIMISTIC, OPTIMISTIC = range(3)
+MODELS = (MAIN, PESSIMISTIC, OPTIMISTIC)
+
+
+@dataclass(eq=False)
+class Order:
+    """One order as sent, and what became of it. Lists of three: main, pessimistic and optimistic model."""
+
+    number: int
+    ticker: int
+    side: int
+    action: int
+    price: int
+    count: int
+    tif: int
+    expires: int
+    sent: int
+    status: str = "pending"
+    reason: str = ""
+    arrived: int = -1
+    queued: int = -1
+    ended: int = -1
+    filled: list[int] = field(default_factory=lambda: [0, 0, 0])
+    ahead: list[int] = field(default_factory=lambda: [0, 0, 0])
+    accumulated: list[int] = field(default_factory=lambda: [0, 0, 0])
+    taken: int = 0
+    cost: int = 0
+    fees: int = 0
+    mid2: int = -1
+
+    @property
+    def bid_side(self) -> int:
+        """The side whose bid this order is: a sale of one side is a bid for the other."""
+        return self.side if self.action == BUY else 1 - self.side
+
+    @property
+    def bid(self) -> int:
+        return self.price if self.action == BUY else 1000 - self.price
+
+    def own_price(self, bid: int) -> int:
+        """The price, on the side as sent, of a fill that costs `bid` on the side whose bid this order is."""
+        return bid if self.action == BUY else 1000 - bid
+
+    def remaining(self, model: int) -> int:
+        return max(0, self.count - self.filled[model])
+
+    def end(self, status: str, reason: str, at: int) -> None:
+        self.status, self.reason, self.ended = status, reason, at
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A fill of the main model; price in mills of the side as sent."""
+
+    order: int
+    ticker: int
+    side: int
+    action: int
+    price: int
+    lots: int
+    fee: int
+    role: str
+    ts: int
+    wait: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What an order would do on arrival: (price of the passive bid, lots) level by level, own orders it cancels, and how it ends."""
+
+    crosses: bool
+    takes: tuple[tuple[int, int], ...]
+    cancels: tuple[Order, ...]
+    stopped: bool
+    left: int
+
+
+def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *, self_trade: str) -> Walk:
+    """Walk an order over the bids of the other side.
+
+    displayed: price -> lots there. own: our orders resting there, in priority. self_trade: "allowed", "cancel_taker" or "cancel_maker".
+    """
+    worst = 1 if order.price == 0 else 1000 - order.bid
+    own = [] if self_trade == "allowed" else [other for other in own if other.bid >= worst]
+    prices = {price for price in displayed if price >= worst} | {other.bid for other in own}
+    left, takes, cancels, stopped = lots, [], [], False
+    for price in sorted(prices, reverse=True):
+        if left == 0:
+            break
+        shown = displayed.get(price, 0)
+        here = [other for other in own if other.bid == price]
+        if here:
+            before = min(left, shown, here[0].ahead[MAIN])
+            if before < left and self_trade == "cancel_taker":
+                shown, stopped = before, True
+            elif before < left:
+                cancels += here
+        lots_here = min(left, shown)
+        if lots_here:
+            takes.append((price, lots_here))
+            left -= lots_here
+        if stopped:
+            break
+    return Walk(bool(prices), tuple(takes), tuple(cancels), stopped, left)
+
+
+def reserve(account: Account, ticker: int, resting: tuple[list[Order], list[Order]], terms, rules) -> int:
+    """What the orders of a ticker may still cost; resting: per bid side, in priority."""
+    held = account.position[ticker]
+    total = 0 if account.net else 10_000 * (max(0, -held[0]) + max(0, -held[1]))
+    for bid_side in (0, 1):
+        if account.net:
+            cover = {0: held[1 - bid_side]}
+        else:
+            cover = {0: max(0, -held[bid_side]), 1: max(0, held[1 - bid_side])}
+        for order in resting[bid_side]:
+            lots = order.remaining(MAIN)
+            kind = 0 if account.net else order.action
+            covered = min(cover[kind], lots)
+            cover[kind] -= covered
+            total += 10 * order.bid * (lots - covered)
+            total += fees.trade_fee(*fees.maker_terms(terms[ticker]), rules.fee_unit, order.price, lots)
+    return total
