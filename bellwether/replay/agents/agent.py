@@ -1,0 +1,162 @@
+"""What an agent is, and what it is told when an episode starts."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.units import CENT, CONTRACT
+
+if TYPE_CHECKING:
+    from bellwether.replay.agents.context import AgentContext
+
+
+@dataclass(frozen=True, slots=True)
+class MarketInfo:
+    """What is known of a market before it trades. Times in ns UTC, None where not stated. The title is untrusted text."""
+
+    ticker: str
+    title: str = ""
+    open_ns: int | None = None
+    close_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeInfo:
+    """What an agent is told of an episode: nothing of its outcome.
+
+    start_ns, end_ns: window of the episode, ns UTC. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
+    `AgentContext.exogenous` has. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
+    """
+
+    id: str
+    title: str
+    venue: str
+    markets: tuple[MarketInfo, ...]
+    start_ns: int
+    end_ns: int
+    bankroll: int
+    rules: str
+    exogenous: tuple[str, ...] = ()
+    observation_depth: int = -1
+
+    @property
+    def tickers(self) -> tuple[str, ...]:
+        """The markets' tickers; a ticker's place is its code in the vectorised interface."""
+        return tuple(market.ticker for market in self.markets)
+
+
+class Agent:
+    """A trading agent. Write `act`; parameters are the keyword arguments of `__init__`, state belongs in `start`.
+
+    name: what results call it; the class's name in words with hyphens when left out. timed: whether the time limit of a step holds; an agent that
+    waits for others, such as a model, sets it to False. An object runs once: for each further run it is made anew from its class and parameters, so
+    no run can learn from another.
+    """
+
+    name: str = ""
+    timed: bool = True
+    has_run: bool = False
+    _params: Mapping[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        agent = super().__new__(cls)
+        agent._params = _arguments(cls, args, kwargs)
+        return agent
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__).strip("_").lower()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The arguments that it was made with, defaults included."""
+        return dict(self._params)
+
+    def anew(self) -> Self:
+        """An agent of the same class, parameters and name that has not run."""
+        agent = type(self)(**self._params)
+        agent.name = self.name
+        return agent
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Called once before the first decision: set up the state of this run. Attributes of `ctx` can be read; its methods are for `act`."""
+
+    def act(self, ctx: AgentContext) -> None:
+        """Called at each decision point: look at `ctx`, send orders through it."""
+        raise TypeError(f"{type(self).__name__} has no act(self, ctx); write one")
+
+    def end(self, ctx: AgentContext) -> None:
+        """Called once after the last event, when what settles has settled."""
+
+
+class CompiledAgent(Agent):
+    """An agent whose decisions are compiled code: the whole run happens in one call that holds no lock of Python.
+
+    strategy: an `@njit(cache=True)` function of (sim, params); `bellwether.replay.engine.kernel` has what it can call. Neither the tool-call
+    budget nor the time limit of a step applies to it.
+    """
+
+    #: The compiled function.
+    strategy: Any
+
+    def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
+        """The array that the strategy gets as `params`; one-dimensional, int64 or float64. seed: 256 bits, stable per episode, agent and seed."""
+        raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
+
+
+def _arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    if cls.__init__ is object.__init__:  # type: ignore[misc]
+        signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    try:
+        bound = signature.bind(None, *args, **kwargs)
+    except TypeError as error:
+        known = ", ".join(list(signature.parameters)[1:]) or "none"
+        raise ConfigError(f"making the agent {cls.__name__}: {error}; its parameters are {known}") from None
+    bound.apply_defaults()
+    _, *names = signature.parameters.values()
+    values: dict[str, Any] = {}
+    for parameter in names:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ConfigError(f"making the agent {cls.__name__}: *{parameter.name} has no names; give the parameters names")
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            values.update(bound.arguments[parameter.name])
+        else:
+            values[parameter.name] = bound.arguments[parameter.name]
+    return values
+
+
+def stable_seed(digest: str, agent: str, seed: int) -> int:
+    """A number of 256 bits, the same on every machine: SHA-256 of the episode's digest, the agent's name and the seed of the run."""
+    return int.from_bytes(hashlib.sha256(f"{digest}\n{agent}\n{seed}".encode()).digest(), "big")
+
+
+def cents(value: int | float | str | Decimal, name: str = "cents") -> int:
+    """Cents in mills, exactly. Raises `ConfigError`, naming the parameter, for what is finer than a tenth of a cent or no number."""
+    return _units(value, CENT, name, "a tenth of a cent")
+
+
+def contracts(value: int | float | str | Decimal, name: str = "contracts") -> int:
+    """Contracts in lots, exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth or no number."""
+    return _units(value, CONTRACT, name, "a hundredth of a contract")
+
+
+def _units(value: int | float | str | Decimal, units: int, name: str, unit: str) -> int:
+    try:
+        scaled = Decimal(str(value)) * units
+        whole = int(scaled)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise ConfigError(f"reading the parameter {name}: {value!r:.60} is no number; give one") from None
+    if isinstance(value, bool) or whole != scaled:
+        raise ConfigError(f"reading the parameter {name}: {value!r:.60} is finer than {unit}; give a multiple of it")
+    return whole

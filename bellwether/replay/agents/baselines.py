@@ -1,0 +1,81 @@
+"""Agents that every strategy should beat: one that does nothing, one that buys and holds, one that trades at random."""
+
+from __future__ import annotations
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent, EpisodeInfo, contracts
+from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.units import CENT_MICROS, NO, YES
+
+
+class Passive(Agent):
+    """Never trades: its P&L is 0 in any market."""
+
+    def act(self, ctx: AgentContext) -> None:
+        """Nothing."""
+
+
+class BuyAndHold(Agent):
+    """Buys one side of every market as soon as somebody offers it, and holds it until it settles.
+
+    side: yes or no. size: contracts of each market. What the touch cannot fill is bought at later decisions.
+    """
+
+    def __init__(self, side: str = "yes", size: float = 10) -> None:
+        if side not in ("yes", "no"):
+            raise ConfigError(f"making the agent BuyAndHold: side is {side!r:.60}; it is yes or no")
+        self._side, self._size = (YES if side == "yes" else NO), contracts(size, "size")
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Everything is still to be bought."""
+        self._left = dict.fromkeys(episode.tickers, self._size)
+
+    def act(self, ctx: AgentContext) -> None:
+        """Take what is offered at the best price."""
+        if not self._left:
+            return
+        for market in ctx.markets():
+            left = self._left.get(market.ticker, 0)
+            ask = market.yes_ask if self._side == YES else market.no_ask
+            if not left or ask is None or market.status != "active" or not ctx.calls_left:
+                continue
+            left -= ctx.buy(market.ticker, self._side, left, ask, "ioc").filled
+            if left:
+                self._left[market.ticker] = left
+            else:
+                del self._left[market.ticker]
+
+
+class RandomAgent(Agent):
+    """With a given probability per decision, a small market order on a random side of a random quoted market (the seed's section 5.2).
+
+    trade_probability: per decision. max_position: contracts of a side from which it sells instead of buying. max_size: contracts of an order, at
+    most. It draws from a generator seeded by episode, name and seed of the run. It does not trade with less than a dollar.
+    """
+
+    def __init__(self, trade_probability: float = 0.1, max_position: float = 10, max_size: int = 3) -> None:
+        if not 0 <= trade_probability <= 1 or max_size < 1:
+            raise ConfigError(
+                f"making the agent RandomAgent: trade_probability is {trade_probability}, max_size {max_size}; "
+                "they are a share from 0 to 1, and 1 or more"
+            )
+        self._probability, self._most, self._max_size = trade_probability, contracts(max_position, "max_position"), max_size
+
+    def act(self, ctx: AgentContext) -> None:
+        """Draw, and send at most one order."""
+        draw = ctx.random
+        if draw.random() > self._probability or ctx.cash < 100 * CENT_MICROS:
+            return
+        quoted = [market for market in ctx.markets() if market.spread is not None]
+        if not quoted:
+            return
+        market = draw.choice(quoted)
+        side = YES if draw.random() < 0.5 else NO
+        held = market.yes_position if side == YES else market.no_position
+        if held < self._most:
+            ctx.buy(market.ticker, side, self._size(ctx))
+        elif held > -self._most:
+            ctx.sell(market.ticker, side, self._size(ctx))
+
+    def _size(self, ctx: AgentContext) -> int:
+        return contracts(ctx.random.randint(1, self._max_size))

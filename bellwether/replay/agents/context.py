@@ -1,0 +1,428 @@
+"""What an agent sees and can do at a decision point.
+
+A method costs one tool call (`place_many` and `cancel_many` one per order); attributes cost nothing. Prices are mills (45 * CENT), sizes lots
+(10 * CONTRACT), money micro-dollars, times ns UTC; all integers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
+
+from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.agents.limits import BudgetError, OrderError
+from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series, book_of, reason_text, sealed
+from bellwether.replay.engine import codes
+from bellwether.replay.engine.codes import Status, Tif
+from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
+
+if TYPE_CHECKING:
+    from bellwether.replay.engine import Session
+
+#: Columns of the requests of `place_many`.
+REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
+
+_SIDES = {"yes": YES, "no": NO}
+_ACTIONS = {"buy": BUY, "sell": SELL}
+_TIFS = {tif.name.lower(): int(tif) for tif in Tif}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LARGEST = 2**62
+
+Side = int | str
+Action = int | str
+TimeInForce = int | str
+
+
+class AgentContext:
+    """The market and the account as an agent may know them now, and the orders it may send.
+
+    Positions, cash and equity are live: an order that fills changes them within the step. (Rules with frozen observations show cash, equity and
+    resting orders as the step found them.) Raises `OrderError` for what is no order, `BudgetError` for a call too many; what the venue would
+    refuse comes back as an order with status rejected and a reason.
+
+    tickers: the markets; a ticker's place is its code. quotes: best prices of all markets as arrays. positions: int64[T, 2], lots held of YES and
+    NO, read-only and live. seed: 256 bits, stable per episode, agent and seed of the run. calls_left: tool calls left in this step.
+    """
+
+    __slots__ = (
+        "_best",
+        "_book",
+        "_cancelled",
+        "_cash",
+        "_code",
+        "_delay",
+        "_dropped",
+        "_equity",
+        "_frozen",
+        "_holdings",
+        "_known_orders",
+        "_limit",
+        "_markets",
+        "_quoted",
+        "_random",
+        "_series",
+        "_session",
+        "_status",
+        "_top",
+        "calls_left",
+        "info",
+        "positions",
+        "quotes",
+        "seed",
+        "tickers",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        info: EpisodeInfo,
+        *,
+        frozen: bool = False,
+        seed: int = 0,
+        calls_per_step: int = 100,
+        data_latency: int = 0,
+        series: Mapping[str, Series] | None = None,
+    ) -> None:
+        self._session, self.info, self.tickers = session, info, info.tickers
+        self._best, self._book, self._status = sealed(session.best), sealed(session.book), sealed(session.status)
+        self.positions = sealed(session.positions)
+        self.quotes = Quotes(self._best, self._book, self._status)
+        self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
+        self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
+        self.seed, self._random = seed, None
+        self._limit, self.calls_left = calls_per_step, 0
+        self._delay, self._series = data_latency, dict(series or {})
+        self._quoted: dict[tuple[int, int], Order] = {}
+        self._top: list[list[int]] | None = None
+        self._holdings: list[list[int]] | None = None
+        self._frozen, self._cash, self._equity, self._known_orders = frozen, session.cash, session.cash, 0
+        self._dropped: set[int] = set()
+        self._cancelled: set[int] = set()
+
+    # What the run calls.
+
+    def begin_step(self) -> None:
+        """A decision point was reached: the budget is whole again."""
+        self.calls_left, self._top, self._holdings = self._limit, None, None
+        if self._frozen:
+            self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
+            self._dropped |= self._cancelled
+            self._cancelled.clear()
+
+    def end_step(self) -> None:
+        """The agent has answered: nothing can be called until the next decision."""
+        self.calls_left = 0
+
+    # Observations.
+
+    @property
+    def now_ns(self) -> int:
+        """The time of this decision, ns UTC."""
+        return self._session.now
+
+    @property
+    def now(self) -> datetime:
+        """The time of this decision, aware UTC, to the microsecond below."""
+        return _EPOCH + timedelta(microseconds=self._session.now // 1000)
+
+    @property
+    def step(self) -> int:
+        """Number of this decision, from 0."""
+        return self._session.step_index
+
+    @property
+    def cash(self) -> int:
+        """Cash, micro-dollars."""
+        return self._cash if self._frozen else self._session.cash
+
+    @property
+    def available(self) -> int:
+        """Cash less what resting orders reserve, micro-dollars: what a new order may cost."""
+        return self._session.available
+
+    @property
+    def equity(self) -> int:
+        """Cash and positions at the prices at which they could be sold now, micro-dollars."""
+        return self._equity if self._frozen else self._session.equity()
+
+    @property
+    def random(self) -> random.Random:
+        """A generator of random numbers, seeded with `seed`."""
+        if self._random is None:
+            self._random = random.Random(self.seed)
+        return self._random
+
+    def markets(self) -> tuple[Market, ...]:
+        """All markets, in the order of `tickers`."""
+        self._spend(1)
+        return self._markets
+
+    def market(self, ticker: str) -> Market:
+        """One market."""
+        self._spend(1)
+        return self._markets[self._code_of(ticker)]
+
+    def book(self, ticker: str, depth: int | None = None) -> Book:
+        """The book of a market; depth: most levels of a side; all that the episode shows when left out."""
+        self._spend(1)
+        if depth is not None and _integer(depth, "depth") < 0:
+            raise OrderError(f"reading a book: depth is {depth}; it is 0 or more")
+        shown = self.info.observation_depth
+        if shown >= 0:
+            depth = shown if depth is None else min(depth, shown)
+        return book_of(ticker, self._book[self._code_of(ticker)], depth)
+
+    def resting(self, ticker: str | None = None) -> list[Order]:
+        """Own orders in the book, of one market or of all, in price-time priority."""
+        self._spend(1)
+        code = -1 if ticker is None else self._code_of(ticker)
+        numbers = self._listed(code) if self._frozen else self._session.resting(code)
+        return [self._order(number) for number in numbers.tolist()]
+
+    def resting_ids(self, ticker: str | None = None) -> np.ndarray:
+        """The ids of `resting`: int64[k]."""
+        self._spend(1)
+        code = -1 if ticker is None else self._code_of(ticker)
+        return self._listed(code) if self._frozen else self._session.resting(code)
+
+    def order(self, number: SupportsIndex) -> Order:
+        """An order that was sent before, by its id."""
+        self._spend(1)
+        return self._order(self._id_of(number))
+
+    def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
+        """bool[n]: which orders are in the book's queue now; an id below 0 is none."""
+        self._spend(1)
+        numbers = self._ids_of(orders)
+        if not len(self._session.orders):
+            return np.zeros(len(numbers), bool)
+        return (self._session.orders[numbers, codes.O_STATUS] == Status.RESTING) & (numbers >= 0)
+
+    def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """(ts, values) of an exogenous series as far as it is known now: int64 ns UTC and float64, read-only."""
+        self._spend(1)
+        if name not in self._series:
+            raise OrderError(f"reading an exogenous series: there is no {name!r:.60}; there are {', '.join(self._series) or 'none'}")
+        return self._series[name].until(self._session.now - self._delay)
+
+    # Orders.
+
+    def place(  # noqa: PLR0917
+        self,
+        ticker: str,
+        side: Side,
+        action: Action,
+        price: int | None,
+        lots: int,
+        tif: TimeInForce | None = None,
+        expires: int | datetime | None = None,
+    ) -> Order:
+        """Send an order and return it.
+
+        side: YES or NO. action: BUY or SELL. price: limit on that side in mills; None for a market order. lots: size. tif: GTC when left out, IOC
+        for a market order; IOC, FOK, POST_ONLY, or GTD with `expires`. With zero latency its status tells at once what happened.
+        """
+        self._spend(1)
+        code, side, action = self._code_of(ticker), _choice(side, _SIDES, "side"), _choice(action, _ACTIONS, "action")
+        if price is None:
+            price, tif = 0, Tif.IOC if tif is None else _choice(tif, _TIFS, "tif")
+        else:
+            price, tif = _integer(price, "price"), Tif.GTC if tif is None else _choice(tif, _TIFS, "tif")
+            if price == 0:
+                raise OrderError("placing an order: price is 0; a market order has the price None")
+        if _integer(lots, "lots") < 1:
+            raise OrderError(f"placing an order: lots is {lots}; it is 1 or more")
+        if (tif == Tif.GTD) != (expires is not None):
+            raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
+        self._top = self._holdings = None
+        return self._order(self._session.place(code, side, action, price, index(lots), tif, _instant(expires)))
+
+    def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
+        """Buy contracts of a side; at the market when there is no price."""
+        return self.place(ticker, side, BUY, price, lots, tif)
+
+    def sell(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
+        """Sell contracts of a side; at the market when there is no price."""
+        return self.place(ticker, side, SELL, price, lots, tif)
+
+    def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int) -> None:
+        """Keep a bid for YES and an offer of YES in the book, both post-only; None for a side takes that quote away.
+
+        A quote that rests at its price stays and keeps its place in the queue. The offer is sent as a bid for NO at a dollar less `ask`, which is
+        the same. Costs a call for each order placed or cancelled.
+        """
+        self._quote_side(ticker, YES, bid, lots)
+        self._quote_side(ticker, NO, None if ask is None else DOLLAR - _integer(ask, "ask"), lots)
+
+    def place_many(self, requests: np.ndarray) -> np.ndarray:
+        """Send many orders in one go: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
+        if (
+            not isinstance(requests, np.ndarray)
+            or requests.dtype != np.int64
+            or requests.ndim != 2
+            or requests.shape[1] != len(REQUEST_COLUMNS)
+        ):
+            found = f"{requests.dtype}{list(requests.shape)}" if isinstance(requests, np.ndarray) else type(requests).__name__
+            raise OrderError(f"placing orders: found {found}; requests are int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
+        self._spend(len(requests))
+        self._top = self._holdings = None
+        return self._session.place_many(np.ascontiguousarray(requests))
+
+    def cancel(self, order: SupportsIndex) -> bool:
+        """Take an order out of the book; False when it was not in it any more."""
+        self._spend(1)
+        number = self._id_of(order)
+        done = self._session.cancel(number)
+        if self._frozen and done:
+            self._cancelled.add(number)
+        return done
+
+    def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> None:
+        """Take several orders out of the book; those that are not in it any more are passed over."""
+        numbers = self._ids_of(orders)
+        self._spend(len(numbers))
+        self._session.cancel_many(numbers)
+        if self._frozen:
+            self._cancelled.update(numbers.tolist())
+
+    def cancel_all(self, ticker: str | None = None) -> int:
+        """Take all own orders out of the book, of one market or of all; how many there were."""
+        self._spend(1)
+        code = -1 if ticker is None else self._code_of(ticker)
+        if self._frozen:
+            self._cancelled.update(self._listed(code).tolist())
+        return self._session.cancel_all(code)
+
+    def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
+        """Change price or remaining size of a resting order; None when done, else the reason why not. Only a smaller size keeps its queue place."""
+        self._spend(1)
+        number = self._id_of(order)
+        if _integer(lots, "lots") < 1:
+            raise OrderError(f"amending an order: lots is {lots}; it is 1 or more")
+        self._top = self._holdings = None
+        return reason_text(self._session.amend(number, _integer(price, "price"), index(lots)))
+
+    # Inside.
+
+    def _spend(self, calls: int) -> None:
+        self.calls_left -= calls
+        if self.calls_left < 0:
+            self._refuse(calls)
+
+    def _refuse(self, calls: int) -> None:
+        self.calls_left = min(self.calls_left + calls, 0)
+        raise BudgetError(
+            f"a decision may make {self._limit} calls, and only within `act`; this one made more. "
+            "Use attributes, `markets()` or `place_many`, or raise calls_per_step"
+        )
+
+    def _touch(self) -> list[list[int]]:
+        if self._top is None:
+            self._top = self._best.tolist()
+        return self._top
+
+    def _held(self) -> list[list[int]]:
+        if self._holdings is None:
+            self._holdings = self.positions.tolist()
+        return self._holdings
+
+    def _code_of(self, ticker: str) -> int:
+        try:
+            return self._code[ticker]
+        except (KeyError, TypeError):
+            raise OrderError(f"there is no market {ticker!r:.60}; there are {', '.join(self.tickers[:10])}") from None
+
+    def _id_of(self, order: SupportsIndex) -> int:
+        number = order.id if isinstance(order, Order) else _integer(order, "order")
+        if not -1 <= number < len(self._session.orders):
+            raise OrderError(f"there is no order {number}; ids come from `place`")
+        return number
+
+    def _ids_of(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
+        numbers = _ids(orders)
+        if len(numbers) and numbers.max() >= len(self._session.orders):
+            raise OrderError(f"there is no order {numbers.max()}; ids come from `place`")
+        return numbers
+
+    def _order(self, number: int) -> Order:
+        return Order(self._session, self.tickers, number)
+
+    def _quote_side(self, ticker: str, side: int, price: int | None, lots: int) -> None:
+        code = self._code_of(ticker)
+        standing = self._quoted.get((code, side))
+        if standing is not None and standing.is_resting:
+            if standing.price == price:
+                return
+            self.cancel(standing)
+        self._quoted.pop((code, side), None)
+        if price is not None:
+            self._quoted[code, side] = self.place(ticker, side, BUY, price, lots, Tif.POST_ONLY)
+
+    def _listed(self, code: int) -> np.ndarray:
+        """Frozen observations: what rested when the step began, and what has filled since it rested and was not cancelled."""
+        orders = self._session.orders[: self._known_orders]
+        status = orders[:, codes.O_STATUS]
+        maker_filled = (status == Status.FILLED) & (orders[:, codes.O_TAKEN] < orders[:, codes.O_COUNT])
+        listed = (status == Status.RESTING) | maker_filled
+        listed[list(self._cancelled)] = True
+        listed[list(self._dropped)] = False
+        if code >= 0:
+            listed &= orders[:, codes.O_TICKER] == code
+        return np.flatnonzero(listed)
+
+
+def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = Tif.GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
+    """Requests for `AgentContext.place_many`, int64[n, 7], of integers and integer arrays that broadcast. Raises `OrderError` for other types."""
+    columns = np.broadcast_arrays(*(np.atleast_1d(values) for values in (ticker, side, action, price, lots, tif, expires)))
+    for name, values in zip(REQUEST_COLUMNS, columns, strict=True):
+        if values.dtype.kind not in "iu":
+            raise OrderError(f"placing orders: {name} is {values.dtype}; it is an integer")
+    return np.stack(columns, axis=1).astype(np.int64, copy=False)
+
+
+def _integer(value: Any, name: str) -> int:
+    if type(value) is int and -_LARGEST < value < _LARGEST:
+        return value
+    if isinstance(value, bool | np.bool_):
+        raise OrderError(f"{name} is {value!r}; it is an integer")
+    try:
+        whole = index(value)
+    except TypeError:
+        raise OrderError(f"{name} is {value!r:.60}; it is an integer: prices in mills (45 * CENT), sizes in lots (10 * CONTRACT)") from None
+    if not -_LARGEST < whole < _LARGEST:
+        raise OrderError(f"{name} is {str(whole)[:20]}…; that is too large")
+    return whole
+
+
+def _choice(value: int | str, words: Mapping[str, int], name: str) -> int:
+    if type(value) is int and 0 <= value < len(words):
+        return value
+    if isinstance(value, str) and (found := words.get(value.lower())) is not None:
+        return found
+    if not isinstance(value, str | bool) and hasattr(value, "__index__") and 0 <= index(value) < len(words):
+        return index(value)
+    raise OrderError(f"{name} is {value!r:.60}; it is one of {', '.join(word.upper() for word in words)}")
+
+
+def _instant(expires: int | datetime | None) -> int:
+    if expires is None:
+        return 0
+    if isinstance(expires, datetime):
+        if expires.tzinfo is None:
+            raise OrderError(f"expires is {expires}, which has no zone; give an aware time or ns UTC")
+        since = expires - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+    return _integer(expires, "expires")
+
+
+def _ids(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
+    if isinstance(orders, np.ndarray):
+        if orders.dtype != np.int64 or orders.ndim != 1:
+            raise OrderError(f"cancelling orders: found {orders.dtype}{list(orders.shape)}; ids are int64[n]")
+        return np.ascontiguousarray(orders)
+    return np.array([_integer(order, "order") for order in orders], np.int64)

@@ -1,0 +1,154 @@
+"""Agents that follow a signal of the price: momentum, spread capture and Bollinger bands."""
+
+from __future__ import annotations
+
+from collections import deque
+from fractions import Fraction
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent, EpisodeInfo, cents, contracts
+from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.views import Market, Order
+from bellwether.replay.units import CENT, CONTRACT, MILL_LOT, NO, YES
+
+
+class Momentum(Agent):
+    """Buys YES when the middle of the book has risen, sells what it has when it has fallen.
+
+    lookback: decisions over which the change is taken, in each market. threshold_cents: change that is enough. max_position: contracts of YES at
+    most. It trades one contract at the market, and buys only with twice the price in cash. The middle is taken in whole cents, rounded down, as the
+    original does.
+    """
+
+    def __init__(self, lookback: int = 10, threshold_cents: float = 3, max_position: float = 5) -> None:
+        if lookback < 2:
+            raise ConfigError(f"making the agent Momentum: lookback is {lookback}; it is 2 or more")
+        self._lookback, self._threshold = lookback, cents(threshold_cents, "threshold_cents")
+        self._most = contracts(max_position, "max_position")
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """No prices yet."""
+        self._mids: dict[str, deque[int]] = {ticker: deque(maxlen=self._lookback) for ticker in episode.tickers}
+
+    def act(self, ctx: AgentContext) -> None:
+        """Trade each market on its change over the window."""
+        for market in ctx.markets():
+            bid, ask = market.yes_bid, market.yes_ask
+            if bid is None or ask is None:
+                continue
+            mids = self._mids[market.ticker]
+            mids.append((bid + ask) // (2 * CENT) * CENT)
+            if len(mids) == self._lookback and ctx.calls_left:
+                self._trade(ctx, market, mids[-1] - mids[0], ask)
+
+    def _trade(self, ctx: AgentContext, market: Market, change: int, ask: int) -> None:
+        held = market.yes_position
+        if change >= self._threshold and held < self._most and ctx.cash >= 2 * ask * CONTRACT * MILL_LOT:
+            ctx.buy(market.ticker, YES, CONTRACT)
+        elif change <= -self._threshold and held > 0:
+            ctx.sell(market.ticker, YES, min(CONTRACT, held))
+
+
+class SpreadCapture(Agent):
+    """Buys one contract of YES at the ask in markets with a wide spread (an example of the original: it pays the spread rather than earn it).
+
+    min_spread_cents: width that is enough. limit: markets held at once; the original names a limit of 5 without saying of what. Orders are IOC.
+    """
+
+    def __init__(self, min_spread_cents: float = 10, limit: int = 5) -> None:
+        if limit < 1:
+            raise ConfigError(f"making the agent SpreadCapture: limit is {limit}; it is 1 or more")
+        self._min_spread, self._limit = cents(min_spread_cents, "min_spread_cents"), limit
+
+    def act(self, ctx: AgentContext) -> None:
+        """Buy in each wide market that is not held."""
+        held = int((ctx.positions[:, YES] > 0).sum())
+        for market in ctx.markets():
+            if held >= self._limit or not ctx.calls_left:
+                return
+            spread = market.spread
+            if spread is not None and spread >= self._min_spread and market.yes_position == 0:
+                held += ctx.buy(market.ticker, YES, CONTRACT, market.yes_ask, "ioc").filled > 0
+
+
+class BollingerBands(Agent):
+    """Mean reversion: buys when the price crosses its lower Bollinger band, sells when it crosses the upper one (the seed's section 5.3).
+
+    period: decisions in the moving average. k: standard deviations between average and band. size: contracts of an order. max_position: contracts of
+    a side at most.
+
+    The middle of the book is kept per market. A crossing is a middle outside the bands when the one before was inside its own. At the lower band it
+    sells the NO that it holds at the best NO ask, or else buys YES at the best YES bid; at the upper band it sells YES, or else buys NO. Orders are GTC
+    limits at the own side of the touch, so they make and do not take. What still rests is cancelled at the next crossing of that market, and once the
+    middle has come back to the average: then the reversion has happened without it. The deviation is that of the population, as in Bollinger's book;
+    sums are integers, so no rounding decides a crossing. The source states the period, k, the crossing rule and the kind of order; the rest is chosen here.
+    """
+
+    def __init__(self, period: int = 20, k: float = 2, size: float = 10, max_position: float = 100) -> None:
+        if period < 2 or not k > 0:
+            raise ConfigError(f"making the agent BollingerBands: period is {period}, k {k}; they are 2 or more, and above 0")
+        self._period, self._k2 = period, Fraction(str(k)) ** 2
+        self._size, self._most = contracts(size, "size"), contracts(max_position, "max_position")
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """No prices yet."""
+        self._bands = {ticker: _Bands(self._period, self._k2) for ticker in episode.tickers}
+        self._orders: dict[str, Order] = {}
+
+    def act(self, ctx: AgentContext) -> None:
+        """Look at each market's bands, and trade where the middle has just left them."""
+        for market in ctx.markets():
+            bid, ask = market.yes_bid, market.yes_ask
+            if bid is None or ask is None:
+                continue
+            bands = self._bands[market.ticker]
+            was_inside = bands.place == 0
+            bands.add(bid + ask)
+            if bands.place and was_inside:
+                self._withdraw(ctx, market)
+                self._enter(ctx, market, YES if bands.place < 0 else NO)
+            elif bands.is_back and market.ticker in self._orders:
+                self._withdraw(ctx, market)
+
+    def _withdraw(self, ctx: AgentContext, market: Market) -> None:
+        order = self._orders.pop(market.ticker, None)
+        if order is not None and order.is_resting and ctx.calls_left:
+            ctx.cancel(order)
+
+    def _enter(self, ctx: AgentContext, market: Market, side: int) -> None:
+        """Sell the other side at its ask, or else buy this side at its bid."""
+        if not ctx.calls_left:
+            return
+        held, other = market.yes_position, market.no_position
+        bid, opposite_ask = market.yes_bid, market.no_ask
+        if side == NO:
+            held, other, bid, opposite_ask = other, held, market.no_bid, market.yes_ask
+        if other > 0:
+            self._orders[market.ticker] = ctx.sell(market.ticker, 1 - side, min(self._size, other), opposite_ask, "gtc")
+        elif held < self._most:
+            self._orders[market.ticker] = ctx.buy(market.ticker, side, min(self._size, self._most - held), bid, "gtc")
+
+
+class _Bands:
+    """Bands around the last values: place is -1 below, 1 above, 0 inside or with too few values. is_back: crossed the average since it left."""
+
+    def __init__(self, period: int, k2: Fraction) -> None:
+        self._values: deque[int] = deque(maxlen=period)
+        self._k2, self._sum, self._squares, self._left = k2, 0, 0, 0
+        self.place, self.is_back = 0, False
+
+    def add(self, value: int) -> None:
+        """The next value."""
+        if len(self._values) == self._values.maxlen:
+            oldest = self._values[0]
+            self._sum, self._squares = self._sum - oldest, self._squares - oldest * oldest
+        self._values.append(value)
+        self._sum, self._squares = self._sum + value, self._squares + value * value
+        count = len(self._values)
+        away = count * value - self._sum
+        spread = count * self._squares - self._sum**2
+        # |value - mean| > k deviations, both sides times the count and squared.
+        is_outside = count == self._values.maxlen and away * away * self._k2.denominator > self._k2.numerator * spread
+        self.place = (away > 0) - (away < 0) if is_outside else 0
+        self._left = self.place or self._left
+        self.is_back = self._left * away <= 0

@@ -1,0 +1,273 @@
+"""One backtest: an agent trades one episode under a rule set, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent, CompiledAgent, stable_seed
+from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.limits import StepLimit, StepTimeout
+from bellwether.replay.agents.views import Series
+from bellwether.replay.engine import Outcome, Session
+from bellwether.replay.engine import Settings as EngineSettings
+from bellwether.replay.prepare import Prepared, prepare
+from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape import Tape
+from bellwether.replay.units import MINUTE
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode import Episode
+
+_LONGEST_MESSAGE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestSettings:
+    """How a backtest is run. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
+
+    rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
+    of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. execution: maker_taker or taker_only;
+    the episode's when left out. queue: trade_only, reconciled or proportional; the rules' when left out. self_trade: cancel_taker or cancel_maker.
+    bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
+    calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
+    """
+
+    rules: str | None = None
+    cadence: int = 5 * MINUTE
+    sample_every: int = MINUTE
+    order_latency: int = 0
+    data_latency: int = 0
+    execution: str | None = None
+    queue: str | None = None
+    self_trade: str = "cancel_taker"
+    bankroll: int | None = None
+    max_orders: int = 1_000_000
+    max_resting: int = 1000
+    seed: int = 0
+    calls_per_step: int = 100
+    seconds_per_step: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("calls_per_step", "seconds_per_step"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; it is above 0")
+        if type(self.seed) is not int:
+            raise ConfigError(f"setting up a backtest: seed is {self.seed!r}; it is a whole number")
+        self.engine()
+
+    def engine(self) -> EngineSettings:
+        """The part of them that the engine needs."""
+        defaults = {"execution": "maker_taker", "bankroll": EngineSettings.bankroll}
+        names = ("cadence", "sample_every", "order_latency", "data_latency", "queue", "self_trade", "max_orders", "max_resting", *defaults)
+        values = {name: getattr(self, name) for name in names}
+        return EngineSettings(**{name: defaults.get(name) if value is None else value for name, value in values.items()})
+
+    def of(self, prepared: Prepared) -> BacktestSettings:
+        """With what the episode and its rules decide filled in."""
+        return replace(
+            self,
+            rules=prepared.rules.name,
+            execution=self.execution or prepared.execution,
+            queue=self.queue or prepared.rules.queue,
+            bankroll=prepared.info.bankroll if self.bankroll is None else self.bankroll,
+        )
+
+    def digest(self) -> str:
+        """SHA-256 of all settings that can change a result; the time limit of a step is none of them."""
+        values = {name: value for name, value in asdict(self).items() if name != "seconds_per_step"}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an agent's episode ended early: the type and the first line of its error, the decision (from 0; -1: before the first) and its time, ns."""
+
+    type: str
+    message: str
+    step: int
+    at: int
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.message}" if self.message else self.type
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What came of one agent in one episode.
+
+    episode, episode_digest: what was replayed. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
+    bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
+    failure: why the agent's episode ended early; None when it did not.
+    """
+
+    episode: str
+    episode_digest: str
+    venue: str
+    agent: str
+    params: Mapping[str, Any]
+    rules: RuleSet
+    settings: BacktestSettings
+    tape: Tape
+    outcome: Outcome
+    steps: int
+    failure: Failure | None = None
+
+    @property
+    def seed(self) -> int:
+        """The seed of the settings."""
+        return self.settings.seed
+
+    @property
+    def bankroll(self) -> int:
+        """Micro-dollars at the start."""
+        assert self.settings.bankroll is not None
+        return self.settings.bankroll
+
+    @property
+    def parameters(self) -> str:
+        """The agent's parameters as canonical JSON."""
+        return json.dumps(dict(self.params), sort_keys=True, default=str, ensure_ascii=False)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of fills, cash, equity and failure: equal runs have equal ones, on every machine."""
+        text = json.dumps([self.outcome.digest(), None if self.failure is None else asdict(self.failure)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run(
+    source: Episode | Tape | Prepared, agent: Agent | type[Agent], settings: BacktestSettings | None = None, *, cache: Path | None = None
+) -> Backtest:
+    """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end.
+
+    An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
+    what it was. cache: folder of tapes. Raises `ConfigError` for settings that do not fit, `SchemaError` for an episode that is refused.
+    """
+    settings = settings or BacktestSettings()
+    prepared = _ready(source, settings, cache)
+    settings = settings.of(prepared)
+    agent = _fresh(agent)
+    session = Session(prepared.tape, prepared.rules, settings.engine())
+    seed = stable_seed(prepared.digest, agent.name, settings.seed)
+    info = replace(prepared.info, bankroll=settings.engine().bankroll)
+    if isinstance(agent, CompiledAgent):
+        failure = _run_compiled(session, agent, info, seed)
+    else:
+        failure = _run_python(session, agent, _context(session, prepared, settings, info, seed), settings.seconds_per_step)
+    return Backtest(
+        episode=info.id,
+        episode_digest=prepared.digest,
+        venue=info.venue,
+        agent=agent.name,
+        params=agent.params,
+        rules=prepared.rules,
+        settings=settings,
+        tape=prepared.tape,
+        outcome=session.result(),
+        steps=session.steps,
+        failure=failure,
+    )
+
+
+def _ready(source: Episode | Tape | Prepared, settings: BacktestSettings, cache: Path | None) -> Prepared:
+    if not isinstance(source, Prepared):
+        return prepare(source, settings.rules, cache=cache)
+    if settings.rules not in (None, source.rules.name):
+        raise ConfigError(
+            f"replaying {source.info.id}: it was prepared for {source.rules.name}, not for {settings.rules}; prepare it again"
+        )
+    return source
+
+
+def _fresh(agent: Agent | type[Agent]) -> Agent:
+    """An agent that has not run yet."""
+    if isinstance(agent, type) and issubclass(agent, Agent):
+        agent = agent()
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"running a backtest: {agent!r:.80} is no agent; make one of a class that derives from bellwether.replay.Agent")
+    if agent.has_run:
+        agent = agent.anew()
+    agent.has_run = True
+    return agent
+
+
+def _context(session: Session, prepared: Prepared, settings: BacktestSettings, info: Any, seed: int) -> AgentContext:
+    return AgentContext(
+        session,
+        info,
+        frozen=prepared.rules.observations == "frozen",
+        seed=seed,
+        calls_per_step=settings.calls_per_step,
+        data_latency=settings.data_latency,
+        series={name: Series(ts, values) for name, (ts, values) in prepared.exogenous.items()},
+    )
+
+
+def _run_compiled(session: Session, agent: CompiledAgent, info: Any, seed: int) -> Failure | None:
+    try:
+        numbers = agent.numbers(info, seed)
+    except Exception as error:
+        failure = _failure(error, -1, info.start_ns)
+    else:
+        session.run_compiled(type(agent).strategy, numbers)
+        failure = None
+    while session.step():
+        pass
+    return failure
+
+
+def _run_python(session: Session, agent: Agent, ctx: AgentContext, seconds: float) -> Failure | None:
+    with StepLimit(seconds if agent.timed else float("inf")) as limit:
+        failure = _guarded(limit, lambda: agent.start(ctx, ctx.info), -1, ctx.info.start_ns) or _decide(session, agent, ctx, limit)
+        ctx.end_step()
+        if failure is not None:
+            session.cancel_all()
+            while session.step():
+                pass
+            return failure
+        return _guarded(limit, lambda: agent.end(ctx), session.steps, session.now)
+
+
+def _guarded(limit: StepLimit, call: Any, step: int, at: int) -> Failure | None:
+    try:
+        limit.begin()
+        call()
+        limit.finish()
+    except (Exception, StepTimeout, SystemExit) as error:
+        limit.stop()
+        return _failure(error, step, at)
+    return None
+
+
+def _decide(session: Session, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Failure | None:
+    """All decisions; the failure that ended them early."""
+    step, act, begin_step, begin, finish = session.step, agent.act, ctx.begin_step, limit.begin, limit.finish
+    while step():
+        begin_step()
+        try:
+            begin()
+            answer = act(ctx)
+            finish()
+            if answer is not None:
+                raise TypeError(f"act returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
+        except (Exception, StepTimeout, SystemExit) as error:
+            limit.stop()
+            return _failure(error, session.step_index, session.now)
+    return None
+
+
+def _failure(error: BaseException, step: int, at: int) -> Failure:
+    if isinstance(error, StepTimeout):
+        return Failure("StepTimeout", "the step took longer than seconds_per_step", step, at)
+    try:
+        lines = str(error).splitlines()
+    except Exception:
+        lines = ["its message could not be read"]
+    return Failure(type(error).__name__, lines[0][:_LONGEST_MESSAGE] if lines else "", step, at)

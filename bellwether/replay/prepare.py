@@ -1,0 +1,81 @@
+"""An episode made ready to be replayed under a rule set: its tape with the fees of the rules, and what agents are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
+from bellwether.replay.rules import RuleSet, fee_terms, rule_set, rules_for
+from bellwether.replay.tape import Tape
+from bellwether.replay.units import SECOND
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode import Episode
+
+#: The bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of the original's episodes.
+BANKROLL = 1_000_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What a run needs of an episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values)."""
+
+    info: EpisodeInfo
+    digest: str
+    rules: RuleSet
+    tape: Tape
+    execution: str = "maker_taker"
+    exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+
+
+def prepare(source: Episode | Tape, rules: str | RuleSet | None = None, *, cache: Path | None = None) -> Prepared:
+    """Make an episode, or a tape alone, ready.
+
+    rules: those that are asked for; of an episode by default its own, else its venue's of its first day. A tape alone keeps its own fees and needs
+    rules. cache: folder of tapes, written when it lacks this one. Raises `ConfigError` for rules that are not known or not given.
+    """
+    if isinstance(source, Tape):
+        return _of_tape(source, rules)
+    return _of_episode(source, rules, cache)
+
+
+def _of_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
+    if rules is None:
+        raise ConfigError("replaying a tape: it does not say by which rules; name them (BacktestSettings.rules)")
+    chosen = rule_set(rules) if isinstance(rules, str) else rules
+    markets = tuple(MarketInfo(ticker) for ticker in tape.tickers)
+    info = EpisodeInfo("tape", "", chosen.venue, markets, tape.start, tape.end, BANKROLL, chosen.name)
+    return Prepared(info, tape.digest, chosen, tape)
+
+
+def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
+    from bellwether.replay.tape import tape_of
+
+    about = episode.metadata
+    wanted = rules or about.rules
+    if wanted is None:
+        wanted = rules_for(about.venue, datetime.fromtimestamp(about.start // SECOND, UTC).date())
+    chosen = rule_set(wanted) if isinstance(wanted, str) else wanted
+    tape = tape_of(episode, tie=chosen.tie, cache=cache)
+    fees = np.stack([fee_terms(chosen, market.fee) for market in about.markets])
+    exogenous = episode.exogenous
+    info = EpisodeInfo(
+        id=episode.id,
+        title=about.title or "",
+        venue=about.venue,
+        markets=tuple(MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time) for market in about.markets),
+        start_ns=about.start,
+        end_ns=about.end,
+        bankroll=about.bankroll,
+        rules=chosen.name,
+        exogenous=tuple(exogenous),
+        observation_depth=about.observation_depth,
+    )
+    return Prepared(info, episode.digest, chosen, replace(tape, fees=fees), about.execution_mode, exogenous)
