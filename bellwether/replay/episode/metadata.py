@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -268,7 +269,7 @@ def _market(fields: Fields, ticker: str) -> Market:
         Phase(phase.time("at", required=True), phase.one_of("event", EVENTS) or _missing(phase, "event"), phase.text("source"))
         for phase in fields.objects("lifecycle")
     )
-    for before, after in zip(lifecycle, lifecycle[1:], strict=False):
+    for before, after in itertools.pairwise(lifecycle):
         if after.at < before.at or before.event == "close":
             raise fields.wrong("lifecycle", iso(after.at), "in the order of time, with nothing behind a close")
     ranges = fields.optional("price_ranges", list, "a list of [start, end, step] in dollars")

@@ -1,0 +1,174 @@
+"""Columns of an episode's files as numpy arrays: types and nulls are checked, nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bellwether.errors import SchemaError
+from bellwether.replay.episode.metadata import nanoseconds
+from bellwether.replay.episode.report import RowError
+
+#: What a null code is read as where nulls are allowed.
+NO_CODE = -1
+
+
+class Columns:
+    """A table's columns by name. `file` is named in errors; `first`: number of the table's first row in the file."""
+
+    def __init__(self, table: pa.Table | pa.RecordBatch, file: str, first: int = 0) -> None:
+        self.table, self.file, self.first = table, file, first
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.table.schema.names
+
+    def wrong(self, row: int, name: str, value: object, wanted: str) -> RowError:
+        return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
+
+    def array(self, name: str, *, nulls: bool = False) -> pa.Array:
+        """The column as one Arrow array. Raises `SchemaError` for a column that is not there or, unless allowed, a null."""
+        if name not in self:
+            raise SchemaError(f"reading {self.file}: column {name} is missing; it has {', '.join(self.table.schema.names)}")
+        column = self.table.column(name)
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+        if not nulls and array.null_count:
+            raise self.wrong(first_true(pc.is_null(array).to_numpy(zero_copy_only=False)), name, None, "given")
+        return array
+
+    def typed(self, name: str, wanted: str) -> SchemaError:
+        return SchemaError(f"reading {self.file}: column {name} has the type {self.table.schema.field(name).type}; it must be {wanted}")
+
+    def integers(self, name: str, *, absent: int | None = None) -> np.ndarray:
+        """int64. absent: stands for null; None: nulls are refused."""
+        array = self.array(name, nulls=absent is not None)
+        if not pa.types.is_integer(array.type) or array.type == pa.uint64():
+            raise self.typed(name, "an integer of at most 64 bits")
+        if array.null_count:
+            array = array.fill_null(absent)
+        return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+
+    def times(self, name: str) -> np.ndarray:
+        """int64, ns UTC, of a timestamp with zone or of ISO 8601 text."""
+        array = self.array(name)
+        if pa.types.is_timestamp(array.type):
+            if array.type.tz is None:
+                raise self.typed(name, "a timestamp with the zone UTC")
+            try:
+                array = array.cast(pa.timestamp("ns", "UTC"))
+            except pa.ArrowInvalid as error:
+                raise SchemaError(f"reading {self.file}: column {name} holds a time out of the range of ns: {error}") from None
+            return array.view(pa.int64()).to_numpy(zero_copy_only=False)
+        if _is_text(array.type):
+            return self._times_of_text(name, array)
+        raise self.typed(name, "timestamp[ns, UTC]")
+
+    def _times_of_text(self, name: str, array: pa.Array) -> np.ndarray:
+        try:
+            return array.cast(pa.timestamp("ns", "UTC")).view(pa.int64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            found = [nanoseconds(text) for text in array.to_pylist()]
+        if None in found:
+            row = found.index(None)
+            raise self.wrong(row, name, array[row].as_py(), "an ISO 8601 time with its zone")
+        return np.array(found, np.int64)
+
+    def codes(self, name: str, known: Sequence[str], *, nulls: bool = False) -> np.ndarray:
+        """int32 codes: positions of the texts in `known`; `NO_CODE` for null where allowed."""
+        array = self.array(name, nulls=nulls)
+        if not (_is_text(array.type) or (pa.types.is_dictionary(array.type) and _is_text(array.type.value_type))):
+            raise self.typed(name, "text")
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        code = {text: position for position, text in enumerate(known)}
+        codes = np.array([code.get(text, NO_CODE - 1) for text in array.dictionary.to_pylist()] + [NO_CODE], np.int32)
+        indices = array.indices.fill_null(len(codes) - 1) if array.null_count else array.indices
+        found = codes[indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)]
+        if (row := first_true(found < NO_CODE)) >= 0:
+            raise self.wrong(row, name, array[row].as_py(), _one_of(known))
+        return found
+
+    def strings(self, name: str) -> pa.Array:
+        """Arrow strings; other columns of text or whole numbers are converted."""
+        array = self.array(name)
+        if not (_is_text(array.type) or pa.types.is_integer(array.type) or pa.types.is_dictionary(array.type)):
+            raise self.typed(name, "text")
+        return array.cast(pa.string())
+
+    def floats(self, name: str) -> np.ndarray:
+        """float64, finite."""
+        array = self.array(name)
+        if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
+            raise self.typed(name, "double")
+        found = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        if (row := first_true(~np.isfinite(found))) >= 0:
+            raise self.wrong(row, name, float(found[row]), "a finite number")
+        return found
+
+    def require(self, name: str, fine: np.ndarray, values: np.ndarray, wanted: str) -> None:
+        """Raises `SchemaError` for the first row that is not fine."""
+        if (row := first_true(~fine)) >= 0:
+            raise self.wrong(row, name, values[row].item(), wanted)
+
+    def in_order(self, name: str, values: np.ndarray) -> None:
+        """Raises `SchemaError` unless the times do not decrease."""
+        if (row := first_true(values[1:] < values[:-1]) + 1) > 0:
+            raise self.wrong(
+                row,
+                name,
+                self.table.column(name)[row].as_py(),
+                f"at or after that of row {self.first + row - 1}: rows are in the order of time",
+            )
+
+
+def first_true(mask: np.ndarray) -> int:
+    """Index of the first true value, -1 when there is none."""
+    row = int(np.argmax(mask)) if len(mask) else 0
+    return row if len(mask) and mask[row] else -1
+
+
+def _one_of(known: Sequence[str]) -> str:
+    return f"one of {', '.join(known[:8])}{'' if len(known) <= 8 else f' and {len(known) - 8} more'}"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
+    """A whole Parquet file. Raises `SchemaError` when it cannot be read."""
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, read_dictionary=list(dictionaries)).read(use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise SchemaError(f"reading {path.name}: it is no readable Parquet file ({str(error).splitlines()[0]}); restore it") from None
+
+
+def read_csv(path: Path) -> pa.Table:
+    """A CSV file, plain or .gz; numbers as they look, all else as text. Raises `SchemaError` when it cannot be read."""
+    from pyarrow import csv
+
+    try:
+        read = csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(
+                    ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side"), pa.string()
+                ),
+                strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
+    except (OSError, pa.ArrowException) as error:
+        raise SchemaError(f"reading {path.name}: it is no readable CSV file ({str(error).splitlines()[0]}); restore it") from None
+    return read

@@ -1,0 +1,121 @@
+"""The content of an episode as integers, and its digest: the same however the files are encoded, and whether books are snapshots or changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bellwether.replay.episode.metadata import FORMAT, Metadata, Settlement, dump_market, dump_metadata
+from bellwether.replay.episode.settlements import dump_settlements
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class Book:
+    """Book rows, each with the changes it made.
+
+    ts: int64[r], ns UTC, non-decreasing. sequence: int64[r]. ticker: int32[r], code. end: int64[r], index in `words` just behind the row's changes;
+    a row may have none. words: int64[m], packed as on a tape; of a row INVALID first, then levels by side and price, then VALID.
+    """
+
+    ts: np.ndarray
+    sequence: np.ndarray
+    ticker: np.ndarray
+    end: np.ndarray
+    words: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """int64[r]: changes of each row."""
+        return np.diff(self.end, prepend=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Trades:
+    """Trades. ts: int64[n], ns UTC, non-decreasing. trade_id: Arrow strings. ticker: int32[n], code. taker: int8[n], side that the taker bought.
+    price: int32[n], mills of YES. lots: int64[n]."""
+
+    ts: np.ndarray
+    trade_id: pa.Array
+    ticker: np.ndarray
+    taker: np.ndarray
+    price: np.ndarray
+    lots: np.ndarray
+
+    @property
+    def passive(self) -> tuple[np.ndarray, np.ndarray]:
+        """Side and price (mills, int64) of the resting bids that the trades hit."""
+        side = 1 - self.taker.astype(np.int64)
+        return side, np.where(side == 0, self.price, 1000 - self.price).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """All that a replay depends on. exogenous: name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+
+    metadata: Metadata
+    settlements: tuple[Settlement, ...]
+    book: Book
+    trades: Trades
+    exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]]
+
+    def digest(self) -> str:
+        """Hex SHA-256. Not covered: the episode's id, titles, descriptions, sources, rules and bankroll."""
+        found = hashlib.sha256(json.dumps(_terms(self), sort_keys=True, separators=(",", ":")).encode())
+        for part in (self.book, self.trades):
+            for name in part.__dataclass_fields__:
+                values = getattr(part, name)
+                _feed(found, name, _strings(values) if name == "trade_id" else (values,))
+        for name in sorted(self.exogenous):
+            _feed(found, name, self.exogenous[name])
+        return found.hexdigest()
+
+
+def _feed(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
+    for values in parts:
+        found.update(f"{name}:{values.dtype.str}:{len(values)}:".encode())
+        found.update(np.ascontiguousarray(values).data)
+
+
+def _strings(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths and bytes of Arrow strings."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = values.cast(pa.large_string())
+    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    data = values.buffers()[2]
+    first = np.frombuffer(values.buffers()[1], np.int64)[values.offset] if len(values) else 0
+    text = np.frombuffer(data, np.uint8)[first : first + int(lengths.sum())] if data is not None else np.zeros(0, np.uint8)
+    return lengths, text
+
+
+_DESCRIPTIVE = (
+    "episode_id",
+    "event_slug",
+    "title",
+    "description",
+    "rules",
+    "initial_bankroll_cents",
+    "digest",
+    "source",
+    "observation_depth",
+)
+
+
+def _terms(content: Content) -> dict[str, Any]:
+    """What the metadata and the settlements say that a result can depend on."""
+    metadata = dump_metadata(content.metadata, "")
+    terms = {name: value for name, value in metadata.items() if name not in _DESCRIPTIVE}
+    markets = [{**dump_market(market), "title": None} for market in content.metadata.markets]
+    for market in markets:
+        market["lifecycle"] = [{**phase, "source": None} for phase in market["lifecycle"]]
+    settled = {ticker: {**values, "source": None} for ticker, values in dump_settlements(content.settlements).items()}
+    return {**terms, "format": FORMAT, "markets": markets, "settlements": settled}

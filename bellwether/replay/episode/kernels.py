@@ -1,0 +1,264 @@
+"""Compiled passes over book rows: messages and full snapshots into changes, and what is wrong with them.
+
+The book is dense: int64[tickers, 2, 1001], lots displayed. A result's `row` is the row of the file that is at fault, or -1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bellwether.replay.tape.layout import INVALID, LEVEL, MAX_LOTS, PRICES, VALID, pack
+
+#: Kinds of native rows.
+SET, START, LOST = 0, 1, 2
+#: What is wrong with a row: nothing; one level is set twice; a snapshot does not begin its message; a size below 0 or too large; a price off the grid.
+FINE, TWICE, LATE_START, NEGATIVE, TOO_LARGE, OFF_GRID = range(6)
+
+
+@njit(cache=True, nogil=True)
+def _grown(words: np.ndarray, need: int) -> np.ndarray:
+    if need <= len(words):
+        return words
+    larger = np.empty(max(2 * len(words), need), np.int64)
+    larger[: len(words)] = words
+    return larger
+
+
+@njit(cache=True, nogil=True)
+def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
+    """Insertion sort by side and price of the few changes of one row; all are of one ticker."""
+    for i in range(start + 1, end):
+        word = words[i]
+        key = ((word >> 4) & 1) << 10 | (word >> 5) & 0x3FF
+        j = i - 1
+        while j >= start and (((words[j] >> 4) & 1) << 10 | (words[j] >> 5) & 0x3FF) > key:
+            words[j + 1] = words[j]
+            j -= 1
+        words[j + 1] = word
+
+
+@njit(cache=True, nogil=True)
+def messages(
+    ts: np.ndarray,
+    sequence: np.ndarray,
+    ticker: np.ndarray,
+    kind: np.ndarray,
+    side: np.ndarray,
+    price: np.ndarray,
+    lots: np.ndarray,
+    tickers: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
+    """Native rows as messages: (first file row of each, end of each in words, words, error, row)."""
+    n = len(ts)
+    book = np.zeros((tickers, 2, PRICES), np.int64)
+    seen = np.full((tickers, 2, PRICES), -1, np.int64)
+    invalid = np.zeros(tickers, np.bool_)
+    firsts, ends = np.empty(n, np.int64), np.empty(n, np.int64)
+    words = np.empty(n + 1024, np.int64)
+    count, size, i = 0, 0, 0
+    while i < n:
+        first, t, snapshot, was_invalid = i, ticker[i], False, invalid[ticker[i]]
+        start = size
+        while i < n and ts[i] == ts[first] and sequence[i] == sequence[first] and ticker[i] == t:
+            words = _grown(words, size + 2 * PRICES + 4)
+            if kind[i] == LOST:
+                if snapshot or size > start:
+                    return firsts[:count], ends[:count], words[:size], LATE_START, i
+                if not invalid[t]:
+                    invalid[t] = True
+                    words[size] = pack(INVALID, t, 0, 0, 0)
+                    size += 1
+                    start = size
+            elif kind[i] == START:
+                if snapshot or size > start:
+                    return firsts[:count], ends[:count], words[:size], LATE_START, i
+                snapshot = True
+            else:
+                s, p = side[i], price[i]
+                if seen[t, s, p] == first:
+                    return firsts[:count], ends[:count], words[:size], TWICE, i
+                seen[t, s, p] = first
+                if book[t, s, p] != lots[i]:
+                    book[t, s, p] = lots[i]
+                    words[size] = pack(LEVEL, t, s, p, lots[i])
+                    size += 1
+            i += 1
+        if snapshot:
+            for s in range(2):
+                for p in range(PRICES):
+                    if book[t, s, p] != 0 and seen[t, s, p] != first:
+                        book[t, s, p] = 0
+                        words[size] = pack(LEVEL, t, s, p, 0)
+                        size += 1
+        _sort_changes(words, start, size)
+        if snapshot and (was_invalid or invalid[t]):
+            invalid[t] = False
+            words[size] = pack(VALID, t, 0, 0, 0)
+            size += 1
+        firsts[count], ends[count] = first, size
+        count += 1
+    return firsts[:count], ends[:count], words[:size], FINE, -1
+
+
+@njit(cache=True, nogil=True)
+def snapshots(
+    row: int,
+    ticker: np.ndarray,
+    offsets: tuple[np.ndarray, np.ndarray],
+    prices: tuple[np.ndarray, np.ndarray],
+    sizes: tuple[np.ndarray, np.ndarray],
+    price_unit: int,
+    size_unit: int,
+    grid: np.ndarray,
+    book: np.ndarray,
+    seen: np.ndarray,
+    active: np.ndarray,
+    counts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, int, int, int, int]:
+    """A batch of full-snapshot rows as changes: (end of each row in words, words, error, row in the batch, side, level in the flattened list).
+
+    row: number of the batch's first row in the file. offsets, prices, sizes: of the flattened lists of levels, YES and NO; price_unit, size_unit: mills
+    and lots in one of them. Levels of size 0 are no levels. grid: bool[tickers, 1001]. book, seen, active (int16[tickers, 2, 2002], prices with a
+    size), counts (int64[tickers, 2]): the state, carried from batch to batch.
+    """
+    n = len(ticker)
+    ends = np.empty(n, np.int64)
+    words = np.empty(8 * n + 1024, np.int64)
+    size = 0
+    for i in range(n):
+        t, start = ticker[i], size
+        words = _grown(words, size + 4 * PRICES)
+        for s in range(2):
+            # The new prices are kept behind the old ones until the levels that vanished are known.
+            before = counts[t, s]
+            fresh = before
+            for k in range(offsets[s][i], offsets[s][i + 1]):
+                number = sizes[s][k]
+                if number == 0:
+                    continue
+                p, error = _level(prices[s][k], number, price_unit, size_unit, grid[t])
+                if error == FINE and seen[t, s, p] == row + i:
+                    error = TWICE
+                if error != FINE:
+                    return ends, words[:size], error, i, s, k
+                seen[t, s, p] = row + i
+                active[t, s, fresh] = p
+                fresh += 1
+                if book[t, s, p] != number * size_unit:
+                    book[t, s, p] = number * size_unit
+                    words[size] = pack(LEVEL, t, s, p, book[t, s, p])
+                    size += 1
+            for k in range(before):
+                p = int(active[t, s, k])
+                if seen[t, s, p] != row + i:
+                    book[t, s, p] = 0
+                    words[size] = pack(LEVEL, t, s, p, 0)
+                    size += 1
+            for k in range(fresh - before):
+                active[t, s, k] = active[t, s, before + k]
+            counts[t, s] = fresh - before
+        _sort_changes(words, start, size)
+        ends[i] = size
+    return ends, words[:size], FINE, -1, 0, 0
+
+
+@njit(cache=True, nogil=True)
+def _level(price: int, number: int, price_unit: int, size_unit: int, grid: np.ndarray) -> tuple[int, int]:
+    """(price in mills, what is wrong with the level)."""
+    if number < 0:
+        return 0, NEGATIVE
+    if number > MAX_LOTS // size_unit:
+        return 0, TOO_LARGE
+    if price < 0 or price > PRICES // price_unit or not grid[price * price_unit]:
+        return 0, OFF_GRID
+    return price * price_unit, FINE
+
+
+@njit(cache=True, nogil=True)
+def crossings(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, tickers: int) -> tuple[int, int, int, int, int, int]:
+    """Books at the end of each instant whose bids cross (YES + NO above a dollar) or lock (exactly), but for those that are not valid.
+
+    Returns (crossed, first crossed row, its best YES bid, its best NO bid, locked, first locked row).
+    """
+    book = np.zeros((tickers, 2, PRICES), np.int64)
+    best = np.zeros((tickers, 2), np.int64)
+    invalid = np.zeros(tickers, np.bool_)
+    touched, touched_row, touches = np.empty(tickers, np.int64), np.full(tickers, -1, np.int64), 0
+    crossed, first_crossed, yes, no, locked, first_locked = 0, -1, 0, 0, 0, -1
+    n, at = len(ts), 0
+    for i in range(n):
+        t = ticker[i]
+        if touched_row[t] < 0:
+            touched[touches] = t
+            touches += 1
+        touched_row[t] = i
+        while at < end[i]:
+            word = words[at]
+            at += 1
+            kind = word & 0xF
+            if kind == INVALID:
+                invalid[t] = True
+            elif kind == VALID:
+                invalid[t] = False
+            else:
+                s, p = (word >> 4) & 1, (word >> 5) & 0x3FF
+                book[t, s, p] = word >> 29
+                if book[t, s, p] > 0:
+                    best[t, s] = max(best[t, s], p)
+                else:
+                    while best[t, s] > 0 and book[t, s, best[t, s]] == 0:
+                        best[t, s] -= 1
+        if i + 1 < n and ts[i + 1] == ts[i]:
+            continue
+        for k in range(touches):
+            t = touched[k]
+            if not invalid[t] and best[t, 0] > 0 and best[t, 1] > 0:
+                total = best[t, 0] + best[t, 1]
+                if total > PRICES - 1:
+                    crossed += 1
+                    if first_crossed < 0:
+                        first_crossed, yes, no = touched_row[t], best[t, 0], best[t, 1]
+                elif total == PRICES - 1:
+                    locked += 1
+                    if first_locked < 0:
+                        first_locked = touched_row[t]
+            touched_row[t] = -1
+        touches = 0
+    return crossed, first_crossed, yes, no, locked, first_locked
+
+
+@njit(cache=True, nogil=True)
+def hits(
+    ts: np.ndarray,
+    end: np.ndarray,
+    words: np.ndarray,
+    tickers: int,
+    at: np.ndarray,
+    ticker: np.ndarray,
+    side: np.ndarray,
+    price: np.ndarray,
+    window: int,
+) -> np.ndarray:
+    """bool[n]: whether each trade's passive (side, price) showed a size within `window` ns up to the trade, or at its instant.
+
+    at, ticker, side, price: of the trades, at non-decreasing. A level that was cut to nothing within the window counts: the cut is often the trade's.
+    """
+    book = np.zeros((tickers, 2, PRICES), np.int64)
+    until = np.full((tickers, 2, PRICES), np.iinfo(np.int64).min, np.int64)
+    found = np.zeros(len(at), np.bool_)
+    row, word_at = 0, 0
+    for i in range(len(at)):
+        while row < len(ts) and ts[row] <= at[i]:
+            while word_at < end[row]:
+                word = words[word_at]
+                word_at += 1
+                if word & 0xF == LEVEL:
+                    t, s, p = (word >> 15) & 0x3FFF, (word >> 4) & 1, (word >> 5) & 0x3FF
+                    if book[t, s, p] > 0:
+                        until[t, s, p] = ts[row]
+                    book[t, s, p] = word >> 29
+            row += 1
+        t, s, p = ticker[i], side[i], price[i]
+        found[i] = book[t, s, p] > 0 or until[t, s, p] >= at[i] - window
+    return found

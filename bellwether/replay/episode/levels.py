@@ -1,0 +1,158 @@
+"""The levels of full-snapshot rows, flattened to integers: lists of structs, or JSON text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from bellwether.errors import SchemaError
+from bellwether.replay import units
+from bellwether.replay.episode.columns import Columns, first_true
+from bellwether.replay.episode.json_kernels import scan
+
+#: Names of a level's price and size, with the mills and lots in one of them.
+PRICES = {"price_cents": units.CENT, "price": units.CENT, "price_mills": 1}
+SIZES = {"size": units.CONTRACT, "lots": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """One side's levels of a batch of rows. offsets: int64[n + 1] into prices and sizes, int64, counted in price_unit mills and size_unit lots."""
+
+    offsets: np.ndarray
+    prices: np.ndarray
+    sizes: np.ndarray
+    price_unit: int
+    size_unit: int
+
+    def scaled(self, price_unit: int, size_unit: int) -> Levels:
+        """The same in smaller units."""
+        if (self.price_unit, self.size_unit) == (price_unit, size_unit):
+            return self
+        prices, sizes = self.prices * (self.price_unit // price_unit), self.sizes * (self.size_unit // size_unit)
+        return Levels(self.offsets, prices, sizes, price_unit, size_unit)
+
+    def row(self, position: int) -> int:
+        """The row of the batch that a level belongs to."""
+        return int(np.searchsorted(self.offsets, position, "right")) - 1
+
+
+def levels_of(columns: Columns, name: str) -> Levels:
+    """One side's column of a batch. Raises `SchemaError` for another type, a null, or a number that is none."""
+    array = columns.array(name)
+    kind = array.type
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):
+        return _of_structs(columns, name, array)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _of_json(columns, name, array)
+    raise columns.typed(name, "list<struct<price_cents, size>>, or JSON text of the same")
+
+
+def _of_structs(columns: Columns, name: str, array: Any) -> Levels:
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    # Slices of a larger array keep all its values; only those of these rows count.
+    low, high = int(offsets[0]), int(offsets[-1])
+    lists = _Lists(columns, name, offsets - low, array.values.slice(low, high - low))
+    price, size = lists.field(PRICES), lists.field(SIZES)
+    prices, sizes = lists.numbers(price), lists.numbers(size)
+    price_unit, size_unit = PRICES[price], SIZES[size]
+    if prices.dtype.kind == "f":
+        prices = lists.whole(np.where(prices < 1, np.round(100 * prices), prices), prices, "cents, or dollars below 1")
+    if sizes.dtype.kind == "f":
+        sizes, size_unit = lists.whole(sizes * size_unit, sizes, "whole hundredths of a contract"), 1
+    return Levels(lists.offsets, prices, sizes, price_unit, size_unit)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """A column of lists of structs, flattened."""
+
+    columns: Columns
+    name: str
+    offsets: np.ndarray
+    structs: Any
+
+    def field(self, known: dict[str, int]) -> str:
+        fields = {field.name for field in self.structs.type}
+        found = next((name for name in known if name in fields), None)
+        if found is None:
+            raise self.columns.typed(self.name, f"a list of structs with one of {', '.join(known)}")
+        return found
+
+    def numbers(self, field: str) -> np.ndarray:
+        """A field as int64 or float64, without nulls."""
+        child = self.structs.flatten()[self.structs.type.get_field_index(field)]
+        if child.null_count:
+            raise self.wrong(first_true(child.is_null().to_numpy(zero_copy_only=False)), None, f"given, as is {field}")
+        if pa.types.is_integer(child.type) and child.type != pa.uint64():
+            return child.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        if pa.types.is_floating(child.type) and field in ("price", "size"):
+            return child.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        raise SchemaError(f"reading {self.columns.file}: {field} in {self.name} has the type {child.type}; it must be an integer")
+
+    def whole(self, scaled: np.ndarray, given: np.ndarray, wanted: str) -> np.ndarray:
+        """Floats that are whole numbers but for their representation, as int64."""
+        with np.errstate(invalid="ignore"):
+            found = np.round(scaled)
+            fine = np.isfinite(scaled) & (np.abs(scaled - found) < 1e-6) & (np.abs(found) < 2**53)
+        if (position := first_true(~fine)) >= 0:
+            raise self.wrong(position, float(given[position]), wanted)
+        return found.astype(np.int64)
+
+    def wrong(self, position: int, value: object, wanted: str) -> SchemaError:
+        row = int(np.searchsorted(self.offsets, position, "right")) - 1
+        return self.columns.wrong(row, f"a level of {self.name}", value, wanted)
+
+
+def _of_json(columns: Columns, name: str, array: Any) -> Levels:
+    array = array.cast(pa.large_string())
+    starts = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    data = array.buffers()[2]
+    text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    # A level takes at least 20 characters: {"price":1,"size":1}
+    room = int(starts[-1] - starts[0]) // 16 + 1
+    offsets, prices, sizes, done = scan(text, starts, room)
+    if done < len(array):
+        return _parsed(columns, name, array.to_pylist())
+    return Levels(offsets, prices, sizes, 1, 1)
+
+
+def _parsed(columns: Columns, name: str, texts: list[str]) -> Levels:
+    """The same by a full JSON parser, for rows that are not plain and for errors."""
+    offsets, prices, sizes = [0], [], []
+    for row, text in enumerate(texts):
+        try:
+            levels = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise columns.wrong(row, name, text, f"JSON ({error})") from None
+        if not isinstance(levels, list):
+            raise columns.wrong(row, name, text, "a JSON list of levels")
+        for level in levels:
+            price, size = _parsed_level(level) if isinstance(level, dict) else (None, None)
+            if price is None or size is None:
+                raise columns.wrong(row, f"a level of {name}", level, "an object with a price in cents and a size in contracts")
+            prices.append(price)
+            sizes.append(size)
+        offsets.append(len(prices))
+    return Levels(np.array(offsets, np.int64), np.array(prices, np.int64), np.array(sizes, np.int64), 1, 1)
+
+
+def _parsed_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
+    name = next((name for name in PRICES if name in level), "price")
+    price = level.get(name)
+    if name == "price" and isinstance(price, float) and price < 1:
+        price = round(100 * price)
+    unit = next((name for name in SIZES if name in level), "size")
+    return _exact(price, PRICES[name], 1), _exact(level.get(unit), SIZES[unit], SIZES[unit])
+
+
+def _exact(value: Any, unit: int, parts: int) -> int | None:
+    """value × unit as an integer, None unless value is a whole number of 1/parts."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
+        return None
+    whole = round(value * parts)
+    return whole * (unit // parts) if abs(value * parts - whole) < 1e-6 else None

@@ -1,0 +1,90 @@
+"""What a check of an episode found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bellwether.errors import SchemaError
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding. severity: error (the episode is refused), warning or info. check: what was looked at. file, row: where, rows counted from 0."""
+
+    severity: str
+    check: str
+    message: str
+    file: str | None = None
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings on one folder, errors first. digest: of its content, None when it cannot be read. counts: of rows, changes, trades and so on."""
+
+    folder: Path
+    findings: tuple[Finding, ...]
+    counts: Mapping[str, int]
+    digest: str | None
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Findings for which the episode is refused."""
+        return [finding for finding in self.findings if finding.severity == ERROR]
+
+    @property
+    def warnings(self) -> list[Finding]:
+        """Findings that deserve a look."""
+        return [finding for finding in self.findings if finding.severity == WARNING]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the episode can be replayed."""
+        return not self.errors
+
+    def text(self) -> str:
+        """The report as lines of plain text."""
+        counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items())
+        verdict = "valid" if self.is_valid else "refused"
+        lines = [f"{self.folder.name}: {verdict}; {counts}" if counts else f"{self.folder.name}: {verdict}"]
+        return "\n".join([*lines, *(f"{finding.severity:8}{finding.check}: {finding.message}" for finding in self.findings)])
+
+
+@dataclass
+class Findings:
+    """Collects findings while an episode is checked."""
+
+    found: list[Finding] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
+        self.found.append(Finding(severity, check, message, file, row))
+
+    @contextmanager
+    def collecting(self, check: str, file: str) -> Iterator[None]:
+        """Makes a `SchemaError` of the block an error of the report."""
+        try:
+            yield
+        except SchemaError as error:
+            self.add(ERROR, check, str(error), file, getattr(error, "row", None))
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.severity == ERROR for finding in self.found)
+
+    def report(self, folder: Path, digest: str | None) -> Report:
+        ordered = sorted(self.found, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
+        return Report(folder, tuple(ordered), dict(self.counts), digest)
+
+
+class RowError(SchemaError):
+    """A row of a file is wrong."""
+
+    def __init__(self, file: str, row: int, what: str) -> None:
+        self.file, self.row = file, row
+        super().__init__(f"reading {file}: row {row}: {what}")
