@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import heapq
+import os
 import re
 from array import array
 from collections.abc import Callable, Iterator

@@ -1,0 +1,275 @@
+"""Frames of a recording -> drafts of episodes, one per event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bellwether.recordings.captures import event_of
+from bellwether.recordings.recording import About, Recording
+from bellwether.replay.building.columns import KINDS, LEVEL
+from bellwether.replay.building.known import Known
+from bellwether.replay.building.lives import Seen, close_of, close_time_of, phases_of, settlement_of
+from bellwether.replay.building.tracker import Tracker
+from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
+from bellwether.venues.kalshi.stream.frame import Frame
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_CENT, _DECI = ((0, 1000, 10),), ((0, 1000, 1),)
+#: Tenths of a cent below 0.10 and above 0.90, cents between.
+_TAPERED = ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """How markets were settled, as far as the recording does not say. stated: by hand, over everything else. infer: from last trades."""
+
+    stated: Mapping[str, Settlement] = field(default_factory=dict)
+    infer: bool = False
+
+
+NOTHING_STATED = Outcomes()
+
+
+def events_of(about: About) -> dict[str, tuple[str, ...]]:
+    """The tickers of each event of a recording, both sorted."""
+    found: dict[str, list[str]] = {}
+    for ticker in sorted(set(about.tickers)):
+        asked = [event for event in about.events if ticker.startswith(f"{event}-")]
+        found.setdefault(max(asked, key=len, default=event_of(ticker)), []).append(ticker)
+    return {event: tuple(found[event]) for event in sorted(found)}
+
+
+def episode_ids(recording: str, about: About) -> dict[str, str]:
+    """The id of the episode of each event: the recording's name where it holds one event, else `<recording>.<event>`."""
+    events = list(events_of(about))
+    return {event: recording if len(events) == 1 else f"{recording}.{event}" for event in events}
+
+
+def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
+    """The frames in rows of `raw/recordings`, given in order of arrival in as many frames of data as one likes."""
+    import polars as pl
+
+    for batch in batches:
+        held = batch.select(pl.col("received_at").cast(pl.Int64()), "connection", "ordinal", "frame")
+        for received_at, connection, ordinal, text in held.iter_rows():
+            yield Frame(received_at, connection, ordinal, text.encode())
+
+
+def build_recording(recording: Recording, *, known: Known | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
+    """The episodes of a recording on disk. As `build`."""
+    return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes)
+
+
+def build(
+    recording: str, about: About, frames: Iterable[Frame], *, known: Known | None = None, outcomes: Outcomes = NOTHING_STATED
+) -> list[EpisodeDraft]:
+    """The episodes of a recording, one per event that has a book; the same frames give the same episodes.
+
+    recording: its name. about: its markets and events. frames: in order of arrival. known: what is known of the markets from elsewhere. Raises
+    `SchemaError` for a frame that cannot be kept exactly, and for a recording without times.
+    """
+    events = events_of(about)
+    ids = episode_ids(recording, about)
+    tracker = Tracker(recording, [ticker for tickers in events.values() for ticker in tickers], partial=about.partial)
+    for frame in frames:
+        tracker.take(frame)
+    tracker.finish()
+    if not len(tracker.book):
+        return []
+    assembly = _Assembly(recording, about, tracker, known or Known(), outcomes)
+    found = (assembly.draft(ids[event], event, tickers) for event, tickers in events.items())
+    return [draft for draft in found if draft is not None]
+
+
+class _Assembly:
+    """The columns of a whole recording, from which the episode of each event is cut."""
+
+    def __init__(self, recording: str, about: About, tracker: Tracker, known: Known, outcomes: Outcomes) -> None:
+        self._recording, self._about, self._tracker, self._known, self._outcomes = recording, about, tracker, known, outcomes
+        self._times = tracker.times.resolve(recording)
+        self._book = tracker.book.columns()
+        self._book_ts = self._times[self._book["time"]]
+        self._trades = tracker.trades.columns()
+        self._trade_ts = self._times[self._trades["time"]]
+        self._trade_ids = tracker.trade_ids.arrow()
+        self._end = int(self._times.max())
+
+    def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> EpisodeDraft | None:
+        """The episode of an event; None where it has no book."""
+        codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
+        if not np.isin(self._book["ticker"], codes).any():
+            return None
+        markets, settlements, ends = [], [], {}
+        for ticker in tickers:
+            market, settlement, ends[ticker] = self._market(ticker)
+            markets.append(market)
+            settlements.append(settlement)
+        book, trades = self._kept_book(tickers, ends), self._kept_trades(tickers, ends)
+        first = np.flatnonzero(np.isin(self._book["ticker"], codes))[0]
+        start = int(self._book_ts[first])
+        end = max(start, *(market.close or start for market in markets))
+        metadata = Metadata(
+            episode_id=episode,
+            start=start,
+            end=end,
+            markets=tuple(markets),
+            event_slug=event,
+            venue=self._about.venue,
+            title=self._known.event(event).title,
+            mutually_exclusive=self._known.event(event).mutually_exclusive,
+            has_trades=bool(len(trades)),
+            description=f"{event}, recorded as {self._recording}",
+            source=self._source(),
+            gaps=self._gaps(markets),
+            exogenous=tuple(Series(name) for name in sorted(self._tracker.series)),
+        )
+        return EpisodeDraft(metadata, self._book_table(book), self._trade_table(trades), settlements, self._exogenous(end))
+
+    # --- markets -------------------------------------------------------------------------------------------------------
+
+    def _market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
+        """A market, its settlement, and where its book rows end: (time of the close, row of the wiping)."""
+        tracked = self._tracker.markets[ticker]
+        life, known = tracked.life, self._known.market(ticker)
+        wiped = None if tracked.wiped is None else int(self._times[tracked.wiped[0]])
+        seen = Seen(self._end, wiped, tracked.last_trade, tracked.last_price)
+        determined = None if life.determined is None else int(self._times[life.determined])
+        close = close_of(life, known, seen, determined)
+        settlement = settlement_of(life, known, seen, close[0], stated=self._outcomes.stated.get(ticker), infer=self._outcomes.infer)
+        market = Market(
+            ticker=ticker,
+            title=known.title or life.title,
+            open_time=known.open_time or life.open_time,
+            close_time=close_time_of(life, known, close),
+            price_ranges=known.price_ranges or life.price_ranges or self._grid_seen(tracked.code),
+            fee=dict(known.fee),
+            lifecycle=phases_of(life, self._times, close),
+        )
+        return market, settlement, (close[0], len(self._book_ts) if tracked.wiped is None else tracked.wiped[1])
+
+    def _grid_seen(self, code: int) -> tuple[tuple[int, int, int], ...]:
+        """The coarsest of the venue's usual grids that holds every price of a market's book and trades."""
+        prices = (columns["mills"][columns["ticker"] == code] for columns in (self._book, self._trades))
+        mills = np.unique(np.concatenate([*prices]))
+        between = mills[(mills > 0) & (mills % 10 > 0)]
+        if not len(between):
+            return _CENT
+        return _DECI if ((between > 100) & (between < 900)).any() else _TAPERED
+
+    def _gaps(self, markets: list[Market]) -> tuple[Gap, ...]:
+        """The stretches that began while a market traded."""
+        held = {self._tracker.markets[market.ticker].code: market for market in markets}
+        found = ((held[lost.code], int(self._times[lost.since]), lost) for lost in self._tracker.losses if lost.code in held)
+        return tuple(
+            Gap(market.ticker, since, None if lost.until < 0 else int(self._times[lost.until]), lost.cause)
+            for market, since, lost in found
+            if market.close is None or since < market.close
+        )
+
+    def _source(self) -> dict[str, Any]:
+        counts = {name: self._tracker.counts[name] for name in ("unapplied", "below_zero", "trades_off_book")}
+        return {
+            "recording": self._recording,
+            "recorded": self._about.source,
+            "partial": self._about.partial,
+            "frames": self._tracker.frames,
+            "capture": dict(self._about.capture or {}),
+            **counts,
+        }
+
+    # --- rows ------------------------------------------------------------------------------------------------------------
+
+    def _kept(self, columns: dict[str, np.ndarray], ts: np.ndarray, tickers: tuple[str, ...], closes: Mapping[str, int]) -> np.ndarray:
+        """bool[rows]: of these markets, up to their closes."""
+        last = np.full(len(self._tracker.markets), -1, np.int64)
+        for ticker in tickers:
+            last[self._tracker.markets[ticker].code] = closes[ticker]
+        return ts <= last[columns["ticker"]]
+
+    def _kept_book(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
+        """Places of the book rows: none behind a market's close, none of the wiping of its book."""
+        kept = self._kept(self._book, self._book_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
+        wiped = np.full(len(self._tracker.markets), len(kept), np.int64)
+        for ticker in tickers:
+            wiped[self._tracker.markets[ticker].code] = ends[ticker][1]
+        return np.flatnonzero(kept & (np.arange(len(kept)) < wiped[self._book["ticker"]]))
+
+    def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
+        """Places of the trades up to the close, each id once."""
+        import pyarrow as pa
+
+        kept = np.flatnonzero(self._kept(self._trades, self._trade_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()}))
+        ids = self._trade_ids.take(pa.array(kept)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        _, first = np.unique(ids, return_index=True)
+        return kept[np.sort(first)]
+
+    def _book_table(self, places: np.ndarray) -> pa.Table:
+        import pyarrow as pa
+
+        columns = {name: values[places] for name, values in self._book.items()}
+        none = columns["kind"] != LEVEL
+        return pa.table(
+            {
+                "ts": _instants(self._book_ts[places]),
+                "sequence_id": columns["ordinal"],
+                "ticker": self._names(columns["ticker"]),
+                "kind": _words(columns["kind"], KINDS),
+                "side": _words(columns["side"], ("yes", "no")),
+                "price_mills": pa.array(columns["mills"].astype(np.int32), mask=none),
+                "lots": pa.array(columns["lots"], mask=none),
+            }
+        )
+
+    def _trade_table(self, places: np.ndarray) -> pa.Table:
+        import pyarrow as pa
+
+        columns = {name: values[places] for name, values in self._trades.items()}
+        return pa.table(
+            {
+                "ts": _instants(self._trade_ts[places]),
+                "trade_id": self._trade_ids.take(pa.array(places)).cast(pa.string()),
+                "ticker": self._names(columns["ticker"]),
+                "taker_side": _words(columns["side"], ("yes", "no")),
+                "yes_price_mills": columns["mills"].astype(np.int32),
+                "lots": columns["lots"],
+            }
+        )
+
+    def _names(self, codes: np.ndarray) -> pa.Array:
+        return _words(codes, tuple(self._tracker.markets))
+
+    def _exogenous(self, end: int) -> pa.Table | None:
+        """Every series up to the end of the episode, in the order of time."""
+        import pyarrow as pa
+
+        if not self._tracker.series:
+            return None
+        names = sorted(self._tracker.series)
+        held = [self._tracker.series[name] for name in names]
+        ts = np.concatenate([self._times[np.frombuffer(series.times, np.int64)] for series in held])
+        values = np.concatenate([np.frombuffer(series.values, np.float64) for series in held])
+        codes = np.repeat(np.arange(len(held)), [len(series.times) for series in held])
+        order = np.argsort(ts, kind="stable")
+        order = order[ts[order] <= end]
+        return pa.table({"ts": _instants(ts[order]), "name": _words(codes[order], tuple(names)), "value": values[order]})
+
+
+def _instants(ts: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(ts).cast(pa.timestamp("ns", "UTC"))
+
+
+def _words(codes: np.ndarray, words: tuple[str, ...]) -> pa.Array:
+    """The word of each code; null for a negative one."""
+    import pyarrow as pa
+
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())

@@ -1,0 +1,50 @@
+"""Rows that grow by one message at a time and end as arrays: eight bytes a value, no object a row."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+
+#: Columns of book rows: place of the frame's time, its ordinal, ticker code, kind, side (0 yes, 1 no, -1 none), mills, lots (-1: not a level).
+BOOK = ("time", "ordinal", "ticker", "kind", "side", "mills", "lots")
+#: Columns of trades: side is the taker's, mills the price of YES.
+TRADES = ("time", "ordinal", "ticker", "side", "mills", "lots")
+KINDS = ("snapshot_start", "level", "invalid")
+SNAPSHOT_START, LEVEL, INVALID = range(3)
+
+
+class Rows:
+    """Rows of whole numbers."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self._columns = columns
+        self._values = array("q")
+        self.add = self._values.extend
+
+    def __len__(self) -> int:
+        return len(self._values) // len(self._columns)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """int64[rows] by column. No rows can be added while they are in use."""
+        table = np.frombuffer(self._values, np.int64).reshape(-1, len(self._columns))
+        return {name: table[:, place] for place, name in enumerate(self._columns)}
+
+
+class Texts:
+    """Short texts, one behind the other."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._ends = array("q", [0])
+
+    def add(self, text: str) -> None:
+        """Append a text."""
+        self._bytes += text.encode()
+        self._ends.append(len(self._bytes))
+
+    def arrow(self):  # type: ignore[no-untyped-def]
+        """An Arrow large_string array of them."""
+        import pyarrow as pa
+
+        return pa.LargeStringArray.from_buffers(len(self._ends) - 1, pa.py_buffer(self._ends), pa.py_buffer(self._bytes))

@@ -1,0 +1,184 @@
+"""What is known of markets from elsewhere than the recording: outcomes, times, titles, price grids and fee terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay import units
+from bellwether.replay.episode.metadata import Settlement
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Fee terms of a market whose series is not known.
+DEFAULT_FEE: Mapping[str, Any] = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
+_PAID = {"YES": units.MICROS, "NO": 0}
+#: Market.result as sent, and what it settles as; any other word is unknown.
+_RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMarket:
+    """A market as the venue lists it; None is what it does not say. Times in ns UTC, price_ranges (start, end, step) in mills.
+
+    fee: type, multiplier, waiver_until and source, as episodes state them. outcome: its settlement without a time may lack one.
+    """
+
+    ticker: str
+    title: str | None = None
+    open_time: int | None = None
+    close_time: int | None = None
+    price_ranges: tuple[tuple[int, int, int], ...] | None = None
+    fee: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_FEE)
+    outcome: Settlement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEvent:
+    """An event as the venue lists it."""
+
+    ticker: str
+    title: str | None = None
+    mutually_exclusive: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Markets and events by ticker."""
+
+    markets: Mapping[str, KnownMarket] = field(default_factory=dict)
+    events: Mapping[str, KnownEvent] = field(default_factory=dict)
+
+    def market(self, ticker: str) -> KnownMarket:
+        """What is known of a market; nothing but the default fees where it is not listed."""
+        return self.markets.get(ticker) or KnownMarket(ticker)
+
+    def event(self, ticker: str) -> KnownEvent:
+        """What is known of an event."""
+        return self.events.get(ticker) or KnownEvent(ticker)
+
+
+def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame, *, tickers: Iterable[str] | None = None) -> Known:
+    """What rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series` say.
+
+    tickers: of the markets that matter; all when left out. Where a market or event has rows of several days, the one fetched last counts. Raises
+    `SchemaError` naming the market and the field.
+    """
+    import polars as pl
+
+    if tickers is not None:
+        markets = markets.filter(pl.col("ticker").is_in(list(tickers)))
+    wanted = _latest(markets, "ticker")
+    of_event = {row["event_ticker"]: row for row in _latest(events, "event_ticker")}
+    of_series = {row["series_ticker"]: row for row in _latest(series, "series_ticker")}
+    found = {}
+    for row in wanted:
+        event = of_event.get(row["event_ticker"], {})
+        terms = of_series.get(event.get("series_ticker") or row["event_ticker"].partition("-")[0], {})
+        found[row["ticker"]] = _market(row, event, terms)
+    named = {ticker: KnownEvent(ticker, row["title"], row["mutually_exclusive"]) for ticker, row in of_event.items()}
+    return Known(found, {row["event_ticker"]: named[row["event_ticker"]] for row in wanted if row["event_ticker"] in named})
+
+
+def _latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
+    order = [name for name in ("fetched_at", "day") if name in frame.columns]
+    ordered = frame.sort(order) if order else frame
+    return ordered.unique(key, keep="last", maintain_order=True).sort(key).to_dicts()
+
+
+def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> KnownMarket:
+    body = orjson.loads(row["body"] or "{}")
+    return KnownMarket(
+        ticker=row["ticker"],
+        title=row["title"] or row["yes_sub_title"],
+        open_time=_ns(row["open_time"]),
+        close_time=_ns(row["close_time"]),
+        price_ranges=ranges_of(body.get("price_ranges"), row["ticker"]),
+        fee=_fee(body, event, series),
+        outcome=_outcome(row),
+    )
+
+
+def _ns(at: datetime | None) -> int | None:
+    return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
+
+
+def ranges_of(given: Any, ticker: str) -> tuple[tuple[int, int, int], ...] | None:
+    """The price grid that a market's `price_ranges` states, in mills; None where it states none. Raises `SchemaError`."""
+    if not isinstance(given, list) or not given:
+        return None
+    try:
+        spans = ((units.mills(span["start"]), units.mills(span["end"]), units.mills(span["step"])) for span in given)
+        found = tuple(sorted(spans))
+    except (TypeError, KeyError, InvalidOperation, SchemaError) as error:
+        raise SchemaError(
+            f"reading price_ranges of {ticker}: {given!r:.200} is no list of start, end and step in mills ({error})"
+        ) from None
+    if any(not 0 <= start <= end <= units.DOLLAR or step <= 0 for start, end, step in found):
+        raise SchemaError(f"reading price_ranges of {ticker}: {given!r:.200} leaves 0 to a dollar, or has no step")
+    return found
+
+
+def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The series' terms, over which the event's override wins, and the market's waiver."""
+    waiver = body.get("fee_waiver_expiration_time") or None
+    override = {"type": event.get("fee_type_override") or None, "multiplier": event.get("fee_multiplier_override")}
+    stated = {"type": series.get("fee_type") or None, "multiplier": series.get("fee_multiplier")}
+    kind = override["type"] or stated["type"]
+    if kind is None:
+        return {**DEFAULT_FEE, "waiver_until": waiver}
+    factor = stated["multiplier"] if override["multiplier"] is None else override["multiplier"]
+    source = "event" if override["type"] or override["multiplier"] is not None else "series"
+    multiplier = "1" if factor is None else f"{Decimal(factor).normalize():f}"
+    return {"type": kind, "multiplier": multiplier, "waiver_until": waiver, "source": source}
+
+
+def _outcome(row: Mapping[str, Any]) -> Settlement | None:
+    result = _RESULTS.get(row["result"] or "")
+    if result is None:
+        return None
+    value = _PAID.get(result)
+    if result == "SCALAR":
+        if row["settlement_value"] is None:
+            return None
+        value = micros(row["settlement_value"])
+    return Settlement(row["ticker"], result, value, _ns(row["settled_at"]), "listing")
+
+
+def micros(dollars: Decimal | str) -> int:
+    """Dollars from 0 to 1 in micro-dollars. Raises `SchemaError` for anything else."""
+    try:
+        scaled = Decimal(dollars) * units.MICROS
+        if scaled == int(scaled) and 0 <= scaled <= units.MICROS:
+            return int(scaled)
+    except (InvalidOperation, ValueError, OverflowError):
+        pass
+    raise SchemaError(f"reading what a contract paid: {dollars!r:.60} is no number of dollars from 0 to 1 in whole millionths")
+
+
+def stated_results(texts: Iterable[str]) -> dict[str, Settlement]:
+    """Settlements from words such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for anything else."""
+    found: dict[str, Settlement] = {}
+    for text in texts:
+        ticker, _, word = text.rpartition("=")
+        if not ticker or ticker in found:
+            raise ConfigError(f"reading the result {text!r}: write TICKER=yes, no, void or what YES paid in dollars, each ticker once")
+        result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(word.lower())
+        try:
+            value = _PAID.get(result) if result else micros(word)
+        except SchemaError as error:
+            raise ConfigError(f"reading the result {text!r}: {error}") from None
+        found[ticker] = Settlement(ticker, result or "SCALAR", value, None, "stated")
+    return found
+
+
+def settled_at(settlement: Settlement, at: int) -> Settlement:
+    """The settlement with its time, never before `at`, the market's close."""
+    return replace(settlement, at=at if settlement.at is None else max(settlement.at, at))

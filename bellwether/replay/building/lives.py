@@ -1,0 +1,131 @@
+"""The life of a market as a recording tells it: what it is, when it traded, and how it was settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from bellwether.replay.building.known import KnownMarket, micros, ranges_of, settled_at
+from bellwether.replay.building.messages import moment, seconds
+from bellwether.replay.episode.metadata import Phase, Settlement
+
+#: Who says when a market closed, or how it was settled.
+LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", "book wiped", "end of recording"
+
+
+@dataclass(slots=True)
+class Life:
+    """What lifecycle messages and recorders said of a market. Times in ns UTC; those in `phases` and `determined` are places of frames."""
+
+    ticker: str
+    title: str | None = None
+    open_time: int | None = None
+    close_time: int | None = None
+    watched_close: int | None = None
+    price_ranges: tuple[tuple[int, int, int], ...] | None = None
+    phases: list[tuple[int, str]] = field(default_factory=list)
+    determined: int | None = None
+    outcome: Settlement | None = None
+    settled_at: int | None = None
+
+    def heard(self, body: dict[str, Any], time: int) -> None:
+        """Take in the body of a lifecycle message; `time` is its place."""
+        kind = body.get("event_type")
+        self.close_time = seconds(body.get("close_ts")) or self.close_time
+        self.price_ranges = ranges_of(body.get("price_ranges"), self.ticker) or self.price_ranges
+        about = body.get("additional_metadata")
+        if isinstance(about, dict):
+            self.title = next((text for name in ("title", "name") if type(text := about.get(name)) is str and text), self.title)
+            self.open_time = seconds(body.get("open_ts")) or self.open_time
+        if kind == "activated":
+            self.phases.append((time, "open"))
+        elif kind == "deactivated":
+            self.phases.append((time, "halt"))
+        elif kind == "determined":
+            self.determined = time
+            self.settled_at = seconds(body.get("determination_ts")) or self.settled_at
+            self.outcome = self._outcome(body) or self.outcome
+        elif kind == "settled":
+            self.determined = time if self.determined is None else self.determined
+            self.settled_at = seconds(body.get("settled_ts")) or self.settled_at
+            self.outcome = self._outcome(body) or self.outcome
+
+    def _outcome(self, body: dict[str, Any]) -> Settlement | None:
+        result, value = body.get("result"), body.get("settlement_value")
+        if result in ("yes", "no"):
+            return Settlement(self.ticker, result.upper(), 1_000_000 * (result == "yes"), None, LIFECYCLE)
+        if result == "void":
+            return Settlement(self.ticker, "VOID", None, None, LIFECYCLE)
+        if result == "scalar" and type(value) is str:
+            return Settlement(self.ticker, "SCALAR", micros(value), None, LIFECYCLE)
+        return None
+
+    def watched(self, body: dict[str, Any]) -> None:
+        """Take in what another recorder noted when it chose the market."""
+        self.watched_close = moment(body.get("close_time")) or self.watched_close
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a recording shows of a market's trading. Times in ns UTC.
+
+    end: of the recording. wiped: when its book was emptied for good. last_trade: when it last traded, and at what price of YES in mills.
+    """
+
+    end: int
+    wiped: int | None = None
+    last_trade: int | None = None
+    last_price: int | None = None
+
+
+def close_of(life: Life, known: KnownMarket, seen: Seen, determined: int | None) -> tuple[int, str]:
+    """When trading ended as far as the recording can show, and who says so.
+
+    A stated close counts unless a trade came later, or the recording ended before; so does the wiping of the book, and a determination. The
+    earliest of them is the close; without any, the end of the recording.
+    """
+    stated = next(((at, who) for at, who in _stated(life, known) if at is not None), None)
+    signs = [] if stated is None else [stated]
+    signs += [(at, who) for at, who in ((seen.wiped, WIPED), (determined, LIFECYCLE)) if at is not None]
+    believed = [(at, who) for at, who in signs if at <= seen.end and (seen.last_trade is None or seen.last_trade <= at)]
+    return min(believed, default=(seen.end, ENDED), key=lambda sign: sign[0])
+
+
+def _stated(life: Life, known: KnownMarket) -> list[tuple[int | None, str]]:
+    return [(life.close_time, LIFECYCLE), (known.close_time, LISTING), (life.watched_close, WATCHED)]
+
+
+def close_time_of(life: Life, known: KnownMarket, close: tuple[int, str]) -> int | None:
+    """The close that agents are told: the real one where trading was seen to end, else the one that was announced."""
+    at, who = close
+    return next((stated for stated, _ in _stated(life, known) if stated is not None), None) if who == ENDED else at
+
+
+def phases_of(life: Life, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
+    """Openings and halts before the close, and the close, in order. A halt that never ends before the close is the close's own."""
+    at, who = close
+    found = sorted((max(0, int(times[place])), event) for place, event in life.phases)
+    before = [Phase(when, event, LIFECYCLE) for when, event in found if when < at]
+    return (*before, Phase(at, "close", who))
+
+
+def settlement_of(
+    life: Life, known: KnownMarket, seen: Seen, close: int, *, stated: Settlement | None = None, infer: bool = False
+) -> Settlement:
+    """How the market was settled: as stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
+
+    infer: a last trade at 0.99 or above is YES, at 0.01 or below NO. Raises nothing: who does not know leaves it null.
+    """
+    if stated is not None:
+        known_at = life.settled_at or (known.outcome.at if known.outcome else None)
+        return settled_at(Settlement(stated.ticker, stated.result, stated.value, known_at, stated.source), close)
+    if life.outcome is not None:
+        outcome = life.outcome
+        return settled_at(Settlement(outcome.ticker, outcome.result, outcome.value, life.settled_at, outcome.source), close)
+    if known.outcome is not None:
+        return settled_at(known.outcome, close)
+    if infer and seen.last_price is not None and not 10 < seen.last_price < 990:
+        won = seen.last_price >= 990
+        source = f"inferred: last trade at {seen.last_price / 1000:.3f}"
+        return Settlement(life.ticker, "YES" if won else "NO", 1_000_000 * won, close, source)
+    return Settlement(life.ticker)

@@ -1,0 +1,171 @@
+"""What frames of books and trades say, in mills and lots, exactly; what cannot be said so is refused with frame, field and value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from bellwether.errors import SchemaError
+from bellwether.recordings.books import MalformedFrame, price_of, scaled, size_of
+from bellwether.recordings.instants import SECOND, exchange_time, instant
+from bellwether.replay.units import CENT, DOLLAR
+from bellwether.venues.kalshi.stream.frame import Frame
+
+#: The largest size that a tape can hold, in lots.
+MOST_LOTS = 2**31 - 1
+_MILL = 1000
+_OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
+_SIDES = ("yes", "no")
+_FORMS = (("_dollars_fp", False), ("_dollars", False), ("", True))
+
+#: A book: lots by mills, of YES and of NO.
+Levels = tuple[dict[int, int], dict[int, int]]
+
+
+class Trade(NamedTuple):
+    """A trade. side: the taker's outcome, 0 yes, 1 no. mills: the price of YES. at: when it was made, ns UTC, where the frame says so."""
+
+    trade_id: str
+    ticker: str
+    side: int
+    mills: int
+    lots: int
+    at: int | None
+
+
+class Reader:
+    """Reads the frames of one recording, and names it in errors."""
+
+    def __init__(self, recording: str) -> None:
+        self._recording = recording
+
+    def refuse(self, frame: Frame, field: str, value: object, wanted: str) -> SchemaError:
+        """The error of a frame that cannot be read."""
+        return SchemaError(f"building an episode from {self._recording}: frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
+
+    def levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
+        """The levels of a snapshot's body, or of a book as REST shows it. A level without contracts is none."""
+        return self._side(frame, body, "yes"), self._side(frame, body, "no")
+
+    def _side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
+        for suffix, cents in _FORMS:
+            field = side + suffix
+            found = body.get(field)
+            if found is None:
+                continue
+            if not isinstance(found, list):
+                raise self.refuse(frame, field, found, "it is a list of price levels")
+            levels: dict[int, int] = {}
+            for level in found:
+                if not isinstance(level, list) or len(level) != 2:
+                    raise self.refuse(frame, field, level, "a level is a price and a size")
+                mills = self._price(frame, field, level[0], cents=cents)
+                lots = self._size(frame, field, level[1])
+                if lots < 0 or mills in levels:
+                    raise self.refuse(frame, field, level, "a level is at or above zero, and there is one at a price")
+                if lots:
+                    levels[mills] = lots
+            return levels
+        return {}
+
+    def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, int, int]:
+        """Side (0 yes, 1 no), mills and the change in lots of a delta's body."""
+        side = body.get("side")
+        if side not in _SIDES:
+            raise self.refuse(frame, "side", side, "it is yes or no")
+        field = "price_dollars" if "price_dollars" in body else "price"
+        mills = self._price(frame, field, body.get(field), cents=field == "price")
+        field = "delta_fp" if "delta_fp" in body else "delta"
+        return _SIDES.index(side), mills, self._size(frame, field, body.get(field))
+
+    def trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
+        """A trade on the book; None for one that was arranged off it, or that says no taker."""
+        ticker = body.get("market_ticker", body.get("ticker"))
+        if type(ticker) is not str:
+            raise self.refuse(frame, "market_ticker", ticker, "a trade names its market")
+        if body.get("is_block_trade") is True:
+            return None
+        side = next((found for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (found := body.get(name))), None)
+        if side is None:
+            return None
+        if side not in _OUTCOMES:
+            raise self.refuse(frame, "taker_side", side, "it is yes or no")
+        mills = self._yes_price(frame, body)
+        field = "count_fp" if "count_fp" in body else "count"
+        lots = self._size(frame, field, body.get(field))
+        if lots <= 0:
+            raise self.refuse(frame, field, body.get(field), "a trade is of more than nothing")
+        made = body.get("created_time")
+        at = instant(made) if type(made) is str else exchange_time(body)
+        return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], mills, lots, at)
+
+    def _yes_price(self, frame: Frame, body: dict[str, Any]) -> int:
+        for field in ("yes_price_dollars", "yes_price", "no_price_dollars", "no_price"):
+            if body.get(field) is not None:
+                mills = self._price(frame, field, body[field], cents=not field.endswith("dollars"))
+                return mills if field.startswith("yes") else DOLLAR - mills
+        raise self.refuse(frame, "yes_price_dollars", None, "a trade has a price")
+
+    def _price(self, frame: Frame, field: str, value: Any, *, cents: bool) -> int:
+        try:
+            mills = _cents(value) if cents else _dollars(value)
+        except MalformedFrame as error:
+            raise self.refuse(frame, field, value, f"a price is dollars in whole tenths of a cent ({error})") from None
+        if not 0 < mills < DOLLAR:
+            raise self.refuse(frame, field, value, "a price is above 0 and below a dollar")
+        return mills
+
+    def _size(self, frame: Frame, field: str, value: Any) -> int:
+        try:
+            lots = size_of(value)
+        except MalformedFrame as error:
+            raise self.refuse(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
+        if abs(lots) > MOST_LOTS:
+            raise self.refuse(frame, field, value, f"the simulator holds up to {MOST_LOTS} hundredths of a contract at a level")
+        return lots
+
+
+def _cents(value: Any) -> int:
+    return scaled(value, 0) * CENT
+
+
+def _dollars(value: Any) -> int:
+    if type(value) is not str:
+        raise MalformedFrame(f"{value!r} is no text")
+    return _mills(value)
+
+
+@lru_cache(maxsize=4096)
+def _mills(text: str) -> int:
+    mills, rest = divmod(price_of(text), _MILL)
+    if rest:
+        raise MalformedFrame("it is finer")
+    return mills
+
+
+def rest_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each market of a polled page of books with its levels, in the newest form that it has."""
+    books = body.get("orderbooks")
+    for book in books if isinstance(books, list) else []:
+        if not isinstance(book, dict) or type(book.get("ticker")) is not str:
+            continue
+        held = book.get("orderbook_fp") or book.get("orderbook")
+        if isinstance(held, dict):
+            yield book["ticker"], held
+
+
+def rest_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """The trades of a polled page, the oldest first."""
+    trades = body.get("trades")
+    return [trade for trade in reversed(trades) if isinstance(trade, dict)] if isinstance(trades, list) else []
+
+
+def seconds(value: Any) -> int | None:
+    """Whole seconds since 1970 in nanoseconds; None for what is none."""
+    return value * SECOND if type(value) is int and 0 < value < 2**33 else None
+
+
+def moment(value: Any) -> int | None:
+    """A text of time in nanoseconds since 1970; None for what is none."""
+    return instant(value) if type(value) is str else None
