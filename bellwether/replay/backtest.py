@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, stable_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.limits import StepLimit, StepTimeout
+from bellwether.replay.agents.limits import RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.engine import Settings as EngineSettings
@@ -148,7 +148,8 @@ def run(
     """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end.
 
     An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
-    what it was. cache: folder of tapes. Raises `ConfigError` for settings that do not fit, `SchemaError` for an episode that is refused.
+    what it was. cache: folder of tapes. Raises `ConfigError` for settings that do not fit, `SchemaError` for an episode that is refused, `RunStopped`
+    when the agent can neither go on nor has failed.
     """
     settings = settings or BacktestSettings()
     prepared = _ready(source, settings, cache)
@@ -240,6 +241,8 @@ def _guarded(limit: StepLimit, call: Any, step: int, at: int) -> Failure | None:
         limit.begin()
         call()
         limit.finish()
+    except RunStopped:
+        raise
     except (Exception, StepTimeout, SystemExit) as error:
         limit.stop()
         return _failure(error, step, at)
@@ -257,6 +260,8 @@ def _decide(session: Session, agent: Agent, ctx: AgentContext, limit: StepLimit)
             finish()
             if answer is not None:
                 raise TypeError(f"act returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
+        except RunStopped:
+            raise
         except (Exception, StepTimeout, SystemExit) as error:
             limit.stop()
             return _failure(error, session.step_index, session.now)

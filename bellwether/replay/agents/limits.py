@@ -1,4 +1,4 @@
-"""What stops an agent: errors of its orders, the tool-call budget of a step, and the time that a step may take."""
+"""What stops an agent: errors of its orders, the tool-call budget of a step, the time that a step may take, and what ends a run without a result."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ class OrderError(BellwetherError, ValueError):
 
 class BudgetError(BellwetherError):
     """An agent made more calls in a step than `calls_per_step` allows, or a call outside of `act`."""
+
+
+class RunStopped(BellwetherError):
+    """The run ends without a result, for a reason that is not the agent's decision: a model that cannot be asked now, a stored trajectory of another
+    run. `backtest.run` lets it through.
+    """
 
 
 class StepTimeout(BaseException):
