@@ -47,8 +47,11 @@ class Capture:
     origin: dict[str, str] | None = None
 
     def digests(self) -> dict[str, str]:
-        """What it was made of: SHA-256 of each file by name, or its origin."""
-        return self.origin or {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
+        """What it was made of: SHA-256 of each file by its path below the folder that holds them all, or its origin."""
+        if self.origin:
+            return self.origin
+        folder = Path(os.path.commonpath([path.parent for path in self.files]))
+        return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files}
 
 
 def find_captures(path: Path) -> list[Capture]:

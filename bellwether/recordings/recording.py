@@ -37,7 +37,7 @@ class About:
 
     source: websocket, rest, or what an imported capture was. started_at: ISO time, UTC, None where a capture does not tell.
     partial: the subscription carried other markets whose frames are not here, so that holes in the numbers are expected.
-    capture: names and SHA-256 of the files that were imported.
+    capture: paths and SHA-256 of the files that were imported.
     """
 
     venue: str
