@@ -71,6 +71,18 @@ def means(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:
     return pl.DataFrame(found, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
 
 
+def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
+    """Mean of `value` by `weight` over rows that have it, and its 95 % cluster-bootstrap interval (null below three clusters)."""
+    known = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
+    number = pl.col(weight).cast(pl.Float64)
+    sums = known.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
+    weights = float(sums["n"].sum())
+    if not weights:
+        return None, None, None
+    ends = _interval(sums["total"].to_numpy(), sums["n"].to_numpy()) if sums.height > 2 else (None, None)
+    return float(sums["total"].sum()) / weights, *ends
+
+
 def _interval(totals: np.ndarray, counts: np.ndarray) -> tuple[float | None, float | None]:
     if len(totals) < 2:
         return None, None
