@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -143,32 +145,42 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
-    """A whole Parquet file. Raises `SchemaError` when it cannot be read."""
+def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
+    """A `ParquetFile`; columns of these names that are text come dictionary-encoded. Raises `SchemaError` when it is none."""
     import pyarrow.parquet as pq
 
+    with unreadable(path, "Parquet"):
+        schema = pq.read_schema(path)
+        return pq.ParquetFile(
+            path, read_dictionary=[name for name in dictionaries if name in schema.names and _is_text(schema.field(name).type)]
+        )
+
+
+def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
+    """A whole Parquet file. Raises `SchemaError` when it cannot be read."""
+    file = open_parquet(path, dictionaries=dictionaries)
+    with unreadable(path, "Parquet"):
+        return file.read(use_threads=False)
+
+
+@contextmanager
+def unreadable(path: Path, kind: str) -> Iterator[None]:
+    """Makes a failure to read a file a `SchemaError` that names it."""
     try:
-        return pq.ParquetFile(path, read_dictionary=list(dictionaries)).read(use_threads=False)
+        yield
     except (OSError, pa.ArrowException) as error:
-        raise SchemaError(f"reading {path.name}: it is no readable Parquet file ({str(error).splitlines()[0]}); restore it") from None
+        raise SchemaError(f"reading {path.name}: it is no readable {kind} file ({str(error).splitlines()[0]}); restore it") from None
 
 
 def read_csv(path: Path) -> pa.Table:
     """A CSV file, plain or .gz; numbers as they look, all else as text. Raises `SchemaError` when it cannot be read."""
     from pyarrow import csv
 
-    try:
-        read = csv.read_csv(
+    text = ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side", "kind")
+    types = dict.fromkeys(text, pa.string())
+    with unreadable(path, "CSV"):
+        return csv.read_csv(
             path,
             parse_options=csv.ParseOptions(newlines_in_values=True),
-            convert_options=csv.ConvertOptions(
-                column_types=dict.fromkeys(
-                    ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side"), pa.string()
-                ),
-                strings_can_be_null=True,
-                null_values=[""],
-            ),
+            convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""]),
         )
-    except (OSError, pa.ArrowException) as error:
-        raise SchemaError(f"reading {path.name}: it is no readable CSV file ({str(error).splitlines()[0]}); restore it") from None
-    return read

@@ -262,3 +262,51 @@ def hits(
         t, s, p = ticker[i], side[i], price[i]
         found[i] = book[t, s, p] > 0 or until[t, s, p] >= at[i] - window
     return found
+
+
+@njit(cache=True, nogil=True)
+def as_messages(
+    ticker: np.ndarray, end: np.ndarray, words: np.ndarray, restated: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Book rows as native ones: (book row, kind, side, price, lots) of each. A row that changed nothing states the YES
+    level at the ticker's price in `restated` as it was."""
+    book = np.zeros((len(restated), 2, PRICES), np.int64)
+    room = len(words) + len(end) + 1024
+    found = np.empty((5, room), np.int64)
+    size, at = 0, 0
+    for row in range(len(end)):
+        t, start = ticker[row], size
+        need = size + end[row] - at + 2 * PRICES + 2
+        if need > found.shape[1]:
+            larger = np.empty((5, 2 * need), np.int64)
+            larger[:, :size] = found[:, :size]
+            found = larger
+        whole = end[row] > at and words[end[row] - 1] & 0xF == VALID
+        while at < end[row]:
+            kind, s, p, lots = words[at] & 0xF, (words[at] >> 4) & 1, (words[at] >> 5) & 0x3FF, words[at] >> 29
+            at += 1
+            if kind == LEVEL:
+                book[t, s, p] = lots
+            if (kind == LEVEL and not whole) or kind == INVALID:
+                found[0, size], found[1, size] = row, SET if kind == LEVEL else LOST
+                found[2, size], found[3, size], found[4, size] = s, p, lots
+                size += 1
+        if whole:
+            found[0, size], found[1, size], found[2, size], found[3, size], found[4, size] = row, START, 0, 0, 0
+            size += 1
+            for s in range(2):
+                for p in range(PRICES):
+                    if book[t, s, p] > 0:
+                        found[0, size], found[1, size] = row, SET
+                        found[2, size], found[3, size], found[4, size] = s, p, book[t, s, p]
+                        size += 1
+        elif size == start:
+            found[0, size], found[1, size], found[2, size], found[3, size], found[4, size] = (
+                row,
+                SET,
+                0,
+                restated[t],
+                book[t, 0, restated[t]],
+            )
+            size += 1
+    return found[0, :size], found[1, :size], found[2, :size], found[3, :size], found[4, :size]

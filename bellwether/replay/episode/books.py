@@ -1,0 +1,181 @@
+"""Reading the order book of an episode: native messages, or the original's full-snapshot rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bellwether.errors import SchemaError
+from bellwether.replay.episode import kernels
+from bellwether.replay.episode.columns import Columns, first_true, open_parquet, read_csv, unreadable
+from bellwether.replay.episode.content import Book
+from bellwether.replay.episode.grid import level_grid
+from bellwether.replay.episode.levels import Levels, levels_of
+from bellwether.replay.episode.metadata import Market
+from bellwether.replay.episode.report import RowError
+from bellwether.replay.tape.layout import MAX_LOTS, MAX_TICKERS, PRICES
+
+ORDERBOOK = "orderbook"
+NAMES = tuple(ORDERBOOK + ending for ending in (".parquet", ".csv", ".csv.gz"))
+KINDS = ("level", "snapshot_start", "invalid")
+SIDES = ("yes", "no")
+_SNAPSHOT_COLUMNS = ("ts", "timestamp", "sequence_id", "ticker", "yes_bids", "no_bids")
+#: Rows of full snapshots that are decoded at a time.
+BATCH = 16_384
+
+_WRONG = {
+    kernels.TWICE: "is set twice in one row or message; name each level once, and give each message its own sequence_id",
+    kernels.LATE_START: "stands behind levels of its message; a snapshot_start or invalid comes first, and once",
+    kernels.NEGATIVE: "is below 0; sizes are what a level shows now",
+    kernels.TOO_LARGE: f"is more than {MAX_LOTS} lots",
+    kernels.OFF_GRID: "is not on the market's price grid; see price_ranges in metadata.json",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class RowsRead:
+    """A book, and the first row of the file that each of its rows is from."""
+
+    file: str
+    book: Book
+    first: np.ndarray
+
+
+def find(folder: Path, names: Sequence[str]) -> Path | None:
+    """The first of these files that is there."""
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def read_book(folder: Path, markets: Sequence[Market]) -> RowsRead:
+    """The book of an episode. Raises `SchemaError` naming file, row and value for whatever is wrong with it."""
+    path = find(folder, NAMES)
+    if path is None:
+        raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; an episode has an order book")
+    if len(markets) > MAX_TICKERS:
+        raise SchemaError(f"reading {folder.name}: {len(markets)} tickers; at most {MAX_TICKERS} fit")
+    if path.suffix != ".parquet":
+        table = read_csv(path)
+        return _rows(path.name, table.schema, table.to_batches(BATCH), markets)
+    parquet = open_parquet(path, dictionaries=("ticker", "kind", "side"))
+    schema = parquet.schema_arrow
+    columns = [name for name in schema.names if name in _SNAPSHOT_COLUMNS] if _is_snapshots(schema) else None
+    with unreadable(path, "Parquet"):
+        return _rows(path.name, schema, parquet.iter_batches(BATCH, columns=columns, use_threads=False), markets)
+
+
+def _is_snapshots(schema: pa.Schema) -> bool:
+    return "yes_bids" in schema.names or "no_bids" in schema.names
+
+
+def _rows(file: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> RowsRead:
+    if not _is_snapshots(schema):
+        return _messages(Columns(pa.Table.from_batches(batches, schema), file), markets)
+    return _snapshots(file, batches, markets)
+
+
+def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
+    """Native rows."""
+    tickers = [market.ticker for market in markets]
+    ts, sequence = columns.times("ts"), columns.integers("sequence_id")
+    ticker, kind = columns.codes("ticker", tickers), columns.codes("kind", KINDS)
+    is_level = kind == kernels.SET
+    side = columns.codes("side", SIDES, nulls=True)
+    price, lots = columns.integers("price_mills", absent=-1), columns.integers("lots", absent=-1)
+    columns.in_order("ts", ts)
+    columns.require("side", (side >= 0) | ~is_level, side, "yes or no in a row of kind level")
+    columns.require(
+        "lots", ((lots >= 0) & (lots <= MAX_LOTS)) | ~is_level, lots, f"from 0 to {MAX_LOTS}, the size that the level shows now"
+    )
+    inside = (price > 0) & (price < PRICES - 1)
+    grid = level_grid(markets)
+    columns.require(
+        "price_mills",
+        (inside & grid[ticker, np.where(inside, price, 0)]) | ~is_level,
+        price,
+        "on the market's price grid; see price_ranges in metadata.json",
+    )
+    first, end, words, error, row = kernels.messages(ts, sequence, ticker, kind, side, price, lots, len(markets))
+    if error != kernels.FINE:
+        what = f"{KINDS[kind[row]]} of {tickers[ticker[row]]}"
+        raise RowError(columns.file, row, f"{what} {_WRONG[error]}")
+    return RowsRead(columns.file, Book(ts[first], sequence[first], ticker[first], end, words), first)
+
+
+class _Differ:
+    """Full-snapshot rows, batch by batch, as changes against the ticker's row before."""
+
+    def __init__(self, markets: Sequence[Market]) -> None:
+        count = len(markets)
+        self.tickers = [market.ticker for market in markets]
+        self.grid = level_grid(markets)
+        self.rows = 0
+        self._book = np.zeros((count, 2, PRICES), np.int64)
+        self._seen = np.full((count, 2, PRICES), -1, np.int64)
+        self._active = np.zeros((count, 2, 2 * PRICES), np.int16)
+        self._counts = np.zeros((count, 2), np.int64)
+
+    def take(self, columns: Columns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(end of each row in the batch's words, words)."""
+        sides = [levels_of(columns, name) for name in ("yes_bids", "no_bids")]
+        price_unit, size_unit = min(side.price_unit for side in sides), min(side.size_unit for side in sides)
+        yes, no = (side.scaled(price_unit, size_unit) for side in sides)
+        ends, words, error, row, side, position = kernels.snapshots(
+            self.rows,
+            ticker,
+            (yes.offsets, no.offsets),
+            (yes.prices, no.prices),
+            (yes.sizes, no.sizes),
+            price_unit,
+            size_unit,
+            self.grid,
+            self._book,
+            self._seen,
+            self._active,
+            self._counts,
+        )
+        if error != kernels.FINE:
+            raise RowError(columns.file, self.rows + row, self._what((yes, no)[side], position, error, f"{SIDES[side]}_bids"))
+        self.rows += len(ticker)
+        return ends, words
+
+    @staticmethod
+    def _what(levels: Levels, position: int, error: int, name: str) -> str:
+        price, size = levels.prices[position] * levels.price_unit, levels.sizes[position] * levels.size_unit
+        what = f"{price / 10:g} cents" if error in (kernels.OFF_GRID, kernels.TWICE) else f"a size of {size / 100:g} contracts"
+        return f"in {name}, {what} {_WRONG[error]}"
+
+
+def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> RowsRead:
+    differ = _Differ(markets)
+    parts: list[tuple[np.ndarray, ...]] = []
+    size, last = 0, None
+    for batch in batches:
+        columns = Columns(batch, file, differ.rows)
+        ts = columns.times("ts" if "ts" in columns else "timestamp")
+        if last is not None and len(ts) and ts[0] < last:
+            raise columns.wrong(
+                0, "ts", columns.array("ts" if "ts" in columns else "timestamp")[0].as_py(), "at or after that of the row before"
+            )
+        columns.in_order("ts" if "ts" in columns else "timestamp", ts)
+        last = ts[-1] if len(ts) else last
+        ticker = columns.codes("ticker", differ.tickers)
+        sequence = columns.integers("sequence_id") if "sequence_id" in columns else np.arange(differ.rows, differ.rows + len(ts))
+        ends, words = differ.take(columns, ticker)
+        parts.append((ts, sequence, ticker, ends + size, words))
+        size += len(words)
+    empty = np.zeros(0, np.int64)
+    ts, sequence, ticker, end, words = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (empty,) * 5
+    book = Book(ts, sequence, ticker.astype(np.int32, copy=False), end, words)
+    _refuse_duplicates(file, book)
+    return RowsRead(file, book, np.arange(len(ts)))
+
+
+def _refuse_duplicates(file: str, book: Book) -> None:
+    """A row that has the time, number and ticker of the row before and changes nothing is there twice."""
+    same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0) & (book.counts[1:] == 0)
+    if (row := first_true(same) + 1) > 0:
+        raise RowError(file, row, f"it is the same as row {row - 1} (sequence_id {book.sequence[row]}); remove it")

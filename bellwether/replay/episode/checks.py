@@ -1,0 +1,141 @@
+"""Checks of an episode's content: what each says is an error (refused), a warning, or worth knowing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from bellwether.errors import BellwetherError
+from bellwether.replay import units
+from bellwether.replay.episode import kernels
+from bellwether.replay.episode.books import RowsRead
+from bellwether.replay.episode.columns import first_true
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
+from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
+from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
+from bellwether.replay.tape.layout import INVALID
+
+#: Fee models of the original that the rule sets know.
+FEE_MODELS = ("kalshi_oct_2025",)
+
+
+def check_terms(metadata: Metadata, findings: Findings) -> None:
+    """Rules and fees must be known."""
+    from bellwether.replay.rules import fee_terms, rule_set, rules_for
+
+    if metadata.fee_model_version not in (None, *FEE_MODELS):
+        what = f"reading {METADATA}: fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
+        findings.add(ERROR, "fees", what, METADATA)
+    try:
+        day = datetime.fromtimestamp(metadata.start // units.SECOND, UTC).date()
+        rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, day)
+    except BellwetherError as error:
+        findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
+        return
+    for market in metadata.markets:
+        try:
+            fee_terms(rules, market.fee)
+        except BellwetherError as error:
+            findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {error}", METADATA)
+
+
+def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:
+    """A mutually exclusive event has one winner, once all of it is settled."""
+    winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
+    unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
+    if unsettled:
+        findings.add(WARNING, "settlement", f"{len(unsettled)} of {len(settlements)} markets never settle: {_some(unsettled)}", SETTLEMENT)
+    if metadata.mutually_exclusive is None:
+        findings.add(
+            INFO, "winners", f"{len(winners)} winners; metadata.json does not say whether the markets exclude each other", SETTLEMENT
+        )
+    elif metadata.mutually_exclusive and len(winners) > 1:
+        what = f"reading {SETTLEMENT}: {_some(winners)} are all YES, but the markets exclude each other; mend the results or mutually_exclusive"
+        findings.add(ERROR, "winners", what, SETTLEMENT)
+    elif metadata.mutually_exclusive and not winners and not unsettled:
+        findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
+    """Books do not cross; each market has rows."""
+    book, tickers = rows.book, metadata.tickers
+    findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
+    crossed, row, yes, no, locked, first_locked = kernels.crossings(book.ts, book.ticker, book.end, book.words, len(tickers))
+    if crossed:
+        at = int(rows.first[row])
+        what = (
+            f"reading {rows.file}: row {at}: the book of {tickers[book.ticker[row]]} crosses: YES bid {yes / 10:g} and NO bid {no / 10:g} cents are "
+            f"more than a dollar; {crossed} instants are so"
+        )
+        findings.add(ERROR, "crossing", what, rows.file, at)
+    if locked:
+        what = f"{locked} instants have YES and NO bids of exactly a dollar together, first at row {int(rows.first[first_locked])}"
+        findings.add(WARNING, "crossing", what, rows.file, int(rows.first[first_locked]))
+    counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
+    if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
+        findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_some(empty)}", rows.file)
+    _check_window(rows.file, "book rows", book.ts, metadata, findings)
+    if len(book.ts):
+        pauses = np.diff(book.ts)
+        pause = f"; longest pause {int(pauses.max()) / units.SECOND:,.1f} s" if len(pauses) else ""
+        findings.add(INFO, "coverage", f"book rows from {iso(int(book.ts[0]))} to {iso(int(book.ts[-1]))}{pause}", rows.file)
+
+
+def _check_window(file: str, what: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
+    outside = (ts < metadata.start) | (ts > metadata.end)
+    if (row := first_true(outside)) >= 0:
+        message = f"{int(outside.sum())} {what} lie outside start_ts and end_ts, the first at {iso(int(ts[row]))}"
+        findings.add(WARNING, "coverage", message, file, row)
+
+
+def check_gaps(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
+    """Stretches without a book are both stated and marked."""
+    marked = np.unique((rows.book.words[rows.book.words & 0xF == INVALID] >> 15) & 0x3FFF)
+    stated = {gap.ticker for gap in metadata.gaps}
+    findings.counts["gaps"] = len(metadata.gaps)
+    if unmarked := sorted(stated - {metadata.tickers[code] for code in marked}):
+        findings.add(WARNING, "gaps", f"gaps are stated, but no row of kind invalid marks them: {_some(unmarked)}", rows.file)
+    if unstated := sorted({metadata.tickers[code] for code in marked} - stated):
+        findings.add(WARNING, "gaps", f"rows of kind invalid, but no gap is stated in metadata.json: {_some(unstated)}", METADATA)
+    if metadata.gaps:
+        seconds = sum((gap.end or metadata.end) - gap.start for gap in metadata.gaps) / units.SECOND
+        findings.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
+
+
+def check_trades(file: str, content: Content, findings: Findings) -> None:
+    """Trades hit what the book shows, and their prices are of the right side."""
+    trades, tickers = content.trades, content.metadata.tickers
+    findings.counts["trades"] = len(trades.ts)
+    if not len(trades.ts):
+        findings.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", file)
+        return
+    _check_window(file, "trades", trades.ts, content.metadata, findings)
+    hit = fits(content.book, trades, len(tickers))
+    share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a level that the book showed"
+    if (row := first_true(~hit)) >= 0:
+        side, price = trades.passive
+        what = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / 10:g} cents"
+        findings.add(WARNING, "trades", f"{share}; {what}", file, row)
+    else:
+        findings.add(INFO, "trades", share, file)
+    flipped = fits(content.book, with_convention(trades, TAKER_PRICE), len(tickers))
+    tells = trades.taker == 1
+    if flipped[tells].sum() > hit[tells].sum():
+        what = f"{int(flipped[tells].sum()):,} of {int(tells.sum()):,} trades of NO takers fit at the other side's price, {int(hit[tells].sum()):,} as given"
+        findings.add(WARNING, "trades", f"{what}; is the price that of YES?", file)
+    _check_after_settlement(file, content, findings)
+
+
+def _check_after_settlement(file: str, content: Content, findings: Findings) -> None:
+    at = np.array([s.at if s.is_known else np.iinfo(np.int64).max for s in content.settlements], np.int64)
+    late = content.trades.ts > at[content.trades.ticker]
+    if (row := first_true(late)) >= 0:
+        findings.add(
+            WARNING, "trades", f"{int(late.sum())} trades are later than their market's settlement, the first is row {row}", file, row
+        )

@@ -1,0 +1,208 @@
+"""Reading an episode's folder: all of it is checked, and it is refused whole when anything is wrong."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from bellwether.errors import SchemaError
+from bellwether.replay.episode import checks, trades
+from bellwether.replay.episode.books import NAMES as BOOK_FILES
+from bellwether.replay.episode.books import read_book
+from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, parse_metadata
+from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
+from bellwether.replay.episode.settlements import parse_settlements
+
+#: Raised whenever the checks or the digest change, so that what was checked before is checked again.
+CHECKS_VERSION = 1
+FILES = (METADATA, SETTLEMENT, *BOOK_FILES, *trades.NAMES, EXOGENOUS)
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """A checked episode. digest: hex SHA-256 of its content. trade_price: what its trades' prices were read as: of yes, or of the taker's side."""
+
+    id: str
+    folder: Path
+    metadata: Metadata
+    settlements: tuple[Settlement, ...]
+    digest: str
+    trade_price: str
+    files: str = field(repr=False)
+
+    @property
+    def tickers(self) -> tuple[str, ...]:
+        """Tickers in the order of their codes."""
+        return self.metadata.tickers
+
+    @cached_property
+    def content(self) -> Content:
+        """Books, trades and series; read again, and checked to be unchanged, where the episode was known by its receipt."""
+        content, report = _examine(self.folder, self.trade_price)
+        if content is None or report.digest != self.digest:
+            raise SchemaError(f"reading the episode {self.id}: {self.folder} changed since it was loaded; load it again")
+        return content
+
+    def counts(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
+        """By ticker: book rows; trades and the lots traded."""
+        book, trades, count = self.content.book, self.content.trades, len(self.tickers)
+        rows = np.bincount(book.ticker, minlength=count).tolist()
+        prints = np.bincount(trades.ticker, minlength=count).tolist()
+        lots = np.zeros(count, np.int64)
+        np.add.at(lots, trades.ticker, trades.lots)
+        traded = zip(prints, lots.tolist(), strict=True)
+        return dict(zip(self.tickers, rows, strict=True)), dict(zip(self.tickers, traded, strict=True))
+
+    @property
+    def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
+        """name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+        return self.content.exogenous if self.metadata.exogenous else {}
+
+
+def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = None) -> Episode:
+    """The episode in `folder`, of this format or of the original's.
+
+    trade_price: what prices of the original's trades are of: taker, yes or auto (what agrees with the books). cache: folder in which receipts of checked
+    files are kept; the same bytes are then not read and checked again until the content is asked for. Raises `SchemaError` naming file, row and value
+    of what is wrong; nothing of the episode can be used then.
+    """
+    folder = Path(folder)
+    files = _files_digest(folder, trade_price)
+    receipt = _receipt(cache, files)
+    if receipt is not None:
+        metadata, settlements = _described(folder)
+        return Episode(metadata.episode_id, folder, metadata, settlements, receipt["digest"], receipt["trade_price"], files)
+    content, report = _examine(folder, trade_price)
+    if content is None or report.digest is None:
+        errors = [finding.message for finding in report.errors]
+        more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
+        raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
+    settled = str(content.metadata.source.get("trade_price", trades.YES_PRICE))
+    episode = Episode(content.metadata.episode_id, folder, content.metadata, content.settlements, report.digest, settled, files)
+    episode.__dict__["content"] = content
+    if cache is not None:
+        _keep(cache, files, {"digest": episode.digest, "trade_price": episode.trade_price})
+    return episode
+
+
+def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path | None = None) -> Episode:
+    """`load` for a folder in the format of PredictionMarketBench, saying what its trades' prices are of."""
+    if trade_price not in trades.CONVENTIONS:
+        raise SchemaError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
+    return load(folder, trade_price=trade_price, cache=cache)
+
+
+def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
+    """What the checks find in the episode in `folder`; errors are those for which `load` refuses it. Nothing in the files makes it raise."""
+    return _examine(Path(folder), trade_price)[1]
+
+
+def _described(folder: Path) -> tuple[Metadata, tuple[Settlement, ...]]:
+    """Metadata and settlements, from their small files."""
+    metadata = parse_metadata(_json(folder, METADATA))
+    settlements, closes = parse_settlements(_json(folder, SETTLEMENT), metadata.tickers)
+    markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
+    return replace(metadata, markets=markets), settlements
+
+
+def _json(folder: Path, name: str) -> Any:
+    try:
+        return orjson.loads((folder / name).read_bytes())
+    except FileNotFoundError:
+        raise SchemaError(f"reading {folder.name}: {name} is missing; an episode has one") from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise SchemaError(f"reading {name}: it is no readable JSON ({error}); restore it") from None
+
+
+def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
+    """The content, None when there is an error, and all findings."""
+    findings = Findings()
+    metadata, settlements, stated = None, None, None
+    with findings.collecting("metadata", METADATA):
+        stated = _json(folder, METADATA)
+        metadata = parse_metadata(stated)
+    if metadata is None:
+        return None, findings.report(folder, None)
+    with findings.collecting("settlement", SETTLEMENT):
+        metadata, settlements = _described(folder)
+        checks.check_winners(metadata, settlements, findings)
+    checks.check_terms(metadata, findings)
+    findings.counts["markets"] = len(metadata.markets)
+    book = tape = exogenous = None
+    with findings.collecting("book", BOOK_FILES[0]):
+        book = read_book(folder, metadata.markets)
+        checks.check_book(book, metadata, findings)
+        checks.check_gaps(book, metadata, findings)
+    with findings.collecting("trades", trades.NAMES[0]):
+        tape = _trades(folder, metadata, required="format" in stated)
+    with findings.collecting("exogenous", EXOGENOUS):
+        exogenous = read_exogenous(folder, metadata)
+    if settlements is None or book is None or tape is None or exogenous is None:
+        return None, findings.report(folder, None)
+    file, prints, is_original = tape
+    content = Content(metadata, settlements, book.book, prints, exogenous)
+    if is_original:
+        content = _priced(content, trade_price, file, findings)
+    checks.check_trades(file, content, findings)
+    digest = content.digest()
+    if stated.get("digest") not in (None, digest):
+        what = f"reading {METADATA}: digest is {str(stated['digest'])!r:.80}, the content has {digest}; restore the files, or remove the digest"
+        findings.add(ERROR, "digest", what, METADATA)
+    return (None, findings.report(folder, None)) if findings.failed else (content, findings.report(folder, digest))
+
+
+def _trades(folder: Path, metadata: Metadata, *, required: bool) -> tuple[str, trades.Trades, bool]:
+    if not metadata.has_trades:
+        return trades.NAMES[0], trades.no_trades(), False
+    return trades.read_trades(folder, metadata.tickers, required=required)
+
+
+def _priced(content: Content, trade_price: str, file: str, findings: Findings) -> Content:
+    """The original's trades with the price of YES, and the metadata saying what their prices were read as."""
+    convention = trade_price
+    if trade_price == trades.AUTO:
+        convention = trades.convention_of(content.book, content.trades, len(content.metadata.markets))
+    how = "chosen because it agrees with the books" if trade_price == trades.AUTO else "as asked for"
+    findings.add(
+        INFO, "trades", f"prices are read as those of {'YES' if convention == trades.YES_PRICE else 'the taker side'}, {how}", file
+    )
+    metadata = replace(content.metadata, source={**content.metadata.source, "trade_price": convention})
+    return replace(content, metadata=metadata, trades=trades.with_convention(content.trades, convention))
+
+
+def _files_digest(folder: Path, trade_price: str) -> str:
+    """SHA-256 of the bytes of the episode's files, and of how they are to be read."""
+    found = hashlib.sha256(f"{CHECKS_VERSION}:{trade_price}".encode())
+    for name in FILES:
+        path = folder / name
+        if path.is_file():
+            with path.open("rb") as file:
+                found.update(f":{name}:{hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+    return found.hexdigest()
+
+
+def _receipt(cache: Path | None, files: str) -> dict[str, Any] | None:
+    if cache is None:
+        return None
+    try:
+        receipt = orjson.loads((cache / f"{files}.json").read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return receipt if isinstance(receipt, dict) and {"digest", "trade_price"} <= receipt.keys() else None
+
+
+def _keep(cache: Path, files: str, receipt: dict[str, str]) -> None:
+    from bellwether.replay.episode.whole import whole_file
+
+    with whole_file(cache / f"{files}.json") as draft:
+        draft.write_bytes(orjson.dumps(receipt))

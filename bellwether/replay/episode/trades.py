@@ -1,0 +1,112 @@
+"""Reading the trades of an episode: native columns, or the original's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bellwether.errors import SchemaError
+from bellwether.replay import units
+from bellwether.replay.episode import kernels
+from bellwether.replay.episode.books import SIDES, find
+from bellwether.replay.episode.columns import Columns, read_csv, read_parquet
+from bellwether.replay.episode.content import Book, Trades
+from bellwether.replay.tape.layout import MAX_LOTS
+
+NAMES = tuple("trades" + ending for ending in (".parquet", ".csv", ".csv.gz"))
+#: What the original's price_cents is the price of: the side that the taker bought, or YES; auto: whichever agrees with the books.
+TAKER_PRICE, YES_PRICE, AUTO = "taker", "yes", "auto"
+CONVENTIONS = (AUTO, TAKER_PRICE, YES_PRICE)
+#: A trade's level counts as displayed when it was so within this time before the trade, ns.
+WINDOW = 2 * units.SECOND
+
+
+def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tuple[str, Trades, bool]:
+    """(file, trades, whether their prices are as the original states them, of which side is to be found out).
+
+    Raises `SchemaError` naming file, row and value for whatever is wrong.
+    """
+    path = find(folder, NAMES)
+    if path is None:
+        if required:
+            raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; write one without rows when nothing was traded")
+        return NAMES[0], no_trades(), False
+    table = read_parquet(path, dictionaries=("ticker", "taker_side")) if path.suffix == ".parquet" else read_csv(path)
+    columns = Columns(table, path.name)
+    name = "ts" if "ts" in columns else "timestamp"
+    ts = columns.times(name)
+    columns.in_order(name, ts)
+    trade_id = columns.strings("trade_id")
+    _refuse_duplicates(columns, trade_id)
+    is_native = "yes_price_mills" in columns
+    price = columns.integers("yes_price_mills") if is_native else _cents(columns) * units.CENT
+    columns.require(
+        "yes_price_mills" if is_native else "a price in mills", (price > 0) & (price < units.DOLLAR), price, "between 0 and a dollar"
+    )
+    lots = columns.integers("lots") if "lots" in columns else _contracts(columns)
+    columns.require("lots", (lots > 0) & (lots <= MAX_LOTS), lots, f"from 1 to {MAX_LOTS}")
+    ticker, taker = columns.codes("ticker", tickers), columns.codes("taker_side", SIDES).astype(np.int8)
+    return path.name, Trades(ts, trade_id, ticker, taker, price.astype(np.int32), lots), not is_native
+
+
+def no_trades() -> Trades:
+    """Trades of an episode without any."""
+    empty = np.zeros(0, np.int64)
+    return Trades(empty, pa.array([], pa.string()), empty.astype(np.int32), empty.astype(np.int8), empty.astype(np.int32), empty)
+
+
+def _refuse_duplicates(columns: Columns, trade_id: pa.Array) -> None:
+    if len(pc.unique(trade_id)) == len(trade_id):
+        return
+    seen: dict[str, int] = {}
+    for row, name in enumerate(trade_id.to_pylist()):
+        if name and name in seen:
+            raise columns.wrong(row, "trade_id", name, f"given once; row {seen[name]} has it too")
+        seen[name] = row
+
+
+def _cents(columns: Columns) -> np.ndarray:
+    """price_cents, or price: cents, below 1 dollars."""
+    if "price_cents" in columns or "price" not in columns:
+        return columns.integers("price_cents")
+    price = columns.floats("price")
+    found = np.where(price < 1, np.round(100 * price), np.round(price))
+    columns.require("price", (price < 1) | (found == price), price, "whole cents, or dollars below 1")
+    return found.astype(np.int64)
+
+
+def _contracts(columns: Columns) -> np.ndarray:
+    if pa.types.is_integer(columns.array("count").type):
+        count = columns.integers("count")
+        columns.require("count", (count > 0) & (count <= MAX_LOTS // units.CONTRACT), count, f"from 1 to {MAX_LOTS // units.CONTRACT}")
+        return count * units.CONTRACT
+    count = columns.floats("count")
+    found = np.round(count * units.CONTRACT)
+    columns.require("count", np.abs(count * units.CONTRACT - found) < 1e-6, count, "whole hundredths of a contract")
+    columns.require("count", (found > 0) & (found <= MAX_LOTS), count, f"above 0, up to {MAX_LOTS // units.CONTRACT}")
+    return found.astype(np.int64)
+
+
+def with_convention(trades: Trades, convention: str) -> Trades:
+    """Trades whose `price` is that of `convention`'s side, with it as the price of YES."""
+    if convention == YES_PRICE:
+        return trades
+    price = np.where(trades.taker == 0, trades.price, units.DOLLAR - trades.price).astype(np.int32)
+    return Trades(trades.ts, trades.trade_id, trades.ticker, trades.taker, price, trades.lots)
+
+
+def fits(book: Book, trades: Trades, tickers: int) -> np.ndarray:
+    """bool[n]: whether the book showed a size at the level that each trade hit."""
+    side, price = trades.passive
+    return kernels.hits(book.ts, book.end, book.words, tickers, trades.ts, trades.ticker, side, price, WINDOW)
+
+
+def convention_of(book: Book, trades: Trades, tickers: int) -> str:
+    """The convention that agrees with the books for more of the trades in which the taker bought NO; taker, the original's own, when equal."""
+    tells = trades.taker == 1
+    agree = {name: int(fits(book, with_convention(trades, name), tickers)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
+    return YES_PRICE if agree[YES_PRICE] > agree[TAKER_PRICE] else TAKER_PRICE
