@@ -17,7 +17,7 @@ from bellwether.replay.agents.limits import RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.engine import Settings as EngineSettings
-from bellwether.replay.prepare import Prepared, prepare
+from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE

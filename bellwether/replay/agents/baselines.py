@@ -37,7 +37,7 @@ class BuyAndHold(Agent):
         for market in ctx.markets():
             left = self._left.get(market.ticker, 0)
             ask = market.yes_ask if self._side == YES else market.no_ask
-            if not left or ask is None or market.status != "active" or not ctx.calls_left:
+            if not left or ask is None or not market.is_active or not ctx.calls_left:
                 continue
             left -= ctx.buy(market.ticker, self._side, left, ask, "ioc").filled
             if left:

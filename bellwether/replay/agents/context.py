@@ -62,6 +62,7 @@ class AgentContext:
         "_holdings",
         "_known_orders",
         "_limit",
+        "_market_status",
         "_markets",
         "_quoted",
         "_random",
@@ -100,6 +101,7 @@ class AgentContext:
         self._quoted: dict[tuple[int, int], Order] = {}
         self._top: list[list[int]] | None = None
         self._holdings: list[list[int]] | None = None
+        self._market_status: list[int] | None = None
         self._frozen, self._cash, self._equity, self._known_orders = frozen, session.cash, session.cash, 0
         self._dropped: set[int] = set()
         self._cancelled: set[int] = set()
@@ -108,7 +110,7 @@ class AgentContext:
 
     def begin_step(self) -> None:
         """A decision point was reached: the budget is whole again."""
-        self.calls_left, self._top, self._holdings = self._limit, None, None
+        self.calls_left, self._top, self._holdings, self._market_status = self._limit, None, None, None
         if self._frozen:
             self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
             self._dropped |= self._cancelled
@@ -330,6 +332,11 @@ class AgentContext:
         if self._holdings is None:
             self._holdings = self.positions.tolist()
         return self._holdings
+
+    def _states(self) -> list[int]:
+        if self._market_status is None:
+            self._market_status = self._status.tolist()
+        return self._market_status
 
     def _code_of(self, ticker: str) -> int:
         try:

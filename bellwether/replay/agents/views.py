@@ -38,7 +38,8 @@ def sealed(array: np.ndarray) -> np.ndarray:
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    return np.ndarray(array.shape, array.dtype, memoryview(owner.reshape(-1)).toreadonly(), offset, array.strides)
+    flat = np.frombuffer(memoryview(owner.reshape(-1)).toreadonly(), owner.dtype)
+    return np.ndarray(array.shape, array.dtype, flat, offset, array.strides)
 
 
 _BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
@@ -111,9 +112,14 @@ class Market:
         return self._ctx._held()[self.code][NO]
 
     @property
+    def is_active(self) -> bool:
+        """Whether orders are accepted now."""
+        return not self._ctx._states()[self.code] & _BLOCKING
+
+    @property
     def status(self) -> str:
         """active, no_book, invalid, halted, closed or settled. Orders are accepted while it is active."""
-        return status_text(int(self._ctx._status[self.code]))
+        return status_text(self._ctx._states()[self.code])
 
     @property
     def seconds_to_close(self) -> float | None:
@@ -243,12 +249,15 @@ class Order:
 
 
 class Quotes:
-    """Best prices of all markets at once: int64[T], mills, in the order of `AgentContext.tickers`. A missing bid is 0, a missing ask 1000."""
+    """Best prices of all markets at once: int64[T], mills, in the order of `AgentContext.tickers`. A missing bid is 0, a missing ask 1000.
 
-    __slots__ = ("_book", "_codes", "_status", "no_bid", "yes_bid")
+    yes_bid, no_bid: live: they change with the market; copy what is to be kept. bids: int64[T, 2], both beside each other.
+    """
+
+    __slots__ = ("_book", "_codes", "_status", "bids", "no_bid", "yes_bid")
 
     def __init__(self, best: np.ndarray, book: np.ndarray, status: np.ndarray) -> None:
-        self.yes_bid, self.no_bid = best[:, YES], best[:, NO]
+        self.bids, self.yes_bid, self.no_bid = best, best[:, YES], best[:, NO]
         self._book, self._status, self._codes = book, status, np.arange(len(best))
 
     @property

@@ -1,0 +1,100 @@
+"""A market maker with inventory control, written three times: through the simple interface, on arrays, and compiled. All send the same orders.
+
+The policy, for each market with a bid on both sides, and for each side s of it (YES, NO): with b the best bid for s, o the best bid for the other
+side, and v the contracts held of s less those of the other,
+
+    want = (b + 1000 - o) / 2  -  spread / 2  -  skew * v / size,    at most one tick below the ask 1000 - o,
+
+rounded down to the tick: half the spread below the middle, shifted against the inventory (the linear approximation of Avellaneda and Stoikov,
+"High-frequency trading in a limit order book", 2008: the reservation price falls in proportion to the inventory). A bid for NO at p is an offer of
+YES at 1000 - p. Nothing is wanted of a side of which `max_position` is held. A bid that rests at the wanted price stays, so that it keeps its place
+in the queue; any other is cancelled and sent anew, post-only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent, EpisodeInfo, cents, contracts
+from bellwether.replay.agents.context import AgentContext, requests
+from bellwether.replay.agents.views import Market
+from bellwether.replay.engine.codes import Tif
+from bellwether.replay.units import BUY, DOLLAR, NO, YES
+
+
+class _Maker(Agent):
+    """Parameters of the policy, exact. spread_cents: between bid and offer. size: contracts of a quote. max_position: contracts of a side, net of the
+    other, from which it stops buying it. skew_cents: shift of both quotes per `size` contracts of inventory. tick_cents: quotes are multiples of it.
+    """
+
+    def __init__(
+        self, *, spread_cents: float = 4, size: float = 10, max_position: float = 100, skew_cents: float = 0.5, tick_cents: float = 1
+    ) -> None:
+        self._spread, self._skew = cents(spread_cents, "spread_cents"), cents(skew_cents, "skew_cents")
+        self._size, self._most = contracts(size, "size"), contracts(max_position, "max_position")
+        self._tick = cents(tick_cents, "tick_cents")
+        if self._spread < 0 or self._skew < 0 or self._size < 1 or self._most < 1 or not 1 <= self._tick <= DOLLAR // 2:
+            raise ConfigError(
+                f"making the agent {type(self).__name__}: found {self.params}; spread_cents and skew_cents are 0 or more, the others above 0"
+            )
+
+
+class MarketMaker(_Maker):
+    """The market maker through the simple interface: `markets()` and `quote`."""
+
+    def act(self, ctx: AgentContext) -> None:
+        """Quote every market anew."""
+        for market in ctx.markets():
+            bid, no_bid = self._wanted(market, YES), self._wanted(market, NO)
+            ctx.quote(market.ticker, bid, None if no_bid is None else DOLLAR - no_bid, self._size)
+
+    def _wanted(self, market: Market, side: int) -> int | None:
+        own, other = market.yes_bid, market.no_bid
+        held = market.yes_position - market.no_position
+        if own is None or other is None or not market.is_active:
+            return None
+        if side == NO:
+            own, other, held = other, own, -held
+        if held >= self._most:
+            return None
+        twice = own + DOLLAR - other - self._spread - 2 * self._skew * held // self._size
+        price = min(twice // (2 * self._tick), (DOLLAR - 1 - other) // self._tick) * self._tick
+        return price if price >= self._tick else None
+
+
+class VectorMarketMaker(_Maker):
+    """The market maker on arrays: all markets at once through `quotes`, `cancel_many` and `place_many`."""
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """No quotes yet: price 0 and order -1 by market and side."""
+        count = len(episode.tickers)
+        self._prices, self._orders = np.zeros((count, 2), np.int64), np.full((count, 2), -1, np.int64)
+        self._codes, self._sides = np.divmod(np.arange(2 * count), 2)
+
+    def act(self, ctx: AgentContext) -> None:
+        """Compare what is wanted with what rests, and mend the difference."""
+        wanted = self._wanted(ctx)
+        orders, prices = self._orders, self._prices
+        prices[~ctx.is_resting(orders.reshape(-1)).reshape(orders.shape)] = 0
+        changed = (wanted != prices).reshape(-1).nonzero()[0]
+        if not len(changed):
+            return
+        flat_orders, flat_prices, flat_wanted = orders.reshape(-1), prices.reshape(-1), wanted.reshape(-1)
+        stale = flat_orders[changed[flat_prices[changed] > 0]]
+        if len(stale):
+            ctx.cancel_many(stale)
+        flat_prices[changed] = flat_wanted[changed]
+        fresh = changed[flat_wanted[changed] > 0]
+        if len(fresh):
+            sent = requests(self._codes[fresh], self._sides[fresh], BUY, flat_wanted[fresh], self._size, Tif.POST_ONLY)
+            flat_orders[fresh] = ctx.place_many(sent)
+
+    def _wanted(self, ctx: AgentContext) -> np.ndarray:
+        """int64[T, 2]: the price to bid for each side, 0 for none."""
+        own, held = ctx.quotes.bids, ctx.positions
+        other, held = own[:, ::-1], held - held[:, ::-1]
+        twice = own - other + (DOLLAR - self._spread) - 2 * self._skew * held // self._size
+        price = np.minimum(twice // (2 * self._tick), (DOLLAR - 1 - other) // self._tick) * self._tick
+        quoted = (own.min(axis=1) > 0) & ctx.quotes.active
+        return np.where(quoted[:, None] & (held < self._most) & (price > 0), price, 0)

@@ -1,0 +1,91 @@
+"""The agents that there are, by name: the built-in ones, then your own; and any class of your own file."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from bellwether import registry
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.load import agent_class
+from bellwether.replay.units import SECOND
+from bellwether.settings import settings
+
+FILE = "agents.toml"
+
+
+class RegisteredAgent(BaseModel):
+    """An entry: where the class is and what it is made with.
+
+    agent: `package.module:Class`, or `file.py:Class` beside the registry's file. params: keyword arguments of the class. cadence_seconds: between
+    decisions unless the backtest says otherwise; 300 when left out.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    agent: str = Field(pattern=r"^[^:]+:[A-Za-z_]\w*$")
+    title: str = ""
+    description: str = ""
+    params: dict[str, Any] = {}
+    cadence_seconds: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _titled(self) -> Self:
+        return self if self.title else self.model_copy(update={"title": self.name})
+
+    @property
+    def cadence(self) -> int | None:
+        """Between decisions, ns; None where the entry does not say."""
+        return None if self.cadence_seconds is None else round(self.cadence_seconds * SECOND)
+
+    def make(self, **params: Any) -> Agent:
+        """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters it has not."""
+        agent = agent_class(self.agent)(**{**self.params, **params})
+        agent.name = self.name
+        return agent
+
+
+def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:
+    """All agents by name: the built-in ones, then those of `folder` (the registry folder of the settings when left out).
+
+    Raises `ConfigError`, naming file, entry, field and value, for whatever is wrong in either. Classes are not imported.
+    """
+    return {name: _registered(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+
+
+def agent_of(name: str, folder: Path | None = None) -> RegisteredAgent:
+    """The agent called `name`, or the class that `file.py:Class` or `module:Class` names. Raises `ConfigError` when there is none."""
+    if ":" in name:
+        return _unregistered(name)
+    known = agents(folder)
+    if name in known:
+        return known[name]
+    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"do you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)};"
+    raise ConfigError(f"no agent is called {name!r:.60}; {hint} `bellwether agents` lists them, and file.py:Class names your own")
+
+
+def _registered(entry: registry.Entry) -> RegisteredAgent:
+    found = entry.parse(RegisteredAgent)
+    where, _, name = found.agent.rpartition(":")
+    if not where.endswith(".py"):
+        return found
+    path = Path(entry.file).parent / where
+    if not path.is_file():
+        raise entry.error("agent", f"there is no file {path}", "correct it; the path is relative to the registry's file")
+    return found.model_copy(update={"agent": f"{path.absolute()}:{name}"})
+
+
+def _unregistered(reference: str) -> RegisteredAgent:
+    where, _, name = reference.rpartition(":")
+    if not where or not name.isidentifier():
+        raise ConfigError(f"no agent is called {reference!r:.80}; write my_file.py:MyAgent")
+    if where.endswith(".py"):
+        where = str(Path(where).absolute())
+    found = agent_class(f"{where}:{name}")
+    return RegisteredAgent(name=found.name, agent=f"{where}:{name}", description=(found.__doc__ or "").strip().partition("\n")[0])

@@ -1,0 +1,181 @@
+"""Many backtests at once: every episode with every agent and parameter set, on several processes or threads.
+
+A task is many runs of one episode. Workers are started once, from a server process that has everything imported; tapes are read from the memory-mapped
+cache. Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bellwether.replay.agents.agent import Agent, CompiledAgent
+from bellwether.replay.agents.load import agent_class
+from bellwether.replay.backtest import BacktestSettings, run
+from bellwether.replay.episode import load
+from bellwether.replay.prepared import Prepared, prepare
+from bellwether.replay.results.metrics import metrics
+
+#: Tasks for each worker: enough that none is idle for long at the end, few enough that handing them out costs nothing.
+_TASKS_PER_WORKER = 8
+#: Episodes that a worker keeps open.
+_OPEN_EPISODES = 16
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds and results call it. label: told apart from others.
+
+    cadence: between decisions, ns; None: that of the settings.
+    """
+
+    agent: str
+    name: str
+    label: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    cadence: int | None = None
+
+    def make(self) -> Agent:
+        """A new agent."""
+        agent = agent_class(self.agent)(**self.params)
+        agent.name = self.name
+        return agent
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Rows of all runs, by episode and candidate in the order given, and what they took.
+
+    rows: what `row_of` made of each run, with `agent` the candidate's label. cpu, busy: CPU seconds of all workers in tasks, and of those within runs.
+    """
+
+    rows: list[dict[str, Any]]
+    cpu: float
+    busy: float
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Runs of one episode. first: place of its first row among all rows."""
+
+    first: int
+    folder: Path
+    candidates: Sequence[Candidate]
+    settings: BacktestSettings
+    cache: Path | None
+
+
+@dataclass(frozen=True)
+class _Done:
+    first: int
+    rows: list[dict[str, Any]]
+    worker: int
+    cpu: float
+    busy: float
+
+
+def sweep(
+    folders: Sequence[Path],
+    candidates: Sequence[Candidate],
+    settings: BacktestSettings,
+    *,
+    cache: Path | None = None,
+    jobs: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Sweep:
+    """Run every candidate in every episode; rows do not depend on `jobs`.
+
+    folders: of episodes. cache: folder of tapes, by which workers share them. jobs: workers. progress: told of the runs that each finished task held.
+    Raises `ConfigError` for a candidate that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
+    """
+    compiled = all(isinstance(candidate.make(), CompiledAgent) for candidate in candidates)
+    for folder in folders:
+        _prepared(folder, settings.rules, cache)
+    tasks = list(_tasks(folders, candidates, settings, cache, jobs))
+    rows: list[dict[str, Any]] = [{}] * (len(folders) * len(candidates))
+    cpu: dict[int, float] = {}
+    busy = 0.0
+    for done in _carry_out(tasks, jobs, threads=compiled):
+        rows[done.first : done.first + len(done.rows)] = done.rows
+        cpu[done.worker] = max(done.cpu, cpu.get(done.worker, 0.0))
+        busy += done.busy
+        if progress is not None:
+            progress(len(done.rows))
+    cpu[os.getpid()] = time.process_time()
+    return Sweep(rows, sum(cpu.values()), busy)
+
+
+def _tasks(
+    folders: Sequence[Path], candidates: Sequence[Candidate], settings: BacktestSettings, cache: Path | None, jobs: int
+) -> Iterator[_Task]:
+    pieces = max(1, -(-jobs * _TASKS_PER_WORKER // max(1, len(folders))))
+    length = max(1, -(-len(candidates) // pieces))
+    for place, folder in enumerate(folders):
+        for start in range(0, len(candidates), length):
+            yield _Task(place * len(candidates) + start, folder, candidates[start : start + length], settings, cache)
+
+
+def _carry_out(tasks: Sequence[_Task], jobs: int, *, threads: bool) -> Iterator[_Done]:
+    if jobs == 1:
+        yield from map(_runs, tasks)
+        return
+    with _workers(min(jobs, len(tasks)), threads=threads) as pool:
+        futures = [pool.submit(_runs, task) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
+    if threads:
+        with ThreadPoolExecutor(count) as pool:
+            yield pool
+        return
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with _without_main(), ProcessPoolExecutor(count, mp_context=context) as processes:
+        yield processes
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start workers without the program that this process runs: they need none of it, and importing it would cost each of them more than its tasks."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
+
+
+def _runs(task: _Task) -> _Done:
+    """All runs of a task, in a worker."""
+    prepared = _prepared(task.folder, task.settings.rules, task.cache)
+    rows, busy = [], 0.0
+    for candidate in task.candidates:
+        settings = task.settings if candidate.cadence is None else replace(task.settings, cadence=candidate.cadence)
+        agent = candidate.make()
+        begun = time.thread_time()
+        backtest = run(prepared, agent, settings)
+        busy += time.thread_time() - begun
+        rows.append({**metrics(backtest), "agent": candidate.label})
+    return _Done(task.first, rows, os.getpid(), time.process_time(), busy)
+
+
+@lru_cache(maxsize=_OPEN_EPISODES)
+def _prepared(folder: Path, rules: str | None, cache: Path | None) -> Prepared:
+    return prepare(load(folder, cache=cache), rules, cache=cache)
