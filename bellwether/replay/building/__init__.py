@@ -1,7 +1,7 @@
 """Turns recordings into episodes: one per event, from frames in order of arrival."""
 
 from bellwether.replay.building.build import Outcomes, build, build_recording, episode_ids, events_of, frames_of_table
-from bellwether.replay.building.known import Known, KnownEvent, KnownMarket, known_from_tables, stated_results
+from bellwether.replay.building.known import Known, KnownEvent, KnownMarket, known_from_tables, known_in_lake, stated_results
 
 __all__ = [
     "Known",
@@ -14,5 +14,6 @@ __all__ = [
     "events_of",
     "frames_of_table",
     "known_from_tables",
+    "known_in_lake",
     "stated_results",
 ]

@@ -102,18 +102,18 @@ class _Assembly:
         self._end = int(self._times.max())
 
     def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> EpisodeDraft | None:
-        """The episode of an event; None where it has no book."""
+        """The episode of an event, from its first book on; None where no book of it ever had a level."""
         codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
-        if not np.isin(self._book["ticker"], codes).any():
+        of_event = np.isin(self._book["ticker"], codes)
+        if not (of_event & (self._book["kind"] == LEVEL)).any():
             return None
         markets, settlements, ends = [], [], {}
         for ticker in tickers:
             market, settlement, ends[ticker] = self._market(ticker)
             markets.append(market)
             settlements.append(settlement)
-        book, trades = self._kept_book(tickers, ends), self._kept_trades(tickers, ends)
-        first = np.flatnonzero(np.isin(self._book["ticker"], codes))[0]
-        start = int(self._book_ts[first])
+        start = int(self._book_ts[of_event.argmax()])
+        book, trades = self._kept_book(tickers, ends), self._kept_trades(tickers, ends, start)
         end = max(start, *(market.close or start for market in markets))
         metadata = Metadata(
             episode_id=episode,
@@ -201,11 +201,12 @@ class _Assembly:
             wiped[self._tracker.markets[ticker].code] = ends[ticker][1]
         return np.flatnonzero(kept & (np.arange(len(kept)) < wiped[self._book["ticker"]]))
 
-    def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
-        """Places of the trades up to the close, each id once."""
+    def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
+        """Places of the trades from the start of the episode up to their market's close, each id once."""
         import pyarrow as pa
 
-        kept = np.flatnonzero(self._kept(self._trades, self._trade_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()}))
+        kept_ones = self._kept(self._trades, self._trade_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
+        kept = np.flatnonzero(kept_ones & (self._trade_ts >= start))
         ids = self._trade_ids.take(pa.array(kept)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(ids, return_index=True)
         return kept[np.sort(first)]

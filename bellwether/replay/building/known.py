@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
@@ -16,6 +16,8 @@ from bellwether.replay.episode.metadata import Settlement
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from bellwether.lake import Lake
 
 #: Fee terms of a market whose series is not known.
 DEFAULT_FEE: Mapping[str, Any] = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
@@ -85,6 +87,20 @@ def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.Da
         found[row["ticker"]] = _market(row, event, terms)
     named = {ticker: KnownEvent(ticker, row["title"], row["mutually_exclusive"]) for ticker, row in of_event.items()}
     return Known(found, {row["event_ticker"]: named[row["event_ticker"]] for row in wanted if row["event_ticker"] in named})
+
+
+def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
+    """What the lake's tables of listings, pulled or archived, say of these markets; nothing where there are none. Raises `LakeError`."""
+    import polars as pl
+
+    from bellwether.tables import TABLES
+
+    def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
+        return lake.slice(TABLES[f"raw/{name}"]).scan().filter(pl.col(column).is_in(list(values))).collect()
+
+    markets = pl.concat([rows(name, "ticker", tickers) for name in ("kalshi_archive", "kalshi_markets")], how="diagonal")
+    events = rows("kalshi_events", "event_ticker", markets["event_ticker"].unique().to_list())
+    return known_from_tables(markets, events, lake.slice(TABLES["raw/kalshi_series"]).read())
 
 
 def _latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
