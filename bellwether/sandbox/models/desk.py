@@ -199,7 +199,11 @@ def _dollars(found: Mapping[str, Any], *names: str) -> float | None:
 
 
 def _quote(found: Mapping[str, Any]) -> Quote | None:
-    if "ticker" not in found or not {"yes_bid_cents", "yes_ask_cents"} & found.keys() or found.get("status", "open") != "open":
+    if (
+        "ticker" not in found
+        or not {"yes_bid_cents", "yes_ask_cents"} & found.keys()
+        or found.get("status", "open") not in ("open", "active")
+    ):
         return None
     return Quote(str(found["ticker"]), _dollars(found, "yes_bid_cents"), _dollars(found, "yes_ask_cents"))
 
@@ -217,8 +221,8 @@ def _resting(found: Mapping[str, Any]) -> Resting | None:
     price, count = _dollars(found, "price_cents"), found.get("resting_contracts")
     if "order_id" not in found or price is None or not isinstance(count, int | float):
         return None
-    words = (str(found.get(name, "")) for name in ("ticker", "side", "action"))
-    return Resting(found["order_id"], *words, price, float(count))
+    ticker, side, action = (str(found.get(name, "")) for name in ("ticker", "side", "action"))
+    return Resting(found["order_id"], ticker, side, action, price, float(count))
 
 
 # --- traders -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,334 @@
+"""A language model as a trading agent, and the same trajectory once more without a model.
+
+Each step is a fresh conversation: the system prompt of the episode, the state in words, and at most three rounds of tool calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.limits import RunStopped
+from bellwether.replay.agents.llm.asking import Asking, OwnModels
+from bellwether.replay.agents.llm.conversation import Messages, Voice, converse, round_of
+from bellwether.replay.agents.llm.prompt import VERSION, Terms, state, system_prompt
+from bellwether.replay.agents.llm.steps import Round, Step
+from bellwether.replay.agents.llm.tools import Toolbox
+from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Trajectory, require_repeated, require_same
+
+if TYPE_CHECKING:
+    from bellwether.forecasting.forecaster import Models
+    from bellwether.models.model import Model
+    from bellwether.replay.agents.agent import EpisodeInfo
+    from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.rules import RuleSet
+
+log = logging.getLogger(__name__)
+
+#: The seed's settings (Table 2).
+ROUNDS, TEMPERATURE = 3, 0.0
+_MOST_ROUNDS = 20
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Suspended(RunStopped):
+    """The model cannot be asked now; every finished step is stored, and the same run again goes on where it was. `cause` says why."""
+
+    def __init__(self, cause: Exception, folder: Path, steps: int) -> None:
+        self.cause = cause
+        super().__init__(f"{cause} ({steps} steps are stored in {folder}; run the same again to go on)")
+
+
+class _Scripted(Agent):
+    """What a model and a stored trajectory have in common: the toolbox and prompt of the episode, and steps that can be repeated."""
+
+    timed = False
+    _rounds: int
+    _trajectory: Trajectory
+
+    def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
+        """Set up the episode; the part of the run's identity that it decides."""
+        terms = _terms(ctx)
+        self._toolbox = Toolbox(episode)
+        self._system = system_prompt(episode, terms, self._rounds)
+        self._steps = 0
+        return _identity(ctx, episode, terms) | {
+            "rounds": self._rounds,
+            "prompt": f"{VERSION}/{_digest(self._system)}",
+            "tools": _digest(self._toolbox.definitions),
+        }
+
+    def _repeat(self, ctx: AgentContext, stored: Step) -> None:
+        """Carry out a stored step. Raises `Mismatch` when it comes out otherwise."""
+        require_repeated(stored, self._converse(ctx, _Recorded(stored, self._trajectory.folder)), self._trajectory.folder)
+
+    def _converse(self, ctx: AgentContext, voice: Voice) -> Step:
+        self._steps += 1
+        return converse(ctx, voice, self._toolbox, self._system, state(ctx), rounds=self._rounds)
+
+    def _require_all_repeated(self) -> None:
+        if self._steps < self._trajectory.stored:
+            raise Mismatch(
+                f"replaying {self._trajectory.folder}: it has {self._trajectory.stored} steps, and this run ended after {self._steps}; "
+                "the episode or the simulator have changed"
+            )
+
+
+class LLMAgent(_Scripted):
+    """A model of the registry that trades by calling tools. Finished steps are stored; the same run again repeats them and asks for the others.
+
+    model: its name in the registry. rounds: answers per step. temperature: 0 when left out, or the entry's where the model has only one (1, or a
+    model that reasons). sample: tells this run's answers from those of another one of the same settings. budget: most dollars that the run may
+    spend, all its parts together; the settings' when left out. folder: of the trajectory; one per run below the world's home when left out.
+
+    models: where the client comes from, for whoever has one; otherwise a client of this process's own.
+    """
+
+    name = "llm"
+    models: Models | None = None
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        rounds: int = ROUNDS,
+        temperature: float | None = None,
+        sample: int = 0,
+        budget: Decimal | float | str | None = None,
+        folder: Path | str | None = None,
+    ) -> None:
+        from bellwether.models.registry import model as registered
+
+        self.model: Model = registered(model)
+        self._rounds = _natural(rounds, "rounds", 1, _MOST_ROUNDS)
+        self._sample = _natural(sample, "sample", 0, 2**31 - 1)
+        self._temperature = _temperature(self.model, temperature)
+        self._budget = _dollars(budget)
+        self._folder = None if folder is None else Path(folder)
+
+    def anew(self) -> Self:
+        """See `Agent.anew`; it asks the same models."""
+        agent = super().anew()
+        agent.models = self.models
+        return agent
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Open the trajectory; nobody is asked yet."""
+        from bellwether.models.client import asked_as
+
+        with _stopping():
+            identity = self._prepare(ctx, episode) | {
+                "agent": self.name,
+                "model": asked_as(self.model),
+                "parameters": self._sent(),
+                "sample": self._sample,
+                "seed": f"{ctx.seed:064x}",
+            }
+            digest = _digest(identity)
+            folder = self._folder or _home() / _UNSAFE.sub("_", episode.id)[:100] / f"{_UNSAFE.sub('_', self.name)}-{digest}"
+            self._trajectory = Trajectory.begin(folder, Head(identity, self._system, self._toolbox.definitions))
+            models = self.models or OwnModels(f"replay-{digest}", self._budget)
+            parameters = {**self._sent(), "tools": self._toolbox.definitions}
+            self._asking = Asking(models, self.model, parameters, self._sample)
+            self._scope = f"{identity['episode_digest'][:16]}/{self.name}/{identity['seed'][:16]}"
+
+    def _sent(self) -> dict[str, Any]:
+        """Parameters that decide the answers, beside the tools."""
+        own = {} if self._temperature is None else {"temperature": self._temperature}
+        return {**self.model.request_parameters, **own}
+
+    def act(self, ctx: AgentContext) -> None:
+        """One step: repeated where it is stored, otherwise asked for and stored."""
+        try:
+            stored = self._trajectory.step(ctx.step)
+            if stored is not None:
+                self._repeat(ctx, stored)
+                return
+            step = self._converse(ctx, _Asked(self, ctx.step))
+            with _stopping():
+                self._trajectory.add(step)
+        except BaseException:
+            self._leave()
+            raise
+        if step.ended == "failed":
+            log.warning("%s: step %d has no decision: %s", self.name, step.number, step.reason)
+
+    def ask(self, messages: Messages, step: int, number: int) -> Round:
+        """The model's answer in a round of a step. Raises `Suspended`."""
+        try:
+            return round_of(self._asking.ask(messages, f"{self._scope}/{step}/{number}"), number)
+        except BellwetherError as error:
+            raise Suspended(error, self._trajectory.folder, step) from error
+
+    def end(self, ctx: AgentContext) -> None:
+        """Close the trajectory, with its totals."""
+        try:
+            self._require_all_repeated()
+            with _stopping():
+                if self._trajectory.finished is None:
+                    self._trajectory.finish()
+        finally:
+            self._leave()
+        log.info("%s: trajectory in %s: %s", self.name, self._trajectory.folder, json.dumps(self.totals))
+
+    @property
+    def totals(self) -> Mapping[str, Any] | None:
+        """Counts of a finished run: how steps ended, what failed, which tools were called, tokens and micro-dollars."""
+        return self._trajectory.finished
+
+    def _leave(self) -> None:
+        """Keep what is there, and let the model go."""
+        try:
+            with _stopping():
+                self._trajectory.save()
+        finally:
+            self._asking.close()
+
+
+class LLMReplay(_Scripted):
+    """A finished trajectory once more, without a model: the same calls, and every result compared. trajectory: its folder."""
+
+    name = "llm-replay"
+
+    def __init__(self, *, trajectory: Path | str) -> None:
+        self._trajectory = Trajectory.open(Path(trajectory))
+        if self._trajectory.finished is None:
+            raise ConfigError(
+                f"replaying {trajectory}: its run has not ended ({self._trajectory.stored} steps so far); run it again to go on, then replay it"
+            )
+        self._rounds = _natural(self._trajectory.head.identity["rounds"], "rounds", 1, _MOST_ROUNDS)
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Refuse another episode, other rules or settings, or another prompt."""
+        require_same(self._trajectory.head.identity, self._prepare(ctx, episode), self._trajectory.folder)
+
+    def act(self, ctx: AgentContext) -> None:
+        """Repeat one step."""
+        with _stopping():
+            stored = self._trajectory.step(ctx.step)
+        if stored is None:
+            raise Mismatch(
+                f"replaying {self._trajectory.folder}: it ends after {self._trajectory.stored} steps, and this run goes on; "
+                "the episode or the simulator have changed"
+            )
+        self._repeat(ctx, stored)
+
+    def end(self, ctx: AgentContext) -> None:
+        """Refuse a run that ended earlier than the trajectory."""
+        self._require_all_repeated()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The model."""
+
+    agent: LLMAgent
+    step: int
+
+    def hear(self, messages: Messages, number: int) -> Round:
+        return self.agent.ask(messages, self.step, number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the model said before."""
+
+    step: Step
+    folder: Path
+
+    def hear(self, messages: Messages, number: int) -> Round:
+        if number >= len(self.step.rounds):
+            raise Mismatch(
+                f"replaying {self.folder}: step {self.step.number} goes on after its {len(self.step.rounds)} stored rounds; "
+                "the episode, the rules or the simulator have changed"
+            )
+        return self.step.rounds[number]
+
+
+# --- what a run is -----------------------------------------------------------------------------------------------------
+
+
+def _terms(ctx: AgentContext) -> Terms:
+    session = ctx._session
+    return Terms(session.rules, session.settings, session.tape.fees, session.tape.grid)
+
+
+def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str, Any]:
+    """Everything about the replay that decides a step, by name."""
+    return {
+        "episode": episode.id,
+        "episode_digest": ctx._session.tape.digest,
+        "rules": terms.rules.name,
+        "rules_digest": _digest(_plain(terms.rules)),
+        "fees_digest": _digest(terms.fees.tolist()),
+        "calls_per_step": ctx._limit,
+        **{f"settings.{name}": value for name, value in asdict(terms.settings).items()},
+    }
+
+
+def _plain(rules: RuleSet) -> dict[str, str]:
+    """A rule set by field, as text; what is only said about it left out."""
+    values = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in ("title", "sources")}
+    return {name: str(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
+
+
+def _digest(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _home() -> Path:
+    from bellwether.settings import settings
+
+    return settings().world_home / "trajectories"
+
+
+def _temperature(model: Model, given: float | None) -> float | None:
+    """What is sent: what was asked for; else 0, but nothing else than the entry says where the model takes no other."""
+    if given is not None:
+        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 2:
+            raise ConfigError(f"making the agent llm: temperature is {given!r}; give a number from 0 to 2")
+        return float(given)
+    reasons = model.temperature == 1.0 or model.reasoning_effort not in (None, "none")
+    return model.temperature if reasons else TEMPERATURE
+
+
+def _natural(value: Any, name: str, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigError(f"making the agent llm: {name} is {value!r}; give a whole number from {least} to {most}")
+    return value
+
+
+def _dollars(budget: Decimal | float | str | None) -> Decimal:
+    from bellwether.settings import settings
+
+    if budget is None:
+        return settings().budget
+    try:
+        amount = Decimal(str(budget))
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if isinstance(budget, bool) or not amount.is_finite() or amount < 0:
+        raise ConfigError(f"making the agent llm: budget is {budget!r}; give dollars from 0")
+    return amount
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """What is wrong with files or settings is no failure of the agent: it ends the run without a result."""
+    try:
+        yield
+    except RunStopped:
+        raise
+    except (BellwetherError, OSError) as error:
+        raise RunStopped(str(error)) from error

@@ -1,0 +1,192 @@
+"""Arguments of tool calls as models write them: JSON text in, checked values out, and a sentence for the model where they do not fit.
+
+Prices are cents with at most one decimal, sizes contracts with at most two; both become integers exactly (mills, lots), never through a float.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from bellwether.replay.units import CENT, CONTRACT, DOLLAR
+
+#: Longer texts of arguments are not read.
+MOST_CHARACTERS = 20_000
+#: The largest order that a tool takes, in contracts.
+MOST_CONTRACTS = 10_000_000
+_MOST_SHOWN = 60
+_DECIMAL = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
+_INTEGER = re.compile(r"[0-9]{1,15}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ArgumentError(ValueError):
+    """Arguments that do not fit; the message is for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument: its JSON schema, and how its value is read (raises `ArgumentError` with what is wrong with the value)."""
+
+    schema: Mapping[str, Any]
+    read: Callable[[Any], Any]
+    required: bool = True
+
+
+def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments."""
+    return {
+        "type": "object",
+        "properties": {name: dict(field.schema) for name, field in fields.items()},
+        "required": [name for name, field in fields.items() if field.required],
+        "additionalProperties": False,
+    }
+
+
+def read_arguments(text: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values by name; an argument that was left out or null is missing. Raises `ArgumentError`."""
+    given = _object(text)
+    for name in given:
+        if name not in fields:
+            raise ArgumentError(f"there is no argument {shown(name)}; there are {', '.join(fields) or 'none'}")
+    values = {}
+    for name, field in fields.items():
+        if given.get(name) is not None:
+            values[name] = _value(name, field, given[name])
+        elif field.required:
+            raise ArgumentError(f"the argument {name} is missing")
+    return values
+
+
+def _value(name: str, field: Field, value: Any) -> Any:
+    try:
+        return field.read(value)
+    except ArgumentError as error:
+        raise ArgumentError(f"{name} is {shown(value)}; {error}") from None
+
+
+def _object(text: str) -> dict[str, Any]:
+    if len(text) > MOST_CHARACTERS:
+        raise ArgumentError(f"the arguments have {len(text)} characters; at most {MOST_CHARACTERS} are read")
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_unique)
+    except ArgumentError:
+        raise
+    except (ValueError, RecursionError, ArithmeticError) as error:
+        raise ArgumentError(f"the arguments are no JSON object: {str(error)[:100]}") from None
+    if not isinstance(value, dict):
+        raise ArgumentError(f"the arguments are {shown(value)}; give a JSON object")
+    return value
+
+
+def _no_number(word: str) -> Any:
+    raise ArgumentError(f"{word} is no JSON number")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ArgumentError("an argument is given twice")
+    return found
+
+
+def shown(value: Any) -> str:
+    """A value of a model as a message shows it: JSON, one line, cut."""
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+
+
+# --- kinds of arguments ------------------------------------------------------------------------------------------------
+
+
+def one_of(words: Sequence[str], description: str, *, required: bool = True) -> Field:
+    """One of these words, written as they are here."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ArgumentError(f"it is one of {', '.join(words)}")
+        return value
+
+    return Field({"type": "string", "enum": list(words), "description": description}, read, required)
+
+
+def price(description: str, *, required: bool = True) -> Field:
+    """Cents with at most one decimal, above 0 and below 100; read as mills."""
+
+    def read(value: Any) -> int:
+        scaled = _scaled(value, CENT)
+        if scaled is None or not 0 < scaled < DOLLAR:
+            raise ArgumentError("give cents above 0 and below 100, with at most one decimal")
+        return scaled
+
+    return Field({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 100, "description": description}, read, required)
+
+
+def count(description: str, *, required: bool = True) -> Field:
+    """Contracts with at most two decimals, above 0; read as lots."""
+
+    def read(value: Any) -> int:
+        scaled = _scaled(value, CONTRACT)
+        if scaled is None or not 0 < scaled <= MOST_CONTRACTS * CONTRACT:
+            raise ArgumentError(f"give contracts above 0 and up to {MOST_CONTRACTS}, with at most two decimals")
+        return scaled
+
+    return Field({"type": "number", "exclusiveMinimum": 0, "maximum": MOST_CONTRACTS, "description": description}, read, required)
+
+
+def whole(least: int, most: int, description: str, *, required: bool = True) -> Field:
+    """A whole number within bounds."""
+
+    def read(value: Any) -> int:
+        number = _scaled(value, 1)
+        if number is None or not least <= number <= most:
+            raise ArgumentError(f"give a whole number from {least} to {most}")
+        return number
+
+    return Field({"type": "integer", "minimum": least, "maximum": most, "description": description}, read, required)
+
+
+def instant(description: str, *, required: bool = True) -> Field:
+    """An ISO 8601 time with its zone; read as ns UTC."""
+
+    def read(value: Any) -> int:
+        try:
+            moment = datetime.fromisoformat(value)
+            since = moment - _EPOCH
+        except (TypeError, ValueError, OverflowError):
+            raise ArgumentError("give an ISO 8601 time with its zone, such as 2026-01-20T17:00:00Z") from None
+        return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+
+    return Field({"type": "string", "format": "date-time", "description": description}, read, required)
+
+
+def text(description: str, most: int = 1000, *, required: bool = True) -> Field:
+    """A text of at most so many characters."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or len(value) > most:
+            raise ArgumentError(f"give a text of at most {most} characters")
+        return value
+
+    return Field({"type": "string", "maxLength": most, "description": description}, read, required)
+
+
+def _scaled(value: Any, units: int) -> int | None:
+    """A JSON number, or its text, times `units`, exactly; None for what is none, is far too large, or is finer than a unit."""
+    if isinstance(value, str):
+        pattern = _INTEGER if units == 1 else _DECIMAL
+        value = Decimal(value) if pattern.fullmatch(value) else None
+    if value is None or isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    number = Decimal(value)
+    if not number.is_finite() or not Decimal("-1e15") < number < Decimal("1e15") or number.adjusted() < -15:
+        return None
+    scaled = number * units
+    return int(scaled) if scaled == scaled.to_integral_value() else None

@@ -1,0 +1,112 @@
+"""One step: a fresh conversation about the state, in rounds of tool calls, until the model is done.
+
+Whoever speaks, a model or a stored trajectory, goes through the same code; what tools answer always comes from the replay.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bellwether.replay.agents.llm.steps import Called, Ended, Round, Step, usage_of
+from bellwether.replay.agents.llm.tools import MOST_CALLS, Toolbox
+
+if TYPE_CHECKING:
+    from bellwether.models.client import Answer, NoAnswer
+    from bellwether.replay.agents.context import AgentContext
+
+#: Names that providers take for a tool.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+class Voice(Protocol):
+    """Who answers."""
+
+    def hear(self, messages: Messages, number: int) -> Round:
+        """The answer of round `number` (from 0); its calls have no results yet."""
+        ...
+
+
+def converse(ctx: AgentContext, voice: Voice, toolbox: Toolbox, system: str, state: str, *, rounds: int) -> Step:
+    """Let the voice trade one step: at most `rounds` answers, of which each may call tools."""
+    messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": state}]
+    heard: list[Round] = []
+
+    def step(ended: Ended, reason: str = "") -> Step:
+        return Step(ctx.step, ctx.now_ns, state, tuple(heard), ended, reason)
+
+    for number in range(rounds):
+        said = voice.hear(messages, number)
+        if said.outcome != "ok":
+            heard.append(said)
+            return step("failed", f"{said.outcome}: {said.reason}")
+        calls, done = toolbox.carry_out(ctx, said.calls)
+        heard.append(replace(said, calls=calls))
+        if done or not calls:
+            return step("done" if done else "no_tool")
+        assert said.message is not None
+        messages = [*messages, said.message, *(_result(call) for call in calls)]
+    return step("rounds")
+
+
+def _result(call: Called) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "content": call.result}
+
+
+def round_of(found: Answer | NoAnswer, number: int) -> Round:
+    """What a model said, as a step keeps it."""
+    from bellwether.models.client import NoAnswer
+
+    if isinstance(found, NoAnswer):
+        return Round(found.key, found.outcome.value, found.reason, found.final, usage=usage_of(found.usage), attempts=found.attempts)
+    calls = _calls(found, number)
+    return Round(
+        key=found.key,
+        outcome="ok",
+        message=_message(found, calls),
+        content=found.content,
+        reasoning=found.reasoning,
+        finish_reason=found.finish_reason,
+        calls=calls,
+        usage=usage_of(found.spent),
+        attempts=found.attempts,
+    )
+
+
+def _calls(answer: Answer, number: int) -> tuple[Called, ...]:
+    """The calls of an answer with ids of which no two are the same; one more than are carried out stands for all that are too many."""
+    calls: list[Called] = []
+    seen: set[str] = set()
+    for place, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
+        own = call.id if call.id and call.id not in seen else f"call_{number}_{place}"
+        seen.add(own)
+        calls.append(Called(own, call.name, call.arguments, "", "ok"))
+    return tuple(calls)
+
+
+def _message(answer: Answer, calls: Sequence[Called]) -> dict[str, Any]:
+    """The answer as the next round repeats it: names and arguments that are none are made such that every provider takes them."""
+    called = [
+        {"id": call.id, "type": "function", "function": {"name": _name(call.name), "arguments": _arguments(call.arguments)}}
+        for call in calls
+    ]
+    return {"role": "assistant", "content": answer.content or None, **({"tool_calls": called} if called else {})}
+
+
+def _name(name: str) -> str:
+    return name if _NAME.fullmatch(name) else "unknown_tool"
+
+
+def _arguments(text: str) -> str:
+    """The text where it is a JSON object; else an object that holds it."""
+    try:
+        if isinstance(json.loads(text), dict):
+            return text
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"unreadable": text[:1000]} if text.strip() else {})

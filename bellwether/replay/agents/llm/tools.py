@@ -1,0 +1,277 @@
+"""The tools of a trading model: their JSON schemas, and what each does with an `AgentContext`.
+
+Whatever a model writes comes back to it as text: a result, the exchange's refusal, or what was wrong with the call. Nothing is raised into the replay.
+Prices are cents, sizes contracts, money dollars.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from bellwether.replay.agents.limits import BudgetError, OrderError
+from bellwether.replay.agents.llm import arguments as args
+from bellwether.replay.agents.llm.arguments import ArgumentError, Field, read_arguments, schema_of, shown
+from bellwether.replay.agents.llm.steps import Called, Fate
+from bellwether.replay.units import CENT, CONTRACT, MICROS
+
+if TYPE_CHECKING:
+    from bellwether.replay.agents.agent import EpisodeInfo
+    from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.views import Market, Order
+
+#: Tool calls of one answer that are carried out.
+MOST_CALLS = 50
+DEEPEST, MOST_POINTS = 100, 100
+DONE = "done"
+TIFS = ("gtc", "ioc", "fok", "post_only", "gtd")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+Values = Mapping[str, Any]
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: what the model is told of it, its arguments, and what it does."""
+
+    name: str
+    description: str
+    run: Callable[[AgentContext, Values], Result]
+    fields: Mapping[str, Field]
+
+    def definition(self) -> dict[str, Any]:
+        """The tool as OpenAI's protocol states it."""
+        function = {"name": self.name, "description": self.description, "parameters": schema_of(self.fields)}
+        return {"type": "function", "function": function}
+
+
+class Toolbox:
+    """The tools of one episode, and what becomes of calls. definitions: as they are sent to the model."""
+
+    def __init__(self, episode: EpisodeInfo) -> None:
+        self._tools = {tool.name: tool for tool in _tools(episode)}
+        self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
+
+    def carry_out(self, ctx: AgentContext, calls: Sequence[Called]) -> tuple[tuple[Called, ...], bool]:
+        """The calls in their order with their results, and whether one of them said that the step is done; what stands behind it is skipped."""
+        made: list[Called] = []
+        done = False
+        for call in calls:
+            result: Result
+            fate: Fate
+            if done or len(made) >= MOST_CALLS:
+                why = f"{DONE}() was called before" if done else f"an answer may call {MOST_CALLS} tools"
+                result, fate = {"error": f"not carried out: {why}"}, "skipped"
+            else:
+                result, fate = self._one(ctx, call)
+                done = call.name == DONE and fate == "ok"
+            made.append(Called(call.id, call.name, call.arguments, json.dumps(result), fate))
+        return tuple(made), done
+
+    def _one(self, ctx: AgentContext, call: Called) -> tuple[Result, Fate]:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            return {"error": f"there is no tool {shown(call.name)}; there are {', '.join(self._tools)}"}, "error"
+        try:
+            result = tool.run(ctx, read_arguments(call.arguments, tool.fields))
+        except (ArgumentError, OrderError, BudgetError) as error:
+            return {"error": f"{call.name}: {error}"}, "error"
+        return result, "rejected" if result.get("status") == "rejected" or "refused" in result else "ok"
+
+
+def _tools(episode: EpisodeInfo) -> list[Tool]:
+    ticker = _ticker(episode.tickers)
+    order_id = args.whole(0, 10**15, "id that place_order gave")
+    price, count = args.price("limit price in cents of that side, such as 45 or 45.5"), args.count("contracts")
+    order = {
+        "ticker": ticker,
+        "side": args.one_of(("yes", "no"), "the contract"),
+        "action": args.one_of(("buy", "sell"), "sell only what you hold, or it counts as buying the other side"),
+        "type": args.one_of(("limit", "market"), "a market order takes whatever price there is", required=False),
+        "count": count,
+        "price_cents": args.price("limit price in cents of that side, such as 45 or 45.5; not for a market order", required=False),
+        "time_in_force": args.one_of(
+            TIFS,
+            "gtc (default of a limit order): the rest stays in the book; ioc (default of a market order): the rest is dropped; "
+            "fok: all or nothing; post_only: refused when it would trade at once; gtd: like gtc until expires_at",
+            required=False,
+        ),
+        "expires_at": args.instant("for gtd: ISO 8601 time with zone", required=False),
+    }
+    found = [
+        Tool("get_markets", "Best bids and asks of all markets, with sizes.", _markets, {}),
+        Tool(
+            "get_orderbook",
+            "Order book of a market: [price in cents, contracts] per level, best first.",
+            _orderbook,
+            {"ticker": ticker, "depth": args.whole(1, DEEPEST, "levels per side; 10 when left out", required=False)},
+        ),
+        Tool("get_positions", "Contracts that you hold.", _positions, {}),
+        Tool("get_cash", "Cash, what of it is free for new orders, and equity, in dollars.", _cash, {}),
+        Tool("place_order", "Send an order. The result says at once what was filled.", _place, order),
+        Tool("cancel_order", "Take a resting order out of the book.", _cancel, {"order_id": order_id}),
+        Tool(
+            "amend_order",
+            "Change price or size of a resting order. Only a smaller size at the same price keeps its place in the queue.",
+            _amend,
+            {"order_id": order_id, "price_cents": price, "count": args.count("contracts that are to remain")},
+        ),
+        Tool("get_resting_orders", "Your orders in the book.", _resting, {"ticker": _ticker(episode.tickers, required=False)}),
+    ]
+    if episode.exogenous:
+        series = {
+            "name": args.one_of(episode.exogenous, "the series"),
+            "last": args.whole(1, MOST_POINTS, "how many of the latest points; 1 when left out", required=False),
+        }
+        found.append(Tool("get_exogenous", "Latest points of a series of outside data, as known now.", _exogenous, series))
+    note = {"note": args.text("why, in a sentence", required=False)}
+    return [*found, Tool(DONE, "End this step.", lambda ctx, values: {"ok": True}, note)]
+
+
+def _ticker(tickers: Sequence[str], *, required: bool = True) -> Field:
+    known = frozenset(tickers)
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in known:
+            raise ArgumentError(f"there is no such market; there are {', '.join(tickers[:10])}{', …' if len(tickers) > 10 else ''}")
+        return value
+
+    return Field({"type": "string", "description": "ticker of a market"}, read, required)
+
+
+# --- what they do ------------------------------------------------------------------------------------------------------
+
+
+def _markets(ctx: AgentContext, values: Values) -> Result:
+    return {"markets": [_quote(market) for market in ctx.markets()]}
+
+
+def _quote(market: Market) -> Result:
+    return {
+        "ticker": market.ticker,
+        "status": market.status,
+        "yes_bid_cents": cents(market.yes_bid),
+        "yes_bid_contracts": contracts(market.yes_bid_lots),
+        "yes_ask_cents": cents(market.yes_ask),
+        "yes_ask_contracts": contracts(market.no_bid_lots),
+        "no_bid_cents": cents(market.no_bid),
+        "no_bid_contracts": contracts(market.no_bid_lots),
+        "no_ask_cents": cents(market.no_ask),
+        "no_ask_contracts": contracts(market.yes_bid_lots),
+        "seconds_to_close": None if market.seconds_to_close is None else int(market.seconds_to_close),
+    }
+
+
+def _orderbook(ctx: AgentContext, values: Values) -> Result:
+    book = ctx.book(values["ticker"], values.get("depth", 10))
+    sides = {name: getattr(book, name) for name in ("yes_bids", "yes_asks", "no_bids", "no_asks")}
+    return {"ticker": book.ticker} | {name: [[cents(price), contracts(lots)] for price, lots in levels] for name, levels in sides.items()}
+
+
+def _positions(ctx: AgentContext, values: Values) -> Result:
+    held = zip(ctx.tickers, ctx.positions.tolist(), strict=True)
+    return {
+        "positions": [
+            {"ticker": ticker, "yes_contracts": contracts(yes), "no_contracts": contracts(no)} for ticker, (yes, no) in held if yes or no
+        ]
+    }
+
+
+def _cash(ctx: AgentContext, values: Values) -> Result:
+    return {"cash_dollars": dollars(ctx.cash), "available_dollars": dollars(ctx.available), "equity_dollars": dollars(ctx.equity)}
+
+
+def _place(ctx: AgentContext, values: Values) -> Result:
+    kind, tif = values.get("type", "limit"), values.get("time_in_force")
+    price, expires = values.get("price_cents"), values.get("expires_at")
+    if kind == "limit" and price is None:
+        raise ArgumentError("a limit order needs price_cents")
+    if kind == "market" and (price is not None or tif not in (None, "ioc", "fok")):
+        raise ArgumentError("a market order has no price_cents, and its time_in_force is ioc or fok")
+    if (tif == "gtd") != (expires is not None):
+        raise ArgumentError("gtd, and no other time_in_force, needs expires_at")
+    return _order(ctx.place(values["ticker"], values["side"], values["action"], price, values["count"], tif, expires))
+
+
+def _order(order: Order) -> Result:
+    if order.id < 0:
+        return {"order_id": None, "status": order.status, "reason": order.reason}
+    told: Result = {
+        "order_id": order.id,
+        "status": order.status,
+        "filled_contracts": contracts(order.filled),
+        "resting_contracts": contracts(order.remaining),
+        "fees_dollars": dollars(order.fees),
+    }
+    if order.filled:
+        told["average_price_cents"] = round(abs(order.cost) / (10 * CENT * order.filled), 4)
+    return told | ({"reason": order.reason} if order.reason else {})
+
+
+def _cancel(ctx: AgentContext, values: Values) -> Result:
+    if ctx.cancel(values["order_id"]):
+        return {"order_id": values["order_id"], "cancelled": True}
+    return {"order_id": values["order_id"], "cancelled": False, "refused": "it is not in the book any more"}
+
+
+def _amend(ctx: AgentContext, values: Values) -> Result:
+    number = values["order_id"]
+    refused = ctx.amend(number, values["price_cents"], values["count"])
+    return {"order_id": number, "refused": refused} if refused else _order(ctx.order(number))
+
+
+def _resting(ctx: AgentContext, values: Values) -> Result:
+    return {"orders": [resting_order(order) for order in ctx.resting(values.get("ticker"))]}
+
+
+def resting_order(order: Order) -> Result:
+    """An order in the book, as tools and the state show it."""
+    return {
+        "order_id": order.id,
+        "ticker": order.ticker,
+        "side": order.side,
+        "action": order.action,
+        "price_cents": cents(order.price),
+        "resting_contracts": contracts(order.remaining),
+        "filled_contracts": contracts(order.filled),
+    }
+
+
+def _exogenous(ctx: AgentContext, values: Values) -> Result:
+    ts, points = ctx.exogenous(values["name"])
+    last = values.get("last", 1)
+    known = zip(ts[-last:].tolist(), points[-last:].tolist(), strict=True)
+    return {
+        "name": values["name"],
+        "points": [{"time": written(at), "value": value if math.isfinite(value) else None} for at, value in known],
+    }
+
+
+# --- units -------------------------------------------------------------------------------------------------------------
+
+
+def cents(mills: int | None) -> float | None:
+    """Mills in cents; a whole number stays one."""
+    return None if mills is None else mills // CENT if mills % CENT == 0 else mills / CENT
+
+
+def contracts(lots: int) -> float:
+    """Lots in contracts; a whole number stays one."""
+    return lots // CONTRACT if lots % CONTRACT == 0 else lots / CONTRACT
+
+
+def dollars(micros: int) -> float:
+    """Micro-dollars in dollars; the number nearest to it has all its digits."""
+    return micros / MICROS
+
+
+def written(ns: int) -> str:
+    """ns UTC in ISO 8601, to the second where it is whole."""
+    text = (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
+    return text.replace("+00:00", "Z")
