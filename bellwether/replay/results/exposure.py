@@ -1,4 +1,4 @@
-"""How long a backtest held positions, from its fills and the settlements on the tape."""
+"""How long a backtest held positions, and what of its profit came by trading and what by settlement: its fills, gone through once more."""
 
 from __future__ import annotations
 
@@ -7,17 +7,33 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_SIDE, F_TICKER, F_TS
+from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
-from bellwether.replay.units import BUY
+from bellwether.replay.units import BUY, DOLLAR, MICROS, MILL_LOT
+
+#: Lots to a contract, in which settlements pay.
+_LOTS = 100
 
 
 class Settlements(NamedTuple):
-    """The first settlement or void of each market in order of time: int64 (k,) ns and market."""
+    """The first settlement or void of each market in order of time: int64 (k,) ns, market, and micro-dollars that a YES contract paid, -1 if void."""
 
     ts: np.ndarray
     ticker: np.ndarray
+    value: np.ndarray
+
+
+class Exposure(NamedTuple):
+    """share: of the time from the tape's start to its end with an open position; null for a tape without duration.
+
+    traded, settled: micro-dollars, realised profit before fees of positions that were closed by trading and by settlement; their sum is the
+    engine's realised profit.
+    """
+
+    share: float | None
+    traded: int
+    settled: int
 
 
 @per_tape
@@ -26,72 +42,112 @@ def settlements_of(tape: Tape) -> Settlements:
     return Settlements(*_settlements(tape.ts, tape.event, len(tape.tickers)))
 
 
-def time_in_market(tape: Tape, fills: np.ndarray, *, apart: bool) -> float | None:
-    """Share of the time from the tape's start to its end during which a position was open; null for a tape without duration.
+def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
+    """What the fills of one backtest held and realised, int64 (m, F_COLS) in order of time.
 
-    fills: int64 (m, F_COLS) in order of time. apart: YES and NO of a market are held beside each other and may be short; else they net.
+    apart: YES and NO of a market are held beside each other and may be short; else they net. Cost bases are averages, closing a part removes its
+    share of the basis rounded down.
     """
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
-    if until <= tape.start:
-        return None
+    duration = until - tape.start
     if not len(fills):
-        return 0.0
-    columns = tuple(np.ascontiguousarray(fills[:, column]) for column in (F_TS, F_TICKER, F_SIDE, F_ACTION, F_LOTS))
-    return _time_held(columns, tuple(settlements_of(tape)), (tape.start, until), len(tape.tickers), apart) / (until - tape.start)
+        return Exposure(0.0 if duration > 0 else None, 0, 0)
+    columns = tuple(np.ascontiguousarray(fills[:, column]) for column in (F_TS, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS))
+    held, traded, settled = _account(columns, tuple(settlements_of(tape)), (tape.start, until), len(tape.tickers), apart)
+    return Exposure(held / duration if duration > 0 else None, traded, settled)
 
 
 @njit(cache=True, nogil=True)
 def _settlements(ts, event, tickers):  # type: ignore[no-untyped-def]
     done = np.zeros(tickers, np.bool_)
-    at, ticker, count = np.zeros(tickers, np.int64), np.zeros(tickers, np.int64), 0
+    found, count = np.zeros((3, tickers), np.int64), 0
     for index in range(len(ts)):
-        kind, market, _side, _price, _value = unpack(event[index])
+        kind, market, _side, _price, value = unpack(event[index])
         if kind in (SETTLE, VOID) and not done[market]:
             done[market] = True
-            at[count], ticker[count] = ts[index], market
+            found[0, count], found[1, count], found[2, count] = ts[index], market, value if kind == SETTLE else -1
             count += 1
-    return at[:count], ticker[:count]
+    return found[0, :count].copy(), found[1, :count].copy(), found[2, :count].copy()
 
 
 @njit(cache=True, nogil=True)
-def _time_held(fills, settlements, window, tickers, apart):  # type: ignore[no-untyped-def]
-    """Nanoseconds with a position; a fill at the instant of a settlement was made before it."""
-    ts, ticker, side, action, lots = fills
-    paid_ts, paid = settlements
-    position = np.zeros((tickers, 2), np.int64)
-    held, start, open_markets, settled = 0, window[0], 0, 0
+def _account(fills, settlements, window, tickers, apart):  # type: ignore[no-untyped-def]
+    """(ns with a position, profit by trading, profit by settlement); a fill at the instant of a settlement was made before it."""
+    ts, ticker, side, action, price, lots = fills
+    paid_ts, paid, value = settlements
+    position, basis = np.zeros((tickers, 2), np.int64), np.zeros((tickers, 2), np.int64)
+    held, since, markets, done, traded, settled = 0, window[0], 0, 0, 0, 0
     for index in range(len(ts) + 1):
         at = ts[index] if index < len(ts) else window[1]
-        while settled < len(paid) and (paid_ts[settled] < at or index == len(ts)):
-            if open_markets:
-                held += paid_ts[settled] - start
-            start = paid_ts[settled]
-            open_markets -= _is_open(position, paid[settled])
-            position[paid[settled]] = 0
-            settled += 1
-        if open_markets:
-            held += at - start
-        start = at
+        while done < len(paid) and (paid_ts[done] < at or index == len(ts)):
+            market = paid[done]
+            held += paid_ts[done] - since if markets else 0
+            since = paid_ts[done]
+            markets -= _is_open(position[market])
+            settled += _settle(position[market], basis[market], value[done])
+            done += 1
+        held += at - since if markets else 0
+        since = at
         if index == len(ts):
             break
-        market = ticker[index]
-        open_markets -= _is_open(position, market)
-        _fill(position[market], side[index], action[index], lots[index], apart)
-        open_markets += _is_open(position, market)
-    return held
+        own, cost = position[ticker[index]], basis[ticker[index]]
+        markets -= _is_open(own)
+        if apart:
+            signed = lots[index] if action[index] == BUY else -lots[index]
+            traded += _trade_apart(own, cost, side[index], price[index], signed)
+        elif action[index] == BUY:
+            traded += _trade_net(own, cost, side[index], price[index], lots[index])
+        else:
+            traded += _trade_net(own, cost, 1 - side[index], DOLLAR - price[index], lots[index])
+        markets += _is_open(own)
+    return held, traded, settled
 
 
 @njit(cache=True, nogil=True)
-def _is_open(position, market):  # type: ignore[no-untyped-def]
-    return int(position[market, 0] != 0 or position[market, 1] != 0)
+def _is_open(position):  # type: ignore[no-untyped-def]
+    return int(position[0] != 0 or position[1] != 0)
 
 
 @njit(cache=True, nogil=True)
-def _fill(position, side, action, lots, apart):  # type: ignore[no-untyped-def]
-    if apart:
-        position[side] += lots if action == BUY else -lots
-        return
-    position[side if action == BUY else 1 - side] += lots
-    both = min(position[0], position[1])
-    position[0] -= both
-    position[1] -= both
+def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-def]
+    """Buy `lots` of `side`; what the other side held of them becomes a dollar a contract. Returns the profit of the old holding."""
+    other = 1 - side
+    both, profit = min(position[other], lots), 0
+    if both > 0:
+        removed = basis[other] * both // position[other]
+        profit = MILL_LOT * (DOLLAR - price) * both - removed
+        position[other] -= both
+        basis[other] -= removed
+    position[side] += lots - both
+    basis[side] += MILL_LOT * price * (lots - both)
+    return profit
+
+
+@njit(cache=True, nogil=True)
+def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyped-def]
+    """Buy, or sell where `signed` is negative; what is left beyond the position opens one the other way. A short's basis is below 0."""
+    held, profit = position[side], 0
+    if held * signed < 0:
+        closed = min(abs(held), abs(signed))
+        removed = abs(basis[side]) * closed // abs(held)
+        value = MILL_LOT * price * closed
+        profit = value - removed if held > 0 else removed - value
+        basis[side] -= removed if held > 0 else -removed
+        left = abs(signed) - closed
+        basis[side] += MILL_LOT * price * (left if signed > 0 else -left)
+    else:
+        basis[side] += MILL_LOT * price * signed
+    position[side] += signed
+    return profit
+
+
+@njit(cache=True, nogil=True)
+def _settle(position, basis, value):  # type: ignore[no-untyped-def]
+    profit = 0
+    for side in range(2):
+        each, lots = value if side == 0 else MICROS - value, position[side]
+        if value >= 0:
+            profit += (each * lots // _LOTS if lots >= 0 else -((each * -lots + _LOTS - 1) // _LOTS)) - basis[side]
+        position[side] = 0
+        basis[side] = 0
+    return profit
