@@ -1,0 +1,161 @@
+"""Orders, fills and equity of one backtest as frames of the replay's tables: integers of the engine become exact decimals and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from bellwether.replay.engine import codes
+from bellwether.replay.engine.codes import Reason, Role, Status, Tif
+from bellwether.replay.results.markouts import NONE, markouts
+from bellwether.replay.results.metrics import HORIZONS, ended, metrics
+from bellwether.replay.units import DOLLAR, SECOND
+from bellwether.tables import Table
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, ORDERS
+from bellwether.tables.schema import MONEY, PRICE, SIZE
+
+if TYPE_CHECKING:
+    from bellwether.replay.backtest import Backtest
+
+#: What stands where an order named no side, action, time in force or market that exists.
+UNKNOWN = "unknown"
+
+_SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
+
+#: The most that a size of the tables holds, in lots; only refused orders ask for more.
+_MOST_LOTS = 10**18 - 1
+
+
+def frames(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
+    """Frames of one backtest by the name of their table: replay/orders, replay/fills, replay/equity and replay/backtests (one row).
+
+    known_at: as of when the episode was known; its end when left out, here as in the functions for one table.
+    """
+    return {
+        ORDERS.name: orders(backtest, known_at),
+        FILLS.name: fills(backtest, known_at),
+        EQUITY.name: equity(backtest, known_at),
+        BACKTESTS.name: backtests([backtest], known_at),
+    }
+
+
+def backtests(runs: Iterable[Backtest], known_at: datetime | None = None) -> pl.DataFrame:
+    """Rows of replay/backtests, one per run in their order."""
+    return BACKTESTS.validate(BACKTESTS.frame([metrics(run, known_at=known_at) for run in runs]), unique=False)
+
+
+def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+    """Rows of replay/orders. A size beyond the table's range is cut to it, a price that no dollar has is null: such orders were refused."""
+    rows = backtest.outcome.orders
+    price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
+    reason, status = rows[:, codes.O_REASON], rows[:, codes.O_STATUS]
+    columns = {
+        "order_id": np.arange(len(rows)),
+        "ticker": _words(rows[:, codes.O_TICKER], backtest.tape.tickers),
+        "side": _words(rows[:, codes.O_SIDE], _SIDES),
+        "action": _words(rows[:, codes.O_ACTION], _ACTIONS),
+        "time_in_force": _words(rows[:, codes.O_TIF], [tif.name.lower() for tif in Tif]),
+        "price": _price(np.where((price > 0) & (price <= DOLLAR), price * 1000, NONE)),
+        "size": _size(count),
+        "filled": _size(rows[:, codes.O_FILLED]),
+        "filled_pessimistic": _size(rows[:, codes.O_FILLED_PESS]),
+        "filled_optimistic": _size(rows[:, codes.O_FILLED_OPT]),
+        "filled_as_taker": _size(rows[:, codes.O_TAKEN]),
+        "status": _words(status, [one.name.lower() for one in Status]),
+        "reason": _reasons(reason, status),
+        "sent_at": _instants(rows[:, codes.O_SENT]),
+        "arrived_at": _instants(rows[:, codes.O_ARRIVED]),
+        "ended_at": _instants(rows[:, codes.O_ENDED]),
+        "mid": _price(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * 500, NONE)),
+        "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
+        "fees": _money(rows[:, codes.O_FEES]),
+    }
+    return _frame(ORDERS, backtest, columns, known_at)
+
+
+def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+    """Rows of replay/fills, with the markouts of every fill."""
+    rows = backtest.outcome.fills
+    wait = rows[:, codes.F_WAIT] / SECOND
+    columns = {
+        "fill_id": np.arange(len(rows)),
+        "order_id": rows[:, codes.F_ORDER],
+        "ticker": _words(rows[:, codes.F_TICKER], backtest.tape.tickers),
+        "side": _words(rows[:, codes.F_SIDE], _SIDES),
+        "action": _words(rows[:, codes.F_ACTION], _ACTIONS),
+        "role": _words(rows[:, codes.F_ROLE], [role.name.lower() for role in Role]),
+        "price": _price(rows[:, codes.F_PRICE] * 1000),
+        "size": _size(rows[:, codes.F_LOTS]),
+        "fee": _money(rows[:, codes.F_FEE]),
+        "filled_at": _instants(rows[:, codes.F_TS]),
+        "queue_wait": pl.Series(np.where(rows[:, codes.F_ROLE] == Role.MAKER, wait, np.nan)).fill_nan(None),
+    }
+    after = markouts(backtest.tape, rows, HORIZONS)
+    columns |= {f"markout_{seconds}s": _price(after[:, column]) for column, seconds in enumerate(HORIZONS)}
+    return _frame(FILLS, backtest, columns, known_at)
+
+
+def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+    """Rows of replay/equity, one per sample."""
+    rows = backtest.outcome.samples
+    money = {"cash": codes.S_CASH, "equity": codes.S_EQUITY, "equity_mid": codes.S_MID_EQUITY}
+    money |= {"equity_pessimistic": codes.S_PESS, "equity_optimistic": codes.S_OPT}
+    columns = {
+        "sample": np.arange(len(rows)),
+        "at": _instants(rows[:, codes.S_TS]),
+        **{name: _money(rows[:, column]) for name, column in money.items()},
+    }
+    return _frame(EQUITY, backtest, columns, known_at)
+
+
+def _frame(table: Table, backtest: Backtest, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
+    alike = {"episode": backtest.episode, "agent": backtest.agent, "rules": backtest.rules.name, "known_at": known_at or ended(backtest)}
+    literals = [pl.lit(value, table.schema[name]).alias(name) for name, value in alike.items()]
+    return table.validate(pl.DataFrame(columns).with_columns(literals).select(table.names), unique=False)
+
+
+def _words(code: np.ndarray, words: list[str] | tuple[str, ...]) -> pl.Series:
+    """The word of each code, `UNKNOWN` for one that has none."""
+    known = (code >= 0) & (code < len(words))
+    return pl.Series([*words, UNKNOWN], dtype=pl.String()).gather(np.where(known, code, len(words)))
+
+
+def _reasons(reason: np.ndarray, status: np.ndarray) -> pl.Series:
+    """The names of the reasons; an order that expired has that one, one without a reason null."""
+    named = np.where((reason == Reason.NONE) & (status == Status.EXPIRED), Reason.EXPIRED, reason)
+    words = pl.Series([None, *(one.name.lower() for one in Reason if one is not Reason.NONE)], dtype=pl.String())
+    return words.gather(named)
+
+
+def _instants(ns: np.ndarray) -> pl.Series:
+    """Times, null where the engine has -1."""
+    return _nullable(ns, codes.NONE).cast(INSTANT)
+
+
+def _price(micros: np.ndarray) -> pl.Series:
+    """Dollars per contract from micro-dollars, null where `NONE` stands."""
+    return _decimal(_nullable(micros, NONE), 6, PRICE)
+
+
+def _money(micros: np.ndarray) -> pl.Series:
+    return _decimal(pl.Series(micros, dtype=pl.Int64()), 6, MONEY)
+
+
+def _size(lots: np.ndarray) -> pl.Series:
+    """Contracts from lots, their hundredths."""
+    return _decimal(pl.Series(lots, dtype=pl.Int64()), 2, SIZE)
+
+
+def _nullable(values: np.ndarray, nothing: int) -> pl.Series:
+    series = pl.Series(values, dtype=pl.Int64())
+    return series.set(series == nothing, None)
+
+
+def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
+    """Integers in units of the last digit as decimals, exactly."""
+    unit = pl.Series([10**digits], dtype=pl.Decimal(38, 0))
+    return (values.cast(pl.Decimal(38, digits)) / unit).cast(dtype)

@@ -1,0 +1,164 @@
+"""The metrics of one backtest as a row of replay/backtests. Imports no data frames, so that a sweep does not pay for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bellwether.replay.engine import codes
+from bellwether.replay.engine.codes import Role, Status
+from bellwether.replay.results.curve import curve_of, max_drawdown, sharpe
+from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
+from bellwether.replay.results.exposure import exposure
+from bellwether.replay.results.markouts import NONE, markouts
+from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
+
+if TYPE_CHECKING:
+    from bellwether.replay.backtest import Backtest
+
+#: Seconds after a fill at which its markout is taken.
+HORIZONS = (1, 5, 30, 300)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def metrics(backtest: Backtest, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
+    """One row of replay/backtests: money as exact Decimal dollars, ratios as floats, null where undefined.
+
+    known_at: as of when the episode was known, its end when left out. horizons: of the adverse selection, seconds; those that are left out are
+    null. docs/trading-metrics.md has the formulas.
+    """
+    outcome, settings, end = backtest.outcome, backtest.settings, ended(backtest)
+    return {
+        "episode": backtest.episode,
+        "agent": backtest.agent,
+        **_money(backtest),
+        **_curve(backtest),
+        **_execution(backtest),
+        **_adverse_selection(backtest, horizons),
+        "unsettled": bool(outcome.positions.any()),
+        "failure": None if backtest.failure is None else str(backtest.failure),
+        "failed_step": None if backtest.failure is None else backtest.failure.step,
+        "steps": backtest.steps,
+        "cadence_seconds": settings.cadence / SECOND,
+        "queue_model": settings.queue,
+        "parameters": backtest.parameters,
+        "seed": backtest.seed,
+        "settings_digest": settings.digest(),
+        "episode_digest": backtest.episode_digest,
+        "result_digest": backtest.digest,
+        "engine_version": codes.ENGINE_VERSION,
+        "settled_at": end,
+        "rules": backtest.rules.name,
+        "known_at": known_at or end,
+    }
+
+
+def ended(backtest: Backtest) -> datetime:
+    """When the episode ended: with its window or with its last event, whichever is later; to the microsecond below."""
+    tape = backtest.tape
+    return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
+
+
+def sampled_curve(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
+    """Times (ns) and equity (micro-dollars) of a backtest, int64: the bankroll at the start, then every sample."""
+    samples = backtest.outcome.samples
+    return curve_of(backtest.tape.start, backtest.bankroll, samples[:, codes.S_TS], samples[:, codes.S_EQUITY])
+
+
+def _money(backtest: Backtest) -> dict[str, Any]:
+    outcome, bankroll = backtest.outcome, backtest.bankroll
+    held = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
+    main, pessimistic, optimistic = (int(equity) for equity in outcome.equity)
+    return {
+        "bankroll": dollars(bankroll),
+        "final_equity": dollars(main),
+        "pnl": dollars(main - bankroll),
+        "pnl_pessimistic": dollars(pessimistic - bankroll),
+        "pnl_optimistic": dollars(optimistic - bankroll),
+        "realised": dollars(int(outcome.realised[0])),
+        "settlement_pnl": dollars(held.settled),
+        "fees": dollars(int(outcome.fees[0])),
+        "return": (main - bankroll) / bankroll if bankroll > 0 else None,
+        "time_in_market": held.share,
+    }
+
+
+def _curve(backtest: Backtest) -> dict[str, Any]:
+    ts, equity = sampled_curve(backtest)
+    every = backtest.settings.sample_every
+    ratio = sharpe(ts, equity, every)
+    return {
+        "max_drawdown": max_drawdown(equity),
+        "sharpe": ratio.ratio,
+        "sharpe_annualised": ratio.annualised,
+        "sample_seconds": every / SECOND,
+    }
+
+
+def _execution(backtest: Backtest) -> dict[str, Any]:
+    orders, fills = backtest.outcome.orders, backtest.outcome.fills
+    lots, maker = fills[:, codes.F_LOTS], fills[:, codes.F_ROLE] == Role.MAKER
+    rejected = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
+    slipped = _slippage(orders, fills[~maker])
+    waits, total = fills[maker, codes.F_WAIT], int(lots.sum())
+    return {
+        **slipped,
+        "fill_ratio": _fill_ratio(backtest, maker),
+        "contracts": Decimal(total) / CONTRACT,
+        "orders": len(orders),
+        "rejected": len(rejected),
+        "rejections": rejections(rejected),
+        "fills": len(fills),
+        "turnover": notional(fills[:, codes.F_PRICE], lots) / backtest.bankroll if backtest.bankroll > 0 else None,
+        "maker_share": int(lots[maker].sum()) / total if total else None,
+        "queue_wait_median": _seconds(median(waits)),
+        "queue_wait_mean": _seconds(mean(waits)),
+    }
+
+
+def rejections(reasons: np.ndarray) -> str:
+    """JSON object of counts by the name of the reason, the most frequent first."""
+    counts = np.bincount(reasons) if len(reasons) else np.zeros(0, np.int64)
+    found = {codes.Reason(reason).name.lower(): int(counts[reason]) for reason in np.flatnonzero(counts)}
+    return json.dumps(dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))))
+
+
+def _fill_ratio(backtest: Backtest, maker: np.ndarray) -> float | None:
+    orders, fills = backtest.outcome.orders, backtest.outcome.fills
+    if backtest.rules.fill_ratio == "pmb":
+        return fill_ratio_pmb(orders[:, codes.O_COUNT], orders[:, codes.O_TAKEN], fills[maker, codes.F_ORDER], fills[maker, codes.F_LOTS])
+    status = orders[:, codes.O_STATUS]
+    accepted = (status != Status.REJECTED) & (status != Status.PENDING)
+    return fill_ratio(orders[accepted, codes.O_COUNT], orders[accepted, codes.O_FILLED])
+
+
+def _slippage(orders: np.ndarray, taken: np.ndarray) -> dict[str, Any]:
+    mid2 = orders[taken[:, codes.F_ORDER], codes.O_MID2]
+    found = slippage(taken[:, codes.F_ACTION], taken[:, codes.F_PRICE], taken[:, codes.F_LOTS], mid2)
+    if not found.lots:
+        return {"slippage": None, "slippage_per_contract": None}
+    return {"slippage": dollars(found.micros), "slippage_per_contract": found.micros * CONTRACT / (found.lots * MICROS)}
+
+
+def _adverse_selection(backtest: Backtest, horizons: Sequence[int]) -> dict[str, float | None]:
+    fills = backtest.outcome.fills
+    made = fills[fills[:, codes.F_ROLE] == Role.MAKER]
+    found: dict[str, float | None] = {f"adverse_selection_{seconds}s": None for seconds in HORIZONS}
+    if not len(made):
+        return found
+    values, lots = markouts(backtest.tape, made, horizons), made[:, codes.F_LOTS]
+    for column, seconds in enumerate(horizons):
+        known = values[:, column] != NONE
+        micros = weighted_mean(values[known, column], lots[known])
+        found[f"adverse_selection_{seconds}s"] = None if micros is None else micros / MICROS
+    return found
+
+
+def _seconds(ns: float | None) -> float | None:
+    return None if ns is None else ns / SECOND
