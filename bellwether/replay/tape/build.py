@@ -1,0 +1,152 @@
+"""From an episode to its tape: one order of processing for books, prints, lifecycle and settlements."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bellwether.replay.tape import cache as kept
+from bellwether.replay.tape import kernels
+from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, SETTLE, VOID, Tape, pack
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode.content import Book, Content
+    from bellwether.replay.episode.metadata import Market, Settlement
+    from bellwether.replay.episode.reader import Episode
+    from bellwether.replay.rules import RuleSet
+
+ALIGNED, BOOKS_FIRST = "aligned", "books_first"
+_PHASES = {"open": OPEN, "halt": HALT}
+_NEVER = int(np.iinfo(np.int64).max)
+#: Times and packed words, in the order of processing.
+Events = list[tuple[int, int]]
+
+
+def tape_of(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
+    """The episode's tape in the order of the rules' tie rule, with the rules' fee terms.
+
+    cache: folder of tapes by content; one that is missing in it is built and kept. Raises `ConfigError` for fee terms that the rules do not know.
+    """
+    from bellwether.replay.rules import fee_terms
+
+    fees = np.stack([fee_terms(rules, market.fee) for market in episode.metadata.markets])
+    path = None if cache is None else kept.path_of(cache, episode.digest, rules.tie)
+    tape = None if path is None else kept.read(path, digest_of(episode.digest, rules.tie))
+    if tape is None:
+        tape = build(episode.content, episode.digest, rules.tie)
+        if path is not None:
+            kept.keep(path, tape)
+    return replace(tape, fees=fees)
+
+
+def digest_of(digest: str, tie: str) -> str:
+    """Hex SHA-256 of an episode's content and a tie rule."""
+    return hashlib.sha256(f"{digest}:{tie}".encode()).hexdigest()
+
+
+def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
+    """The tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
+    from bellwether.replay.episode.grid import price_grid
+
+    metadata = content.metadata
+    ts, event, rows_ts, rows_end = _aligned(content) if tie == ALIGNED else _books_first(content)
+    return Tape(
+        ts=ts,
+        event=event,
+        tickers=metadata.tickers,
+        start=metadata.start,
+        end=metadata.end,
+        rows_ts=rows_ts,
+        rows_end=rows_end,
+        grid=price_grid(metadata.markets),
+        digest=digest_of(digest, tie),
+    )
+
+
+def _aligned(content: Content) -> tuple[np.ndarray, ...]:
+    """Prints stand at the cuts that they made; nothing of a market follows its close."""
+    metadata, book, trades = content.metadata, content.book, content.trades
+    tickers = len(metadata.markets)
+    closes = np.array([closing(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
+    words, end = _before_close(book, closes)
+    row_ticker, ticker = book.ticker.astype(np.int64), trades.ticker.astype(np.int64)
+    side, price = trades.passive
+    piece_word, piece_print, piece_lots, left = match(book.ts, row_ticker, end, words, trades.ts, ticker, side, price, trades.lots, tickers)
+    left[trades.ts > closes[ticker]] = 0
+    order = np.argsort(piece_word, kind="stable")
+    life = [
+        event
+        for m in zip(range(tickers), metadata.markets, content.settlements, closes, strict=True)
+        for event in _life(metadata.start, *m)
+    ]
+    prints = pack(0, ticker, side, price, 0)
+    pieces = piece_word[order], piece_print[order], piece_lots[order]
+    return _merged((book.ts, end, words), (prints, trades.ts, left), pieces, life, tickers)
+
+
+def _books_first(content: Content) -> tuple[np.ndarray, ...]:
+    """The original's order: of an instant the book rows, the prints, the settlements; it knows no lifecycle and no gaps."""
+    book, trades = content.book, content.trades
+    is_level = book.words & 0xF == LEVEL
+    counts = np.concatenate([[0], np.cumsum(is_level)])
+    only_lost = np.zeros(len(book.ts), bool)
+    single = np.flatnonzero(book.counts == 1)
+    only_lost[single] = book.words[book.end[single] - 1] & 0xF == INVALID
+    ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
+    side, price = trades.passive
+    prints = pack(0, trades.ticker.astype(np.int64), side, price, 0)
+    settled = [_settled(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
+    nothing = np.zeros(0, np.int64)
+    return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled, len(content.metadata.markets))
+
+
+_Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _merged(rows: _Columns, prints: _Columns, pieces: _Columns, life: Events, tickers: int) -> tuple[np.ndarray, ...]:
+    """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
+    ordered = sorted(life, key=lambda event: (event[0], event[1] & 0xF, event[1]))
+    life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
+    ts, event, rows_end = kernels.merge(*rows, *prints, *pieces, life_ts, life_words, tickers)
+    return ts, event, rows[0], rows_end
+
+
+def closing(market: Market, settlement: Settlement, end: int) -> int:
+    """When trading of a market ends, ns UTC: at its close, its settlement, or where the recording ends, whichever is first."""
+    settled = settlement.at if settlement.is_known else None
+    return min(at for at in (market.close, settled, end) if at is not None)
+
+
+def _life(start: int, code: int, market: Market, settlement: Settlement, close: int) -> Events:
+    phases = [phase for phase in market.lifecycle if phase.event in _PHASES and phase.at < close]
+    found = [(phase.at, pack(_PHASES[phase.event], code, 0, 0, 0)) for phase in phases]
+    opening = phases[0].at if phases and phases[0].event == "open" else market.open_time
+    if opening is not None and start < opening < close:
+        found.append((start, pack(HALT, code, 0, 0, 0)))
+        if not phases or phases[0].at != opening:
+            found.append((opening, pack(OPEN, code, 0, 0, 0)))
+    settles = [_settled(code, settlement)] if settlement.is_known else []
+    # A settlement at the close closes too.
+    closes = [] if settles and settles[0][0] == close else [(close, pack(CLOSE, code, 0, 0, 0))]
+    return found + closes + settles
+
+
+def _settled(code: int, settlement: Settlement) -> tuple[int, int]:
+    assert settlement.at is not None
+    if settlement.value is None:
+        return settlement.at, pack(VOID, code, 0, 0, 0)
+    return settlement.at, pack(SETTLE, code, 0, 0, settlement.value)
+
+
+def _before_close(book: Book, closes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(words, end of each row) up to each market's close; a book that is wiped at the close stays as it was."""
+    ticker, ts = book.ticker.astype(np.int64), book.ts
+    levels = kernels.levels_at(ts, ticker, book.end, book.words, closes)
+    keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))
+    kept_words = np.repeat(keep, book.counts)
+    counts = np.concatenate([[0], np.cumsum(kept_words)])
+    return book.words[kept_words], counts[book.end]

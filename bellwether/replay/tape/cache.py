@@ -1,0 +1,44 @@
+"""Tapes kept as Arrow IPC files, which are mapped into memory instead of read. A file appears whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from bellwether.replay.episode.whole import whole_file
+from bellwether.replay.tape.layout import LAYOUT_VERSION, PRICES, Tape
+
+_COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grid")
+
+
+def path_of(cache: Path, digest: str, tie: str) -> Path:
+    """Where the tape of an episode's content is kept."""
+    return cache / f"{digest}-{tie}-{LAYOUT_VERSION}.arrow"
+
+
+def keep(path: Path, tape: Tape) -> None:
+    """Write a tape, without its fees; the same bytes for the same tape."""
+    about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
+    arrays = [pa.array(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
+    # One row of lists: the columns differ in length.
+    lists = [pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), array) for array in arrays]
+    batch = pa.record_batch(lists, names=list(_COLUMNS)).replace_schema_metadata({"tape": orjson.dumps(about)})
+    with whole_file(path) as draft, pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def read(path: Path, digest: str) -> Tape | None:
+    """The tape in `path`, its arrays mapped; None when there is none, or it is not the one of this digest."""
+    try:
+        reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        batch, about = reader.get_batch(0), orjson.loads(reader.schema.metadata[b"tape"])
+    except (OSError, pa.ArrowException, orjson.JSONDecodeError, KeyError, TypeError):
+        return None
+    if about.get("digest") != digest:
+        return None
+    columns: dict[str, np.ndarray] = {name: batch.column(name).values.to_numpy() for name in _COLUMNS}
+    columns["grid"] = columns["grid"].reshape(-1, PRICES)
+    return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, **columns)

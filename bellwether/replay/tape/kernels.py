@@ -1,0 +1,186 @@
+"""Compiled passes that put an episode's events into one order.
+
+A taker's trade is recorded twice: as a print, and as the level change that removed its size. `match` finds which belong together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, PRINT, TRADED, VALID
+
+#: A print and its cut are at most so many messages of their ticker, and so long (ns), apart.
+MESSAGES, WITHIN = 40, 2_000_000_000
+
+
+@njit(cache=True, nogil=True)
+def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray) -> np.ndarray:
+    """int64[tickers]: how many levels show a size in the book of each ticker at its time `until`."""
+    shown = np.zeros((len(until), 2, PRICES), np.bool_)
+    count = np.zeros(len(until), np.int64)
+    at = 0
+    for row in range(len(ts)):
+        t = ticker[row]
+        if ts[row] > until[t]:
+            at = end[row]
+            continue
+        while at < end[row]:
+            word = words[at]
+            at += 1
+            if word & 0xF == LEVEL:
+                s, p, now = (word >> 4) & 1, (word >> 5) & 0x3FF, (word >> 29) > 0
+                count[t] += np.int64(now) - np.int64(shown[t, s, p])
+                shown[t, s, p] = now
+    return count
+
+
+@njit(cache=True, nogil=True)
+def match(
+    row_ts: np.ndarray,
+    row_ticker: np.ndarray,
+    row_end: np.ndarray,
+    words: np.ndarray,
+    print_ts: np.ndarray,
+    print_ticker: np.ndarray,
+    print_side: np.ndarray,
+    print_price: np.ndarray,
+    print_lots: np.ndarray,
+    tickers: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pieces of prints and the cuts they made: (word, print, lots) of each, and the lots of each print that made none.
+
+    Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from cuts of
+    its (ticker, passive side, price) that came before it, nearest first; what is left of it waits for the cuts that follow, the print that waits
+    longest first. Cuts of a book that is not valid are of many causes and match nothing.
+    """
+    rows, prints = len(row_ts), len(print_ts)
+    displayed = np.zeros((tickers, 2, PRICES), np.int64)
+    invalid = np.zeros(tickers, np.bool_)
+    message = np.zeros(tickers, np.int64)
+    # Cuts of one level, newest first, and prints that wait at it, oldest first, as linked lists.
+    last_cut = np.full((tickers, 2, PRICES), -1, np.int64)
+    first_wait = np.full((tickers, 2, PRICES), -1, np.int64)
+    last_wait = np.full((tickers, 2, PRICES), -1, np.int64)
+    cut_word, cut_left = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    cut_before, cut_message, cut_ts = np.empty(len(words), np.int64), np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    left, wait_next = print_lots.copy(), np.full(prints, -1, np.int64)
+    print_message = np.empty(prints, np.int64)
+    # Each piece uses up a cut or a print.
+    piece = np.empty((3, len(words) + prints), np.int64)
+    cuts, pieces, row, at, j = 0, 0, 0, 0, 0
+    while row < rows or j < prints:
+        if row < rows and (j >= prints or row_ts[row] <= print_ts[j]):
+            t = row_ticker[row]
+            message[t] += 1
+            while at < row_end[row]:
+                word = words[at]
+                at += 1
+                kind, s, p = word & 0xF, (word >> 4) & 1, (word >> 5) & 0x3FF
+                if kind == LEVEL:
+                    size = word >> 29
+                    cut, displayed[t, s, p] = displayed[t, s, p] - size, size
+                    if cut <= 0 or invalid[t]:
+                        continue
+                    k = first_wait[t, s, p]
+                    while k >= 0 and cut > 0:
+                        if message[t] - print_message[k] <= MESSAGES and row_ts[row] - print_ts[k] <= WITHIN:
+                            lots = min(cut, left[k])
+                            piece[0, pieces], piece[1, pieces], piece[2, pieces] = at - 1, k, lots
+                            pieces += 1
+                            cut -= lots
+                            left[k] -= lots
+                            if left[k] > 0:
+                                break
+                        k = wait_next[k]
+                    first_wait[t, s, p] = k
+                    if cut > 0:
+                        cut_word[cuts], cut_left[cuts], cut_before[cuts] = at - 1, cut, last_cut[t, s, p]
+                        cut_message[cuts], cut_ts[cuts] = message[t], row_ts[row]
+                        last_cut[t, s, p] = cuts
+                        cuts += 1
+                elif kind == INVALID:
+                    invalid[t] = True
+                elif kind == VALID:
+                    invalid[t] = False
+            row += 1
+            continue
+        t, s, p = print_ticker[j], print_side[j], print_price[j]
+        message[t] += 1
+        print_message[j] = message[t]
+        k = last_cut[t, s, p]
+        while k >= 0 and left[j] > 0 and message[t] - cut_message[k] <= MESSAGES and print_ts[j] - cut_ts[k] <= WITHIN:
+            if cut_left[k] > 0:
+                lots = min(cut_left[k], left[j])
+                piece[0, pieces], piece[1, pieces], piece[2, pieces] = cut_word[k], j, lots
+                pieces += 1
+                cut_left[k] -= lots
+                left[j] -= lots
+            k = cut_before[k]
+        if left[j] > 0:
+            if first_wait[t, s, p] < 0:
+                first_wait[t, s, p] = j
+            else:
+                wait_next[last_wait[t, s, p]] = j
+            last_wait[t, s, p] = j
+        j += 1
+    return piece[0, :pieces].copy(), piece[1, :pieces].copy(), piece[2, :pieces].copy(), left
+
+
+@njit(cache=True, nogil=True)
+def merge(
+    row_ts: np.ndarray,
+    row_end: np.ndarray,
+    words: np.ndarray,
+    prints: np.ndarray,
+    print_ts: np.ndarray,
+    left: np.ndarray,
+    piece_word: np.ndarray,
+    piece_print: np.ndarray,
+    piece_lots: np.ndarray,
+    life_ts: np.ndarray,
+    life_words: np.ndarray,
+    tickers: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(ts, event, end of each book row): of an instant the rows, then prints of which lots are left, then lifecycle.
+
+    prints: words with ticker, side and price only. Pieces, ordered by word: prints that made a cut stand directly before it, and it is TRADED; a cut
+    that is larger than they are is split.
+    """
+    room = len(words) + 2 * len(piece_word) + len(prints) + len(life_words)
+    ts, event, rows_end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(len(row_ts), np.int64)
+    book = np.zeros((tickers, 2, PRICES), np.int64)
+    n, at, piece, row, j, life = 0, 0, 0, 0, 0, 0
+    while row < len(row_ts) or j < len(prints) or life < len(life_ts):
+        has_row = row < len(row_ts)
+        if has_row and (j >= len(prints) or row_ts[row] <= print_ts[j]) and (life >= len(life_ts) or row_ts[row] <= life_ts[life]):
+            while at < row_end[row]:
+                word = words[at]
+                kind, t, s, p, size = word & 0xF, (word >> 15) & 0x3FFF, (word >> 4) & 1, (word >> 5) & 0x3FF, word >> 29
+                before = n
+                while piece < len(piece_word) and piece_word[piece] == at:
+                    ts[n], event[n] = row_ts[row], prints[piece_print[piece]] | PRINT | (piece_lots[piece] << 29)
+                    book[t, s, p] -= piece_lots[piece]
+                    piece += 1
+                    n += 1
+                if n > before:
+                    ts[n], event[n] = row_ts[row], (word & ((1 << 29) - 16)) | TRADED | (book[t, s, p] << 29)
+                    n += 1
+                if n == before or book[t, s, p] != size:
+                    ts[n], event[n] = row_ts[row], word
+                    n += 1
+                if kind == LEVEL:
+                    book[t, s, p] = size
+                at += 1
+            rows_end[row] = n
+            row += 1
+        elif j < len(prints) and (life >= len(life_ts) or print_ts[j] <= life_ts[life]):
+            if left[j] > 0:
+                ts[n], event[n] = print_ts[j], prints[j] | PRINT | (left[j] << 29)
+                n += 1
+            j += 1
+        else:
+            ts[n], event[n] = life_ts[life], life_words[life]
+            n += 1
+            life += 1
+    return ts[:n].copy(), event[:n].copy(), rows_end
