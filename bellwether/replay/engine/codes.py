@@ -8,6 +8,9 @@ from bellwether.replay.units import BUY, NO, SELL, YES
 
 __all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "SelfTrade", "Status", "TickerStatus", "Tif"]
 
+#: Raised whenever the same run may come out otherwise; named in every result.
+ENGINE_VERSION = "1"
+
 #: What an int64 column holds where there is nothing to say, such as the end of an order that rests.
 NONE = -1
 #: The largest size of an order, in lots.
