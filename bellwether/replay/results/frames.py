@@ -53,7 +53,7 @@ def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
     reason, status = rows[:, codes.O_REASON], rows[:, codes.O_STATUS]
-    columns = {
+    columns: dict[str, pl.Series | np.ndarray] = {
         "order_id": np.arange(len(rows)),
         "ticker": _words(rows[:, codes.O_TICKER], backtest.tape.tickers),
         "side": _words(rows[:, codes.O_SIDE], _SIDES),
@@ -81,7 +81,7 @@ def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
     """Rows of replay/fills, with the markouts of every fill."""
     rows = backtest.outcome.fills
     wait = rows[:, codes.F_WAIT] / SECOND
-    columns = {
+    columns: dict[str, pl.Series | np.ndarray] = {
         "fill_id": np.arange(len(rows)),
         "order_id": rows[:, codes.F_ORDER],
         "ticker": _words(rows[:, codes.F_TICKER], backtest.tape.tickers),
@@ -104,7 +104,7 @@ def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     rows = backtest.outcome.samples
     money = {"cash": codes.S_CASH, "equity": codes.S_EQUITY, "equity_mid": codes.S_MID_EQUITY}
     money |= {"equity_pessimistic": codes.S_PESS, "equity_optimistic": codes.S_OPT}
-    columns = {
+    columns: dict[str, pl.Series | np.ndarray] = {
         "sample": np.arange(len(rows)),
         "at": _instants(rows[:, codes.S_TS]),
         **{name: _money(rows[:, column]) for name, column in money.items()},

@@ -125,7 +125,7 @@ def _execution(backtest: Backtest) -> dict[str, Any]:
 def rejections(reasons: np.ndarray) -> str:
     """JSON object of counts by the name of the reason, the most frequent first."""
     counts = np.bincount(reasons) if len(reasons) else np.zeros(0, np.int64)
-    found = {codes.Reason(reason).name.lower(): int(counts[reason]) for reason in np.flatnonzero(counts)}
+    found = {codes.Reason(reason).name.lower(): count for reason, count in enumerate(counts.tolist()) if count}
     return json.dumps(dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))))
 
 

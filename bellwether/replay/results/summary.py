@@ -80,7 +80,7 @@ def _summary(rows: pl.DataFrame, plan: Bootstrap) -> dict[str, Any]:
         "fill_ratio_episodes": filled.n,
         "slippage": rows["slippage"].sum() if rows["slippage"].count() else None,
         "maker_share": _maker_share(rows),
-        "profitable": float((rows["pnl"] > 0).mean()),
+        "profitable": int((rows["pnl"] > 0).sum()) / rows.height,
         "known_at": rows["known_at"].max(),
     }
 
