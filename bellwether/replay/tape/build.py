@@ -75,7 +75,9 @@ def _aligned(content: Content) -> tuple[np.ndarray, ...]:
     words, end = _before_close(book, closes)
     row_ticker, ticker = book.ticker.astype(np.int64), trades.ticker.astype(np.int64)
     side, price = trades.passive
-    piece_word, piece_print, piece_lots, left = match(book.ts, row_ticker, end, words, trades.ts, ticker, side, price, trades.lots, tickers)
+    piece_word, piece_print, piece_lots, left = kernels.match(
+        book.ts, row_ticker, end, words, trades.ts, ticker, side, price, trades.lots, tickers
+    )
     left[trades.ts > closes[ticker]] = 0
     order = np.argsort(piece_word, kind="stable")
     life = [
