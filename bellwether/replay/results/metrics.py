@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bellwether.replay.engine import codes
-from bellwether.replay.engine.codes import Role, Status
+from bellwether.replay.engine.codes import Reason, Role, Status
 from bellwether.replay.results.curve import curve_of, max_drawdown, sharpe
 from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
 from bellwether.replay.results.exposure import exposure
@@ -104,16 +104,16 @@ def _curve(backtest: Backtest) -> dict[str, Any]:
 def _execution(backtest: Backtest) -> dict[str, Any]:
     orders, fills = backtest.outcome.orders, backtest.outcome.fills
     lots, maker = fills[:, codes.F_LOTS], fills[:, codes.F_ROLE] == Role.MAKER
-    rejected = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
+    rejected = rejections(orders, backtest.outcome.refused)
     slipped = _slippage(orders, fills[~maker])
     waits, total = fills[maker, codes.F_WAIT], int(lots.sum())
     return {
         **slipped,
         "fill_ratio": _fill_ratio(backtest, maker),
         "contracts": Decimal(total) / CONTRACT,
-        "orders": len(orders),
-        "rejected": len(rejected),
-        "rejections": rejections(rejected),
+        "orders": len(orders) + backtest.outcome.refused,
+        "rejected": sum(rejected.values()),
+        "rejections": json.dumps(rejected),
         "fills": len(fills),
         "turnover": notional(fills[:, codes.F_PRICE], lots) / backtest.bankroll if backtest.bankroll > 0 else None,
         "maker_share": int(lots[maker].sum()) / total if total else None,
@@ -122,11 +122,13 @@ def _execution(backtest: Backtest) -> dict[str, Any]:
     }
 
 
-def rejections(reasons: np.ndarray) -> str:
-    """JSON object of counts by the name of the reason, the most frequent first."""
-    counts = np.bincount(reasons) if len(reasons) else np.zeros(0, np.int64)
-    found = {codes.Reason(reason).name.lower(): count for reason, count in enumerate(counts.tolist()) if count}
-    return json.dumps(dict(sorted(found.items(), key=lambda item: (-item[1], item[0]))))
+def rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
+    """Rejected orders by the name of the reason, the most frequent first; refused: those above the run's limit, which have no row."""
+    reasons = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
+    counts = np.bincount(reasons, minlength=len(Reason))
+    counts[Reason.ORDER_LIMIT] += refused
+    found = {Reason(reason).name.lower(): count for reason, count in enumerate(counts.tolist()) if count}
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _fill_ratio(backtest: Backtest, maker: np.ndarray) -> float | None:
