@@ -1,0 +1,38 @@
+"""How the engine's functions are compiled: cached on disk, without the GIL, and never from a cache of other sources.
+
+numba compares a cached function with the file it stands in alone. Compiled code holds what it calls, though, so a change of another module would go
+unnoticed: the digest of all sources of the engine is part of what a cached function is compared with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+from bellwether.replay.tape import layout
+
+
+def _digest() -> str:
+    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(layout.__file__)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+SOURCES = _digest()
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile on first use: cached, without the GIL, integers as they are."""
+    return stamped(njit(cache=True, nogil=True)(function))
+
+
+def stamped(dispatcher: Any) -> Any:
+    """Tie a compiled function's cache to the engine's sources; a function that is not cached is left as it is."""
+    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    stamp = getattr(cache_file, "_source_stamp", None)
+    if stamp is not None and not (isinstance(stamp, tuple) and stamp[-1] == SOURCES):
+        cache_file._source_stamp = (stamp, SOURCES)
+    return dispatcher

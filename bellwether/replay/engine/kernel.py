@@ -1,0 +1,364 @@
+"""Compiled: what agents and strategies call. A strategy is `@njit(cache=True) def f(sim, params): while next_step(sim): ...`.
+
+`sim` is the whole replay, a tuple of arrays; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in mills of the side, sizes in
+lots, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in arrays it makes; when an array of the engine turns
+out too small, the engine starts it again from where it began, with room: it must do the same again.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.arena import (
+    H_BOOK,
+    H_CASH,
+    H_CURSOR,
+    H_DATA_LATENCY,
+    H_FULL,
+    H_LISTED,
+    H_M_TAIL,
+    H_MAX_ORDERS,
+    H_NOW,
+    H_ORDER_LATENCY,
+    H_ORDERS,
+    H_OVER,
+    H_REFUSED,
+    H_RESERVED,
+    H_STEP,
+    H_TICKERS,
+    H_TRADE_AFTER,
+    HEADER,
+    K_BEST,
+    K_COLS,
+    K_HEAD,
+    K_OWN,
+    K_POSITION,
+    K_STATUS,
+    M_AMEND,
+    M_AT,
+    M_CANCEL,
+    M_CANCEL_ALL,
+    M_KIND,
+    M_LOTS,
+    M_ORDER,
+    M_PLACE,
+    M_PRICE,
+    M_TIME,
+)
+from bellwether.replay.engine.clock import advance, after, has_room
+from bellwether.replay.engine.codes import (
+    NONE,
+    O_ACTION,
+    O_ARRIVED,
+    O_BID_PRICE,
+    O_BID_SIDE,
+    O_COUNT,
+    O_ENDED,
+    O_EXPIRES,
+    O_FILLED,
+    O_MID2,
+    O_NEXT,
+    O_PREV,
+    O_PRICE,
+    O_QUEUED,
+    O_REASON,
+    O_SENT,
+    O_SIDE,
+    O_STATUS,
+    O_TICKER,
+    O_TIF,
+    R_COLS,
+    Reason,
+    Status,
+)
+from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
+from bellwether.replay.engine.money import value_accounts
+
+#: What `place` returns when an array must grow first.
+FULL = -2
+
+_PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
+_AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Reason.NOT_RESTING)
+
+
+@compiled
+def next_step(sim):
+    """Go on to the next decision; False when none is left, and the tape is then processed to its end."""
+    return advance(sim)
+
+
+@compiled
+def place(sim, ticker, side, action, price, lots, tif, expires):
+    """Send an order; returns its number, also of one that is rejected, or -1 where nothing is logged. Price 0: market order."""
+    core, orders, fills = sim[4], sim[5], sim[6]
+    o = core[H_ORDERS]
+    if core[H_OVER] == 1 or o >= core[H_MAX_ORDERS]:
+        core[H_REFUSED] += 1
+        return NONE
+    if core[H_FULL] == 1:
+        return FULL
+    if o >= orders.shape[0] or not has_room(core, fills, 0):
+        core[H_FULL] = 1
+        return FULL
+    immediate = core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0
+    if not immediate and not _message_fits(sim):
+        return FULL
+    _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires)
+    core[H_ORDERS] = o + 1
+    if not immediate:
+        _send(sim, M_PLACE, o, 0, 0)
+        return o
+    arrive(core, sim[2], orders, fills, o, core[H_NOW])
+    if core[H_TRADE_AFTER] == 1 and orders[o, O_STATUS] == _REJECTED and orders[o, O_REASON] == _NO_BOOK:
+        core[H_ORDERS] = o
+        return NONE
+    return o
+
+
+@compiled
+def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires):
+    row = orders[o]
+    row[:] = 0
+    row[O_TICKER] = ticker if 0 <= ticker < core[H_TICKERS] else NONE
+    row[O_SIDE], row[O_ACTION], row[O_PRICE], row[O_TIF], row[O_COUNT], row[O_EXPIRES] = side, action, price, tif, lots, expires
+    row[O_SENT] = core[H_NOW]
+    row[O_ARRIVED] = row[O_QUEUED] = row[O_ENDED] = row[O_MID2] = row[O_NEXT] = row[O_PREV] = NONE
+    row[O_BID_SIDE] = side if action == 0 else 1 - side
+    row[O_BID_PRICE] = 999 if price == 0 else price if action == 0 else 1000 - price
+
+
+@compiled
+def _message_fits(sim):
+    if sim[4][H_M_TAIL] < sim[8].shape[0]:
+        return True
+    sim[4][H_FULL] = 1
+    return False
+
+
+@compiled
+def _send(sim, kind, order, price, lots):
+    """Put a message on its way; the caller has seen that it fits."""
+    core, messages = sim[4], sim[8]
+    n = core[H_M_TAIL]
+    core[H_M_TAIL] = n + 1
+    time = core[H_NOW] + core[H_ORDER_LATENCY]
+    messages[n, M_KIND], messages[n, M_ORDER], messages[n, M_PRICE], messages[n, M_LOTS] = kind, order, price, lots
+    messages[n, M_TIME], messages[n, M_AT] = time, after(sim[0], core[H_CURSOR], time)
+
+
+@compiled
+def cancel(sim, order):
+    """Cancel an order: 1 if it rests (or, with latency, may rest when this arrives), 0 if not, FULL if an array must grow first."""
+    core, orders = sim[4], sim[5]
+    if core[H_OVER] == 1 or order < 0 or order >= core[H_ORDERS]:
+        return 0
+    status = orders[order, O_STATUS]
+    if core[H_LISTED] == 1 and status == _FILLED and orders[order, O_QUEUED] >= 0:
+        return 1
+    if core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0:
+        return 1 if cancel_now(core, orders, order, _AGENT, core[H_NOW]) else 0
+    if status not in (_PENDING, _RESTING):
+        return 0
+    if not _message_fits(sim):
+        return FULL
+    _send(sim, M_CANCEL, order, 0, 0)
+    return 1
+
+
+@compiled
+def amend(sim, order, price, lots):
+    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason why it stays as it was, or FULL. With latency 0 means sent."""
+    core, orders = sim[4], sim[5]
+    if core[H_OVER] == 1 or order < 0 or order >= core[H_ORDERS]:
+        return _NOT_RESTING
+    if core[H_FULL] == 1 or not has_room(core, sim[6], 0):
+        return FULL
+    if core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0:
+        return amend_now(core, sim[2], orders, sim[6], order, price, lots, core[H_NOW])
+    if orders[order, O_STATUS] != _PENDING and orders[order, O_STATUS] != _RESTING:
+        return _NOT_RESTING
+    if not _message_fits(sim):
+        return FULL
+    _send(sim, M_AMEND, order, price, lots)
+    return 0
+
+
+@compiled
+def cancel_all(sim, ticker):
+    """Cancel every resting order of a ticker, or of all for -1; returns how many rest, or FULL."""
+    core = sim[4]
+    if core[H_OVER] == 1:
+        return 0
+    if core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0:
+        return cancel_resting(core, sim[5], ticker, core[H_NOW])
+    if not _message_fits(sim):
+        return FULL
+    _send(sim, M_CANCEL_ALL, ticker, 0, 0)
+    return resting_count(sim, ticker)
+
+
+@compiled
+def place_batch(sim, first, n):
+    """Place the requests in rows first..n-1 of the batch, in order; the number of each goes into the column behind. Returns the rows done."""
+    batch = sim[9]
+    for i in range(first, n):
+        row = batch[i]
+        o = place(sim, row[0], row[1], row[2], row[3], row[4], row[5], row[6])
+        if o == FULL:
+            return i
+        batch[i, R_COLS] = o
+    return n
+
+
+@compiled
+def cancel_batch(sim, first, n):
+    """Cancel the orders named in the first column of rows first..n-1; the answers go into the column behind. Returns the rows done."""
+    batch = sim[9]
+    for i in range(first, n):
+        answer = cancel(sim, batch[i, 0])
+        if answer == FULL:
+            return i
+        batch[i, R_COLS] = answer
+    return n
+
+
+@compiled
+def resting_batch(sim, ticker):
+    """Write the numbers of the resting orders into the batch's first column, ticker by ticker, side by side, in price-time priority."""
+    core, orders, batch = sim[4], sim[5], sim[9]
+    n = 0
+    for t in range(core[H_TICKERS]):
+        if ticker >= 0 and t != ticker:
+            continue
+        for side in range(2):
+            i = core[HEADER + t * K_COLS + K_HEAD + side]
+            while i >= 0:
+                batch[n, 0] = i
+                n += 1
+                i = orders[i, O_NEXT]
+    return n
+
+
+@compiled
+def tickers(sim):
+    """How many tickers there are."""
+    return sim[4][H_TICKERS]
+
+
+@compiled
+def now(sim):
+    """Time of the decision, ns UTC."""
+    return sim[4][H_NOW]
+
+
+@compiled
+def step_index(sim):
+    """Number of the decision, from 0."""
+    return sim[4][H_STEP] - 1
+
+
+@compiled
+def cash(sim):
+    """Micro-dollars of the main model."""
+    return sim[4][H_CASH]
+
+
+@compiled
+def available(sim):
+    """Cash that no resting order needs, micro-dollars."""
+    return sim[4][H_CASH] - sim[4][H_RESERVED]
+
+
+@compiled
+def equity(sim):
+    """Cash and positions at the liquidation side, micro-dollars."""
+    return value_accounts(sim[4])
+
+
+@compiled
+def best_bid(sim, ticker, side):
+    """Mills of a side's best displayed bid, 0 when there is none. The other side's ask is 1000 less it."""
+    return sim[4][HEADER + ticker * K_COLS + K_BEST + side]
+
+
+@compiled
+def displayed(sim, ticker, side, price):
+    """Lots displayed at a bid price of a side, less own consumption."""
+    return sim[4][sim[4][H_BOOK] + (ticker * 2 + side) * 1001 + price]
+
+
+@compiled
+def position(sim, ticker, side):
+    """Lots held of a side."""
+    return sim[4][HEADER + ticker * K_COLS + K_POSITION + side]
+
+
+@compiled
+def ticker_status(sim, ticker):
+    """Bits of `TickerStatus`; 0: open with a book."""
+    return sim[4][HEADER + ticker * K_COLS + K_STATUS]
+
+
+@compiled
+def order_status(sim, order):
+    """`Status` of an order."""
+    return sim[5][order, O_STATUS]
+
+
+@compiled
+def order_price(sim, order):
+    """Mills of the side as sent."""
+    return sim[5][order, O_PRICE]
+
+
+@compiled
+def remaining(sim, order):
+    """Lots of an order that are not filled in the main model."""
+    return sim[5][order, O_COUNT] - sim[5][order, O_FILLED]
+
+
+@compiled
+def resting_count(sim, ticker):
+    """How many own orders rest in a ticker, or in all for -1."""
+    core = sim[4]
+    count = 0
+    for t in range(core[H_TICKERS]):
+        if ticker < 0 or t == ticker:
+            count += core[HEADER + t * K_COLS + K_OWN] + core[HEADER + t * K_COLS + K_OWN + 1]
+    return count
+
+
+@compiled
+def first_resting(sim, ticker, bid_side):
+    """The resting order with priority on a canonical side (bids of YES, or of NO), -1 for none."""
+    return sim[4][HEADER + ticker * K_COLS + K_HEAD + bid_side]
+
+
+@compiled
+def next_resting(sim, order):
+    """The resting order behind another one, -1 for none."""
+    return sim[5][order, O_NEXT]
+
+
+STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, VALUE = range(9)
+
+
+@compiled
+def command(sim, what, a, b, c, d, e, f, g):
+    """One door for Python, so that one compiled function is loaded: `what` is STEP.. VALUE, a-g its arguments, 0 where it has none."""
+    if what == STEP:
+        return 1 if next_step(sim) else 0
+    if what == PLACE:
+        return place(sim, a, b, c, d, e, f, g)
+    if what == CANCEL:
+        return cancel(sim, a)
+    if what == AMEND:
+        return amend(sim, a, b, c)
+    if what == CANCEL_ALL:
+        return cancel_all(sim, a)
+    if what == PLACE_BATCH:
+        return place_batch(sim, a, b)
+    if what == CANCEL_BATCH:
+        return cancel_batch(sim, a, b)
+    if what == RESTING_BATCH:
+        return resting_batch(sim, a)
+    return value_accounts(sim[4])

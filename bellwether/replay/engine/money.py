@@ -1,0 +1,309 @@
+"""Compiled: fees, positions, reserves and marks. Prices in mills, sizes in lots, money in micro-dollars, times in ns.
+
+`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, `m` a queue model: 0 main, 1 pessimistic, 2 optimistic.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from bellwether.replay.engine.arena import (
+    H_BALANCE_UNIT,
+    H_CANONICAL_SELL,
+    H_CASH,
+    H_COLLATERAL,
+    H_EQUITY,
+    H_FEE_UNIT,
+    H_FEES,
+    H_FIFTY,
+    H_FILLS,
+    H_MID_EQUITY,
+    H_NET,
+    H_REALISED,
+    H_REBATE_ABOVE,
+    H_REBATE_UNIT,
+    H_RESERVED,
+    H_TICKERS,
+    HEADER,
+    K_BASIS,
+    K_BEST,
+    K_COLS,
+    K_FEES,
+    K_HEAD,
+    K_POSITION,
+    K_RESERVE,
+)
+from bellwether.replay.engine.codes import (
+    F_ACTION,
+    F_FEE,
+    F_LOTS,
+    F_ORDER,
+    F_PRICE,
+    F_ROLE,
+    F_SIDE,
+    F_TICKER,
+    F_TS,
+    F_WAIT,
+    O_ACC,
+    O_ACTION,
+    O_BID_PRICE,
+    O_BID_SIDE,
+    O_COST,
+    O_COUNT,
+    O_FEES,
+    O_FILLED,
+    O_NEXT,
+    O_QUEUED,
+    O_RESERVED_FEE,
+    O_SIDE,
+    O_TAKEN,
+    O_TICKER,
+)
+from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
+
+_TAKER, _MAKER = 0, 1
+_QUADRATIC, _FLOAT = 1, 2
+
+
+@compiled
+def share(total, part, whole):
+    """total x part // whole without overflow for 0 <= part <= whole < 3 x 10^9 and total >= 0."""
+    if part == whole:
+        return total
+    return total // whole * part + total % whole * part // whole
+
+
+@compiled
+def trade_fee(core, k, role, price, lots):
+    """Micro-dollars that a fill of `lots` at `price` (of the side as booked) costs before waivers and account rounding."""
+    at = k + K_FEES + (TAKER_KIND if role == _TAKER else MAKER_KIND)
+    kind, num, den = core[at], core[at + 1], core[at + 2]
+    unit = core[H_FEE_UNIT]
+    if kind == 0:
+        return 0
+    if kind == _FLOAT:
+        cents = price / 10.0
+        return ceil(num / den * (lots / 100.0) * (cents / 100.0) * (1 - cents / 100.0) * 100) * 10_000
+    if kind == _QUADRATIC:
+        value = lots * price * (1000 - price)
+        step = den * unit
+        rest = value % step
+        return (value // step * num + (rest * num + step - 1) // step) * unit
+    return _curve_fee(num, den * unit, price, lots, 1 + (kind - 3) % 2, kind >= 5) * unit
+
+
+@compiled
+def _curve_fee(num, step, price, lots, power, by_value):
+    """Units of num x lots x (price x (1000 - price))^power [x price] / step, rounded half up; 0 below one unit. Exact: quotient and rest apart."""
+    whole, rest = lots // step, lots % step
+    factors = 2 * power + 2
+    for i in range(factors):
+        factor = price if i % 2 == 0 else 1000 - price
+        if i == factors - 2:
+            factor = num
+        elif i == factors - 1:
+            factor = price if by_value else 1
+        rest *= factor
+        whole = whole * factor + rest // step
+        rest %= step
+    return whole + (1 if 2 * rest >= step else 0) if whole > 0 else 0
+
+
+@compiled
+def fill_fee(core, k, role, action, price, lots, ts, acc):
+    """(fee, accumulator) of a fill after waiver and account rounding. price: mills of the side as booked; acc: the order's accumulator before."""
+    fee = 0 if ts < core[k + K_FEES + WAIVER_UNTIL] else trade_fee(core, k, role, price, lots)
+    unit = core[H_BALANCE_UNIT]
+    if unit == 0:
+        return fee, acc
+    revenue = 10 * price * lots
+    change = (revenue if action == 1 else -revenue) - fee
+    charged = fee + change % unit
+    acc += change % unit
+    rebate_unit = core[H_REBATE_UNIT]
+    due = (acc - 1 if core[H_REBATE_ABOVE] == 1 else acc) // rebate_unit
+    rebate = rebate_unit * min(max(due, 0), charged // rebate_unit)
+    return charged - rebate, acc - rebate
+
+
+@compiled
+def booked_price(core, orders, o, price, role):
+    """Mills of the side as sent at which a fill of order `o` at canonical `price` is booked."""
+    if orders[o, O_ACTION] == 0 or (role == _MAKER and core[H_CANONICAL_SELL] == 1):
+        return price
+    return 1000 - price
+
+
+@compiled
+def cash_change(core, k, m, action, bid_side, price, booked, lots):
+    """What a fill at canonical `price` does to cash before its fee; `booked`: mills of the side as sent."""
+    if core[H_NET] == 1:
+        held = core[k + K_POSITION + 2 * m + 1 - bid_side]
+        return 10_000 * min(held, lots) - 10 * price * lots
+    return (10 if action == 1 else -10) * booked * lots
+
+
+@compiled
+def book_fill(core, orders, fills, o, m, price, lots, role, ts, guarded):
+    """Book a fill of order `o` at canonical `price` in model `m`. False, with nothing booked, if guarded and cash would fall below 0."""
+    k = HEADER + orders[o, O_TICKER] * K_COLS
+    action, bid_side = orders[o, O_ACTION], orders[o, O_BID_SIDE]
+    booked = booked_price(core, orders, o, price, role)
+    fee, acc = fill_fee(core, k, role, action, booked, lots, ts, orders[o, O_ACC + m])
+    change = cash_change(core, k, m, action, bid_side, price, booked, lots)
+    if guarded and core[H_CASH + m] + change - fee < 0:
+        return False
+    core[H_CASH + m] += change - fee
+    core[H_FEES + m] += fee
+    orders[o, O_ACC + m] = acc
+    orders[o, O_FILLED + m] += lots
+    if core[H_NET] == 1:
+        _move_net(core, k, m, bid_side, price, lots)
+    else:
+        _move_apart(core, k, m, orders[o, O_SIDE], action, booked, lots)
+    if m == 0:
+        _log_fill(core, orders, fills, o, booked, lots, fee, role, ts)
+    return True
+
+
+@compiled
+def _log_fill(core, orders, fills, o, price, lots, fee, role, ts):
+    orders[o, O_COST] += 10 * price * lots
+    orders[o, O_FEES] += fee
+    if role == _TAKER:
+        orders[o, O_TAKEN] += lots
+    n = core[H_FILLS]
+    core[H_FILLS] = n + 1
+    fills[n, F_ORDER], fills[n, F_TICKER] = o, orders[o, O_TICKER]
+    fills[n, F_SIDE], fills[n, F_ACTION] = orders[o, O_SIDE], orders[o, O_ACTION]
+    fills[n, F_PRICE], fills[n, F_LOTS], fills[n, F_FEE] = price, lots, fee
+    fills[n, F_ROLE], fills[n, F_TS] = role, ts
+    fills[n, F_WAIT] = ts - orders[o, O_QUEUED] if role == _MAKER else 0
+
+
+@compiled
+def _move_net(core, k, m, side, price, lots):
+    """Positions and cost basis where a YES and a NO contract return a dollar at once: the old holding is closed against the new lots."""
+    new, old = k + K_POSITION + 2 * m + side, k + K_POSITION + 2 * m + 1 - side
+    basis = K_BASIS - K_POSITION
+    pairs = min(core[old], lots)
+    if pairs > 0:
+        removed = share(core[old + basis], pairs, core[old])
+        core[H_REALISED + m] += 10_000 * pairs - 10 * price * pairs - removed
+        core[old + basis] -= removed
+        core[old] -= pairs
+    core[new] += lots - pairs
+    core[new + basis] += 10 * price * (lots - pairs)
+
+
+@compiled
+def _move_apart(core, k, m, side, action, price, lots):
+    """Positions and signed cost basis where each side stands alone and may be short."""
+    at = k + K_POSITION + 2 * m + side
+    basis = at + K_BASIS - K_POSITION
+    sign = 1 if action == 0 else -1
+    held = core[at]
+    closed = min(lots, abs(held)) if held * sign < 0 else 0
+    if closed > 0:
+        removed = share(abs(core[basis]), closed, abs(held))
+        core[H_REALISED + m] += -sign * (10 * price * closed - removed)
+        core[basis] += sign * removed
+    core[basis] += sign * 10 * price * (lots - closed)
+    core[at] += sign * lots
+
+
+@compiled
+def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below):
+    """Micro-dollars reserved for the own orders of a canonical side with prices under `below`, were `yes` and `no` lots held and one more order of
+    `lots` at `price` resting (0: none), with its maker fee and action."""
+    opposite, own = (no, yes) if side == 0 else (yes, no)
+    net = core[H_NET] == 1
+    cover, cover_buys = max(0, opposite), (0 if net else max(0, -own))
+    total = 0 if net else 10_000 * max(0, -own)
+    i = core[k + K_HEAD + side]
+    waiting = lots > 0
+    while waiting or i >= 0:
+        if waiting and (i < 0 or orders[i, O_BID_PRICE] < price):
+            at, size, is_sale = price, lots, action == 1
+            total += fee
+            waiting = False
+        else:
+            at, size, is_sale = orders[i, O_BID_PRICE], orders[i, O_COUNT] - orders[i, O_FILLED], orders[i, O_ACTION] == 1
+            skipped, reserved_fee = at >= below, orders[i, O_RESERVED_FEE]
+            i = orders[i, O_NEXT]
+            if skipped:
+                continue
+            total += reserved_fee
+        if net or is_sale:
+            covered = min(cover, size)
+            cover -= covered
+        else:
+            covered = min(cover_buys, size)
+            cover_buys -= covered
+        total += 10 * at * (size - covered)
+    return total
+
+
+@compiled
+def reserve_side(core, orders, k, side):
+    """Set what is reserved for a ticker's side."""
+    if core[H_COLLATERAL] == 0:
+        return
+    yes, no = core[k + K_POSITION], core[k + K_POSITION + 1]
+    set_reserve(core, k, side, side_reserve(core, orders, k, side, yes, no, 0, 0, 0, 0, 1001))
+
+
+@compiled
+def set_reserve(core, k, side, reserve):
+    core[H_RESERVED] += reserve - core[k + K_RESERVE + side]
+    core[k + K_RESERVE + side] = reserve
+
+
+@compiled
+def reserved_fee(core, k, price, lots):
+    """Maker fee that is reserved for an order of `lots` at canonical `price`: one fill, no waiver, no account rounding."""
+    return trade_fee(core, k, _MAKER, price, lots) if core[H_COLLATERAL] == 1 else 0
+
+
+@compiled
+def settle(core, k, value, void):
+    """Pay the positions of all models: `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or their basis if void."""
+    for m in range(3):
+        for side in range(2):
+            at = k + K_POSITION + 2 * m + side
+            basis = at + K_BASIS - K_POSITION
+            lots, each = core[at], (value if side == 0 else 1_000_000 - value)
+            if void:
+                pay = core[basis]
+            elif lots >= 0:
+                pay = each * lots // 100
+            else:
+                pay = -((each * -lots + 99) // 100)
+            core[H_CASH + m] += pay
+            core[H_REALISED + m] += pay - core[basis]
+            core[at] = 0
+            core[basis] = 0
+
+
+@compiled
+def value_accounts(core):
+    """Set the equity of the three models at the liquidation side and the main one's at mid; returns the main equity."""
+    for m in range(3):
+        core[H_EQUITY + m] = core[H_CASH + m]
+    core[H_MID_EQUITY] = core[H_CASH]
+    fifty = core[H_FIFTY] == 1
+    for t in range(core[H_TICKERS]):
+        k = HEADER + t * K_COLS
+        for side in range(2):
+            bid, other = core[k + K_BEST + side], core[k + K_BEST + 1 - side]
+            ask = 1000 - other
+            mid2 = 1000 if fifty and (bid == 0 or other == 0) else bid + ask
+            if fifty:
+                bid = bid if bid > 0 else 500
+                ask = ask if other > 0 else 500
+            for m in range(3):
+                lots = core[k + K_POSITION + 2 * m + side]
+                core[H_EQUITY + m] += 10 * (bid if lots > 0 else ask) * lots
+            core[H_MID_EQUITY] += 5 * mid2 * core[k + K_POSITION + side]
+    return core[H_EQUITY]

@@ -1,0 +1,93 @@
+"""What came of a replay."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether.replay.engine.arena import (
+    H_CASH,
+    H_EQUITY,
+    H_FEES,
+    H_MID_EQUITY,
+    H_REALISED,
+    H_REFUSED,
+    H_STEP,
+    K_BASIS,
+    K_POSITION,
+    ticker_rows,
+)
+from bellwether.replay.engine.codes import O_STATUS, Status
+from bellwether.replay.engine.money import value_accounts
+from bellwether.replay.engine.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The end of a replay: money in micro-dollars, sizes in lots, times in ns UTC. Arrays are copies.
+
+    bankroll: cash at the start. cash, realised, fees, equity: by model: main, pessimistic queue, optimistic queue. mid_equity: main, at mid.
+    positions, basis: int64[T, 2], what is still held because the tape does not settle it, and what it cost. steps: decisions. refused: orders that
+    were not logged. orders, fills, samples: as in `Session`.
+    """
+
+    bankroll: int
+    cash: tuple[int, int, int]
+    realised: tuple[int, int, int]
+    fees: tuple[int, int, int]
+    equity: tuple[int, int, int]
+    mid_equity: int
+    positions: np.ndarray
+    basis: np.ndarray
+    steps: int
+    refused: int
+    orders: np.ndarray
+    fills: np.ndarray
+    samples: np.ndarray
+
+    @property
+    def pnl(self) -> tuple[int, int, int]:
+        """Equity less bankroll, by model."""
+        main, pessimistic, optimistic = self.equity
+        return main - self.bankroll, pessimistic - self.bankroll, optimistic - self.bankroll
+
+    def count(self, status: Status) -> int:
+        """How many orders ended so."""
+        return int(np.count_nonzero(self.orders[:, O_STATUS] == status))
+
+    def digest(self) -> str:
+        """SHA-256 in hex of every number of it: equal on every machine for the same tape, rules, settings and orders."""
+        numbers = [self.bankroll, *self.cash, *self.realised, *self.fees, *self.equity, self.mid_equity, self.steps, self.refused]
+        seen = hashlib.sha256(np.array(numbers, "<i8").tobytes())
+        for array in (self.positions, self.basis, self.orders, self.fills, self.samples):
+            seen.update(np.array(array.shape, "<i8").tobytes())
+            seen.update(np.ascontiguousarray(array, "<i8").tobytes())
+        return seen.hexdigest()
+
+
+def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples: np.ndarray, settings: Settings) -> Outcome:
+    """The outcome of a state whose tape is processed to the end."""
+    value_accounts(core)
+    rows = ticker_rows(core)
+    return Outcome(
+        bankroll=settings.bankroll,
+        cash=_models(core, H_CASH),
+        realised=_models(core, H_REALISED),
+        fees=_models(core, H_FEES),
+        equity=_models(core, H_EQUITY),
+        mid_equity=int(core[H_MID_EQUITY]),
+        positions=rows[:, K_POSITION : K_POSITION + 2].copy(),
+        basis=rows[:, K_BASIS : K_BASIS + 2].copy(),
+        steps=int(core[H_STEP]),
+        refused=int(core[H_REFUSED]),
+        orders=orders.copy(),
+        fills=fills.copy(),
+        samples=samples.copy(),
+    )
+
+
+def _models(core: np.ndarray, first: int) -> tuple[int, int, int]:
+    main, pessimistic, optimistic = core[first : first + 3].tolist()
+    return main, pessimistic, optimistic

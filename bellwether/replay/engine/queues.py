@@ -1,0 +1,329 @@
+"""Compiled: own resting orders. Their price-time lists, what book changes and prints do to their places, and books that cross them.
+
+`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, `o` an order, `m` a queue model: 0 main, 1 pessimistic, 2 optimistic.
+"""
+
+from __future__ import annotations
+
+from bellwether.replay.engine.arena import (
+    H_BEHIND_OWN,
+    H_BOOK,
+    H_COLLATERAL,
+    H_CONSUME,
+    H_EXPIRY,
+    H_EXPIRY_AT,
+    H_QUEUE,
+    H_SCRATCH,
+    H_SWEEP,
+    H_TAKEN,
+    H_THROUGH,
+    HEADER,
+    K_BEST,
+    K_BUSY,
+    K_COLS,
+    K_HEAD,
+    K_OWN,
+)
+from bellwether.replay.engine.codes import (
+    O_AHEAD,
+    O_BID_PRICE,
+    O_BID_SIDE,
+    O_COUNT,
+    O_ENDED,
+    O_EXPIRES,
+    O_FILLED,
+    O_NEXT,
+    O_PREV,
+    O_QUEUED,
+    O_REASON,
+    O_RESERVED_FEE,
+    O_STATUS,
+    O_TICKER,
+    O_TIF,
+    Queue,
+    Reason,
+    Role,
+    Status,
+    Tif,
+)
+from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.money import book_fill, reserve_side, reserved_fee
+from bellwether.replay.tape.layout import PRICES
+
+_RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
+_TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC = int(Queue.TRADE_ONLY), int(Queue.PROPORTIONAL), int(Queue.OPTIMISTIC)
+_INSUFFICIENT_CASH, _NO_REASON = int(Reason.INSUFFICIENT_CASH), int(Reason.NONE)
+_MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
+
+
+@compiled
+def level_at(core, k, side, price):
+    """Index of a displayed size in the state."""
+    return core[H_BOOK] + ((k - HEADER) // K_COLS * 2 + side) * PRICES + price
+
+
+@compiled
+def lower_best(core, k, side, price):
+    """Set a side's best bid to the highest price below `price` that shows a size, 0 when there is none."""
+    base = level_at(core, k, side, 0)
+    price -= 1
+    while price > 0 and core[base + price] == 0:
+        price -= 1
+    core[k + K_BEST + side] = max(price, 0)
+
+
+@compiled
+def consume(core, k, side, price, lots):
+    """Take own lots from what is displayed until the level changes."""
+    if core[H_CONSUME] == 0:
+        return
+    at = level_at(core, k, side, price)
+    taken = at - core[H_BOOK] + core[H_TAKEN]
+    if core[taken] == 0:
+        core[k + K_BUSY] += 1
+    core[taken] += lots
+    core[at] -= lots
+    if core[at] == 0 and core[k + K_BEST + side] == price:
+        lower_best(core, k, side, price)
+
+
+@compiled
+def link(core, orders, o):
+    """Put an order into the list of its side: highest price first, then first come."""
+    k = HEADER + orders[o, O_TICKER] * K_COLS
+    side, price = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE]
+    before, after = -1, core[k + K_HEAD + side]
+    while after >= 0 and orders[after, O_BID_PRICE] >= price:
+        before, after = after, orders[after, O_NEXT]
+    link_between(core, orders, o, before, after)
+
+
+@compiled
+def link_between(core, orders, o, before, after):
+    """Put an order between two neighbours of its list, -1 for none."""
+    k = HEADER + orders[o, O_TICKER] * K_COLS
+    side = orders[o, O_BID_SIDE]
+    orders[o, O_PREV], orders[o, O_NEXT] = before, after
+    if before >= 0:
+        orders[before, O_NEXT] = o
+    else:
+        core[k + K_HEAD + side] = o
+    if after >= 0:
+        orders[after, O_PREV] = o
+    core[k + K_OWN + side] += 1
+    core[k + K_BUSY] += 1
+
+
+@compiled
+def unlink(core, orders, o):
+    """Take an order out of its list; its own neighbours stay noted in its row."""
+    k = HEADER + orders[o, O_TICKER] * K_COLS
+    side, before, after = orders[o, O_BID_SIDE], orders[o, O_PREV], orders[o, O_NEXT]
+    if before >= 0:
+        orders[before, O_NEXT] = after
+    else:
+        core[k + K_HEAD + side] = after
+    if after >= 0:
+        orders[after, O_PREV] = before
+    core[k + K_OWN + side] -= 1
+    core[k + K_BUSY] -= 1
+
+
+@compiled
+def join(core, orders, o, ts):
+    """Rest at the back of the queue: all models wait behind what is displayed, or behind the first own order there if the rules say so."""
+    k = HEADER + orders[o, O_TICKER] * K_COLS
+    side, price = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE]
+    first = first_at(core, orders, k, side, price) if core[H_BEHIND_OWN] == 1 else -1
+    shown = core[level_at(core, k, side, price)]
+    for m in range(3):
+        orders[o, O_AHEAD + m] = orders[first, O_AHEAD + m] if first >= 0 else shown
+    orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_QUEUED] = _RESTING, _NO_REASON, ts
+    if orders[o, O_TIF] == _GTD and orders[o, O_EXPIRES] < core[H_EXPIRY]:
+        core[H_EXPIRY], core[H_EXPIRY_AT] = orders[o, O_EXPIRES], -1
+    link(core, orders, o)
+
+
+@compiled
+def first_at(core, orders, k, side, price):
+    """The first own order at a price, -1 for none."""
+    i = core[k + K_HEAD + side]
+    while i >= 0 and orders[i, O_BID_PRICE] > price:
+        i = orders[i, O_NEXT]
+    return i if i >= 0 and orders[i, O_BID_PRICE] == price else -1
+
+
+@compiled
+def leave(core, orders, o, status, reason, ts):
+    """End a resting order and give back its reserve."""
+    unlink(core, orders, o)
+    orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = status, reason, ts
+    reserve_side(core, orders, HEADER + orders[o, O_TICKER] * K_COLS, orders[o, O_BID_SIDE])
+
+
+@compiled
+def leave_all(core, orders, k, reason, ts):
+    """Cancel every resting order of a ticker; returns how many."""
+    count = 0
+    for side in range(2):
+        i = core[k + K_HEAD + side]
+        while i >= 0:
+            following = orders[i, O_NEXT]
+            unlink(core, orders, i)
+            orders[i, O_STATUS], orders[i, O_REASON], orders[i, O_ENDED] = _CANCELLED, reason, ts
+            count += 1
+            i = following
+        reserve_side(core, orders, k, side)
+    return count
+
+
+@compiled
+def level_changed(core, orders, k, side, price, recorded, value, traded):
+    """Move the places of own orders at a level whose recorded size went from `recorded` to `value`; `traded`: prints made the cut."""
+    i = first_at(core, orders, k, side, price)
+    queue = core[H_QUEUE]
+    cut = max(0, recorded - value)
+    while i >= 0 and orders[i, O_BID_PRICE] == price:
+        if queue != _TRADE_ONLY:
+            orders[i, O_AHEAD] = _after_change(queue, orders[i, O_AHEAD], recorded, cut, value, traded)
+        orders[i, O_AHEAD + 2] = _after_change(_OPTIMISTIC, orders[i, O_AHEAD + 2], recorded, cut, value, traded)
+        i = orders[i, O_NEXT]
+
+
+@compiled
+def _after_change(queue, ahead, recorded, cut, value, traded):
+    if traded or cut == 0:
+        return min(ahead, value)
+    if queue == _PROPORTIONAL:
+        behind = max(0, recorded - ahead)
+        if ahead + behind > 0:
+            ahead -= cut * ahead // (ahead + behind)
+    elif queue == _OPTIMISTIC:
+        ahead = max(0, ahead - cut)
+    return min(ahead, value)
+
+
+@compiled
+def book_valid_again(core, orders, k):
+    """Cap the places of a ticker's orders at what a rebuilt book displays, but for trade_only."""
+    trade_only = core[H_QUEUE] == _TRADE_ONLY
+    for side in range(2):
+        i = core[k + K_HEAD + side]
+        while i >= 0:
+            shown = core[level_at(core, k, side, orders[i, O_BID_PRICE])]
+            for m in range(0, 3, 2):
+                if m == 2 or not trade_only:
+                    orders[i, O_AHEAD + m] = min(orders[i, O_AHEAD + m], shown)
+            i = orders[i, O_NEXT]
+
+
+@compiled
+def fill_resting(core, orders, fills, o, m, lots, ts):
+    """Fill a resting order with up to `lots` in a model; returns the lots. One that cash cannot pay is cancelled and stays linked until `sweep`."""
+    if orders[o, O_STATUS] != _RESTING:
+        return 0
+    size = min(lots, orders[o, O_COUNT] - orders[o, O_FILLED + m])
+    if size <= 0:
+        return 0
+    guarded = m == 0 and core[H_COLLATERAL] == 1
+    if m == 0:
+        core[H_SWEEP] = 1
+    if not book_fill(core, orders, fills, o, m, orders[o, O_BID_PRICE], size, _MAKER, ts, guarded):
+        orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _CANCELLED, _INSUFFICIENT_CASH, ts
+        return 0
+    if m == 0:
+        k = HEADER + orders[o, O_TICKER] * K_COLS
+        orders[o, O_RESERVED_FEE] = reserved_fee(core, k, orders[o, O_BID_PRICE], orders[o, O_COUNT] - orders[o, O_FILLED])
+    return size
+
+
+@compiled
+def sweep(core, orders, k, side, ts):
+    """Take filled and cancelled orders out of a side's list, then set the reserves of both sides, whose cover may have changed."""
+    core[H_SWEEP] = 0
+    i = core[k + K_HEAD + side]
+    while i >= 0:
+        following = orders[i, O_NEXT]
+        if orders[i, O_STATUS] == _RESTING and orders[i, O_FILLED] >= orders[i, O_COUNT]:
+            orders[i, O_STATUS], orders[i, O_ENDED] = _FILLED, ts
+        if orders[i, O_STATUS] != _RESTING:
+            unlink(core, orders, i)
+        i = following
+    reserve_side(core, orders, k, 0)
+    reserve_side(core, orders, k, 1)
+
+
+@compiled
+def printed(core, orders, fills, k, side, price, lots, ts):
+    """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come, in each model."""
+    head = core[k + K_HEAD + side]
+    if head < 0 or orders[head, O_BID_PRICE] < price:
+        return
+    for m in range(3):
+        left, i = lots, head
+        while i >= 0 and orders[i, O_BID_PRICE] > price:
+            if core[H_THROUGH] == 1:
+                orders[i, O_AHEAD + m] = 0
+                left -= fill_resting(core, orders, fills, i, m, left, ts)
+            i = orders[i, O_NEXT]
+        _print_at(core, orders, fills, i, m, price, left, ts)
+    if core[H_SWEEP] == 1:
+        sweep(core, orders, k, side, ts)
+
+
+@compiled
+def _print_at(core, orders, fills, first, m, price, left, ts):
+    """The part of a print that reaches the orders at its own price, from the first of them on: what is ahead goes first, each lot once."""
+    gone = 0
+    i = first
+    while i >= 0 and left > 0 and orders[i, O_BID_PRICE] == price:
+        if orders[i, O_STATUS] == _RESTING:
+            waits = min(left, max(0, orders[i, O_AHEAD + m] - gone))
+            gone += waits
+            left -= waits
+            left -= fill_resting(core, orders, fills, i, m, left, ts)
+        i = orders[i, O_NEXT]
+    i = first
+    while i >= 0 and orders[i, O_BID_PRICE] == price:
+        orders[i, O_AHEAD + m] = max(0, orders[i, O_AHEAD + m] - gone)
+        i = orders[i, O_NEXT]
+
+
+@compiled
+def crossed(core, orders, fills, k, ts):
+    """Fill resting orders that a book beyond their price crosses, in each model; the main one consumes what is displayed."""
+    for side in range(2):
+        head = core[k + K_HEAD + side]
+        if head < 0:
+            continue
+        other = 1 - side
+        highest = min(core[k + K_BEST + other], 999 - core[k + K_BEST + side])
+        lowest = 1000 - orders[head, O_BID_PRICE]
+        if highest < lowest:
+            continue
+        base, scratch = level_at(core, k, other, 0), core[H_SCRATCH]
+        for q in range(lowest, highest + 1):
+            for m in range(3):
+                core[scratch + m * PRICES + q] = core[base + q]
+        for m in range(3):
+            _cross_model(core, orders, fills, k, head, m, highest, ts)
+        sweep(core, orders, k, side, ts)
+
+
+@compiled
+def _cross_model(core, orders, fills, k, head, m, highest, ts):
+    left = core[H_SCRATCH] + m * PRICES
+    other = 1 - orders[head, O_BID_SIDE]
+    i = head
+    while i >= 0:
+        q = highest
+        while q >= 1000 - orders[i, O_BID_PRICE]:
+            if core[left + q] > 0:
+                size = fill_resting(core, orders, fills, i, m, core[left + q], ts)
+                core[left + q] -= size
+                if m == 0 and size > 0:
+                    consume(core, k, other, q, size)
+                if orders[i, O_FILLED + m] >= orders[i, O_COUNT] or orders[i, O_STATUS] != _RESTING:
+                    break
+            q -= 1
+        i = orders[i, O_NEXT]

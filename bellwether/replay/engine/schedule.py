@@ -1,0 +1,115 @@
+"""When agents act and equity is sampled: no agent moves it, so it is known before the replay starts."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.settings import Settings
+from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape.layout import CLOSE, HALT, PRINT, TICKER_MASK, TICKER_SHIFT, Tape
+
+#: What a stop is for, in the order of stops at one place and time.
+EVENT_SAMPLE, DECISION, SAMPLE, FINAL_SAMPLE = range(4)
+
+#: More stops than this are a mistake of the settings: 24 bytes each.
+MOST_STOPS = 20_000_000
+
+_last_open: WeakKeyDictionary[Tape, int] = WeakKeyDictionary()
+
+
+def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
+    """Stops int64[k, 3] in their order: tape index (the events before it are processed), engine time in ns, what for.
+
+    The engine time of a decision is older than the agent's `now` by the latency of market data. Raises `ConfigError` when cadence or sampling makes
+    too many stops for the tape's length, and for latency of market data under rules that decide at book rows.
+    """
+    span = max(0, last_time(tape, rules) - tape.start)
+    if span // min(settings.cadence, settings.sample_every) > MOST_STOPS:
+        every = f"cadence {settings.cadence} and sample_every {settings.sample_every} ns"
+        raise ConfigError(f"planning a replay: {every} over {span} ns make more than {MOST_STOPS} stops; raise them")
+    by_rows, by_events = rules.decisions == "book_rows", rules.samples == "events"
+    if by_rows and settings.data_latency:
+        raise ConfigError(f"planning a replay: {rules.name} decides at book rows, but data_latency is {settings.data_latency}; set it to 0")
+    parts = [_final(tape, rules, settings)]
+    if by_rows or by_events:
+        columns = tape.ts, tape.event, tape.rows_ts, tape.rows_end
+        parts.append(_by_rows(*columns, tape.start, settings.cadence, settings.sample_every, by_rows, by_events))
+    if not by_rows:
+        parts.append(_grid(tape, settings.cadence, last_open(tape), settings.data_latency, DECISION))
+    if not by_events:
+        parts.append(_grid(tape, settings.sample_every, last_time(tape, rules), 0, SAMPLE))
+    stops = np.concatenate(parts)
+    return np.ascontiguousarray(stops[np.lexsort(stops.T[[2, 1, 0]])])
+
+
+def last_time(tape: Tape, rules: RuleSet) -> int:
+    """Time of the tape's last event; where book rows or events make the clock, of its last row if that is later."""
+    ends = tape.ts[-1:].tolist()
+    if rules.decisions == "book_rows" or rules.samples == "events":
+        ends += tape.rows_ts[-1:].tolist()
+    return max(ends, default=tape.start)
+
+
+def last_open(tape: Tape) -> int:
+    """The last instant at which some ticker is not yet closed or settled, ns."""
+    if tape not in _last_open:
+        # The low byte of a word has its kind: a tenth of the memory to look through.
+        low = tape.event.astype("<i8", copy=False).view(np.uint8)[::8]
+        ends = np.flatnonzero((low & 0xF) >= CLOSE)
+        first = dict.fromkeys(range(len(tape.tickers)), int(tape.ts[-1]) if len(tape) else tape.start - 1)
+        for end in ends[::-1].tolist():
+            first[int(tape.event[end]) >> TICKER_SHIFT & TICKER_MASK] = int(tape.ts[end])
+        _last_open[tape] = max(first.values(), default=tape.start - 1)
+    return _last_open[tape]
+
+
+def _grid(tape: Tape, every: int, last: int, data_latency: int, what: int) -> np.ndarray:
+    times = np.arange(tape.start, last + 1, every, dtype=np.int64) - data_latency
+    return np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), what)]).astype(np.int64, copy=False)
+
+
+def _final(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
+    """The sample at the end of the tape, unless the grid has one at that very time."""
+    last = last_time(tape, rules)
+    on_grid = rules.samples == "grid" and last >= tape.start and (last - tape.start) % settings.sample_every == 0
+    return np.array([] if on_grid else [[len(tape), last, FINAL_SAMPLE]], np.int64).reshape(-1, 3)
+
+
+@compiled
+def _by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
+    """Stops of the original's clock, int64[k, 3]: a decision at the first book row at least `cadence` after the last one, a sample after the first
+    event at least `sample_every` after the last one. A book row is one event, with or without changes."""
+    found = np.empty((1024, 3), np.int64)
+    n, called, row = 0, False, 0
+    last_call, last_sample = start, start
+    if sample:
+        found[0] = 0, start, EVENT_SAMPLE
+        n = 1
+    for i in range(len(ts) + 1):
+        if sample and i > 0 and ts[i - 1] - last_sample >= sample_every:
+            kind = event[i - 1] & 0xF
+            if kind == PRINT or kind >= HALT:
+                last_sample = ts[i - 1]
+                found, n = _append(found, n, i, last_sample, EVENT_SAMPLE)
+        while row < len(rows_ts) and rows_end[row] == i:
+            at = rows_ts[row]
+            row += 1
+            if decide and (not called or at - last_call >= cadence):
+                called, last_call = True, at
+                found, n = _append(found, n, i, at, DECISION)
+            if sample and at - last_sample >= sample_every:
+                last_sample = at
+                found, n = _append(found, n, i, at, SAMPLE)
+    return found[:n].copy()
+
+
+@compiled
+def _append(found, n, index, time, what):
+    if n == len(found):
+        found = np.concatenate((found, np.empty_like(found)))
+    found[n] = index, time, what
+    return found, n + 1

@@ -1,0 +1,300 @@
+"""A replay as agents see it from Python: views of the engine's arrays and one compiled call per order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.engine import kernel
+from bellwether.replay.engine.arena import (
+    H_CASH,
+    H_EQUITY,
+    H_FILLS,
+    H_FULL,
+    H_LAST,
+    H_M_HEAD,
+    H_M_TAIL,
+    H_MID_EQUITY,
+    H_NOW,
+    H_ORDERS,
+    H_OVER,
+    H_REFUSED,
+    H_RESERVED,
+    H_ROOM,
+    H_SAMPLES,
+    H_STEP,
+    K_BEST,
+    K_POSITION,
+    K_STATUS,
+    M_COLS,
+    books,
+    new_core,
+    ticker_rows,
+)
+from bellwether.replay.engine.codes import F_COLS, O_COLS, R_COLS, S_COLS, Tif
+from bellwether.replay.engine.compiling import stamped
+from bellwether.replay.engine.outcome import Outcome, outcome_of
+from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of
+from bellwether.replay.engine.settings import Settings
+from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape.layout import Tape
+
+_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH = range(10)
+#: Rows at the start. Untouched pages of an array cost nothing, so compiled runs, which must start again to grow, begin with many.
+_FIRST_ROWS, _COMPILED_ROWS = 1 << 13, 1 << 18
+
+
+class Session:
+    """One replay of a tape under rules and settings. Not thread-safe; several sessions may run in threads, compiled calls hold no lock of Python.
+
+    Codes: ticker = its place in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: mills, lots, micro-dollars, ns UTC.
+    Arrays it gives are read-only views that change as the replay goes on, except `orders`, `fills` and `samples`: ask for these again after a step.
+    Raises `ConfigError` for settings that do not fit the tape or the rules.
+    """
+
+    def __init__(self, tape: Tape, rules: RuleSet, settings: Settings) -> None:
+        self.tape, self.rules, self.settings = tape, rules, settings
+        schedule = schedule_of(tape, rules, settings)
+        #: How many decisions there are.
+        self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
+        core = self._core = new_core(tape, rules, settings)
+        core[H_LAST] = last_time(tape, rules)
+        self._sim = (
+            tape.ts,
+            tape.event,
+            tape.grid,
+            schedule,
+            core,
+            _rows(_FIRST_ROWS, O_COLS),
+            _rows(_FIRST_ROWS, F_COLS),
+            _rows(len(schedule) - self.steps, S_COLS),
+            _rows(256, M_COLS),
+            _rows(256, R_COLS + 1),
+        )
+        tickers = ticker_rows(core)
+        #: Best displayed bids in mills, 0 for none: int64[T, 2].
+        self.best = _read_only(tickers[:, K_BEST : K_BEST + 2])
+        #: Displayed sizes in lots by ticker, side and bid price in mills: int64[T, 2, 1001].
+        self.book = _read_only(books(core))
+        #: Lots held: int64[T, 2]; below 0 for a short, which only some rules know.
+        self.positions = _read_only(tickers[:, K_POSITION : K_POSITION + 2])
+        #: Bits of `codes.TickerStatus`, 0 for open with a book: int64[T].
+        self.status = _read_only(tickers[:, K_STATUS])
+
+    # The clock
+
+    def step(self) -> bool:
+        """Go on to the next decision. False when none is left; the tape is then processed to its end."""
+        while not kernel.command(self._sim, kernel.STEP, 0, 0, 0, 0, 0, 0, 0):
+            if not self._core[H_FULL]:
+                return False
+            self._grow()
+        return True
+
+    @property
+    def now(self) -> int:
+        """Time of the decision, ns UTC; the episode's start before the first."""
+        return int(self._core[H_NOW])
+
+    @property
+    def step_index(self) -> int:
+        """Number of the decision, from 0; -1 before the first."""
+        return int(self._core[H_STEP]) - 1
+
+    @property
+    def over(self) -> bool:
+        """Whether the tape is processed to its end."""
+        return bool(self._core[H_OVER])
+
+    def run_compiled(self, strategy: Callable[[Any, np.ndarray], Any], params: np.ndarray) -> None:
+        """Run a compiled strategy from here to the end: `@njit(cache=True) def f(sim, params)`, which calls the functions of `kernel`.
+
+        When an array turns out too small, the strategy starts again from here with more room, so it must do the same for the same `params`. What it
+        leaves of the tape when it returns is processed without it.
+        """
+        stamped(strategy)
+        before, given = self._core.copy(), params.copy()
+        orders = self.orders.copy()
+        self._make_room(_COMPILED_ROWS)
+        strategy(self._sim, params)
+        while self._core[H_FULL]:
+            room = int(self._core[H_ROOM])
+            self._core[:], params[...] = before, given
+            self._sim[_ORDERS][: len(orders)] = orders
+            self._core[H_ROOM] = room
+            self._grow(everything=True)
+            strategy(self._sim, params)
+        while self.step():
+            pass
+
+    # Orders
+
+    def place(self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = Tif.GTC, expires: int = 0) -> int:
+        """Send an order; price 0 is a market order, `expires` the end of a GTD order.
+
+        Returns its number, also of one that is rejected (its row says why); -1 when the limit of orders is used up, the replay is over, or the rules
+        log nothing of a market without a book.
+        """
+        return self._command(kernel.PLACE, ticker, side, action, price, lots, tif, expires)
+
+    def place_many(self, requests: np.ndarray) -> np.ndarray:
+        """Send orders in their order: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns int64[n], as `place` for each."""
+        values = np.asarray(requests)
+        if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
+            raise ConfigError(
+                f"placing orders: the requests are {values.dtype} of shape {values.shape}; give whole numbers of shape (n, {R_COLS})"
+            )
+        return self._batch(kernel.PLACE_BATCH, values)
+
+    def cancel(self, order: int) -> bool:
+        """Cancel an order. Whether it rested; with latency, whether it may still rest when the cancel arrives."""
+        return self._command(kernel.CANCEL, order, 0, 0, 0, 0, 0, 0) == 1
+
+    def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Cancel orders in their order; bool[n], as `cancel` for each."""
+        return self._batch(kernel.CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
+
+    def cancel_all(self, ticker: int = -1) -> int:
+        """Cancel every resting order of a ticker, or of all; how many rested."""
+        return self._command(kernel.CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
+
+    def amend(self, order: int, price: int, lots: int) -> int:
+        """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
+        stays as it was."""
+        return self._command(kernel.AMEND, order, price, lots, 0, 0, 0, 0)
+
+    def resting(self, ticker: int = -1) -> np.ndarray:
+        """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
+        self._fit_batch(kernel.resting_count(self._sim, ticker) if len(self._sim[_BATCH]) < self._core[H_ORDERS] else 0)
+        count = kernel.command(self._sim, kernel.RESTING_BATCH, ticker, 0, 0, 0, 0, 0, 0)
+        return self._sim[_BATCH][:count, 0].copy()
+
+    # Money
+
+    @property
+    def cash(self) -> int:
+        """Micro-dollars."""
+        return int(self._core[H_CASH])
+
+    @property
+    def reserved(self) -> int:
+        """Micro-dollars that resting orders and shorts may need."""
+        return int(self._core[H_RESERVED])
+
+    @property
+    def available(self) -> int:
+        """Cash that nothing is reserved from, micro-dollars."""
+        return int(self._core[H_CASH] - self._core[H_RESERVED])
+
+    def equity(self) -> int:
+        """Cash and positions at the side they could be closed at, micro-dollars."""
+        return self._value()[0]
+
+    def mid_equity(self) -> int:
+        """Cash and positions at the middle of the quotes, micro-dollars."""
+        self._value()
+        return int(self._core[H_MID_EQUITY])
+
+    def bands(self) -> tuple[int, int, int]:
+        """Equity in micro-dollars under the pessimistic queue, the main one and the optimistic one."""
+        main, pessimistic, optimistic = self._value()
+        return pessimistic, main, optimistic
+
+    # What there is so far
+
+    @property
+    def orders(self) -> np.ndarray:
+        """int64[n, O_COLS], columns `codes.O_*`, one row per order in order of sending."""
+        return _read_only(self._sim[_ORDERS][: self._core[H_ORDERS]])
+
+    @property
+    def fills(self) -> np.ndarray:
+        """int64[m, F_COLS], columns `codes.F_*`, of the main model, in order of booking."""
+        return _read_only(self._sim[_FILLS][: self._core[H_FILLS]])
+
+    @property
+    def samples(self) -> np.ndarray:
+        """int64[s, S_COLS], columns `codes.S_*`."""
+        return _read_only(self._sim[_SAMPLES][: self._core[H_SAMPLES]])
+
+    @property
+    def refused(self) -> int:
+        """Orders that were not logged, because the limit of orders was used up or the replay was over."""
+        return int(self._core[H_REFUSED])
+
+    def result(self) -> Outcome:
+        """What came of it. Raises `ConfigError` before the end: step until it returns False."""
+        if not self.over:
+            raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
+        return outcome_of(self._core, self.orders, self.fills, self.samples, self.settings)
+
+    # Arrays that grow
+
+    def _command(self, what: int, a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> int:
+        answer = kernel.command(self._sim, what, a, b, c, d, e, f, g)
+        while answer == kernel.FULL:
+            self._grow()
+            answer = kernel.command(self._sim, what, a, b, c, d, e, f, g)
+        return int(answer)
+
+    def _batch(self, what: int, rows: np.ndarray) -> np.ndarray:
+        self._fit_batch(len(rows))
+        self._sim[_BATCH][: len(rows), : rows.shape[1]] = rows
+        done = 0
+        while (done := kernel.command(self._sim, what, done, len(rows), 0, 0, 0, 0, 0)) < len(rows):
+            self._grow()
+        return self._sim[_BATCH][: len(rows), R_COLS].copy()
+
+    def _value(self) -> tuple[int, int, int]:
+        kernel.command(self._sim, kernel.VALUE, 0, 0, 0, 0, 0, 0, 0)
+        main, pessimistic, optimistic = self._core[H_EQUITY : H_EQUITY + 3].tolist()
+        return main, pessimistic, optimistic
+
+    def _fit_batch(self, count: int) -> None:
+        if count > len(self._sim[_BATCH]):
+            self._set(_BATCH, _rows(2 * count, R_COLS + 1))
+
+    def _grow(self, *, everything: bool = False) -> None:
+        """Double what is full, and go on."""
+        core = self._core
+        core[H_FULL] = 0
+        if everything or core[H_ORDERS] >= len(self._sim[_ORDERS]):
+            self._resize(_ORDERS, 2 * len(self._sim[_ORDERS]), int(core[H_ORDERS]))
+        if everything or core[H_FILLS] + core[H_ROOM] > len(self._sim[_FILLS]):
+            self._resize(_FILLS, 2 * len(self._sim[_FILLS]) + int(core[H_ROOM]), int(core[H_FILLS]))
+        if everything or core[H_M_TAIL] >= len(self._sim[_MESSAGES]):
+            self._move_messages(2 * len(self._sim[_MESSAGES]))
+
+    def _make_room(self, rows: int) -> None:
+        for index, used in ((_ORDERS, H_ORDERS), (_FILLS, H_FILLS)):
+            if len(self._sim[index]) < rows:
+                self._resize(index, rows, int(self._core[used]))
+
+    def _move_messages(self, rows: int) -> None:
+        """Room behind the messages that are still under way, which go to the front."""
+        head, tail = int(self._core[H_M_HEAD]), int(self._core[H_M_TAIL])
+        waiting = self._sim[_MESSAGES][head:tail].copy()
+        self._resize(_MESSAGES, rows, 0)
+        self._sim[_MESSAGES][: len(waiting)] = waiting
+        self._core[[H_M_HEAD, H_M_TAIL]] = 0, len(waiting)
+
+    def _resize(self, index: int, rows: int, used: int) -> None:
+        larger = _rows(rows, self._sim[index].shape[1])
+        larger[:used] = self._sim[index][:used]
+        self._set(index, larger)
+
+    def _set(self, index: int, array: np.ndarray) -> None:
+        self._sim = (*self._sim[:index], array, *self._sim[index + 1 :])  # type: ignore[assignment]
+
+
+def _rows(count: int, columns: int) -> np.ndarray:
+    return np.zeros((count, columns), np.int64)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
