@@ -1,0 +1,133 @@
+"""Arguments are read exactly or refused with a sentence; nothing that a model writes raises anything else."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.replay.agents.llm import arguments as args
+from bellwether.replay.agents.llm.arguments import ArgumentError, read_arguments, schema_of
+
+FIELDS = {
+    "side": args.one_of(("yes", "no"), "the contract"),
+    "price_cents": args.price("limit", required=False),
+    "count": args.count("contracts", required=False),
+    "depth": args.whole(1, 100, "levels", required=False),
+    "at": args.instant("when", required=False),
+    "note": args.text("why", 10, required=False),
+}
+
+
+def read(**given: Any) -> dict[str, Any]:
+    return read_arguments(json.dumps({"side": "yes", **given}), FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "mills"),
+    [("45", 450), ("45.5", 455), ("0.1", 1), ("99.9", 999), ("45.50", 455), ("4.55e1", 455), ('"45"', 450), ('"45.5"', 455), ("57.0", 570)],
+)
+def test_cents_become_mills_exactly(text: str, mills: int) -> None:
+    assert read_arguments(f'{{"side": "yes", "price_cents": {text}}}', FIELDS)["price_cents"] == mills
+
+
+@given(mills=st.integers(1, 999))
+def test_every_mill_survives_its_way_through_json(mills: int) -> None:
+    text = str(Decimal(mills) / 10)
+    assert read_arguments(f'{{"side": "no", "price_cents": {text}, "count": {text}}}', FIELDS) == {
+        "side": "no",
+        "price_cents": mills,
+        "count": mills * 10,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            ("price_cents", text)
+            for text in ("0", "100", "-5", "45.55", "150", "true", "[]", '"NaN"', '"4 5"', '"1e1"', "1e400", "1e-400", '""')
+        ),
+        *(("count", text) for text in ("0", "-1", "0.001", "10000001", "true", "{}", '"many"', "1e30", "9" * 200, '"١"')),
+        *(("depth", text) for text in ("0", "101", "1.5", '"1.0"', "false")),
+        *(("at", text) for text in ('"2026-01-20"', '"2026-01-20T17:00:00"', '"soon"', "5", '"9999-99-99T00:00:00Z"')),
+        *(("side", text) for text in ('"YES"', '"maybe"', "1", "true", "[]", '""')),
+        ("note", '"12345678901"'),
+        ("leverage", "5"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(name: str, text: str) -> None:
+    given = {"side": '"yes"', name: text}
+    with pytest.raises(ArgumentError, match=name):
+        read_arguments("{" + ", ".join(f'"{key}": {value}' for key, value in given.items()) + "}", FIELDS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "null",
+        "[]",
+        '"x"',
+        "5",
+        "{",
+        '{"side": "yes"',
+        "```json\n{}\n```",
+        '{"side": NaN}',
+        '{"side": "yes", "side": "no"}',
+        "[" * 10_000,
+        "x" * 30_000,
+    ],
+)
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentError):
+        read_arguments(text, FIELDS)
+
+
+def test_a_missing_argument_is_named_and_null_is_missing() -> None:
+    for text in ("{}", "", "  ", '{"side": null}'):
+        with pytest.raises(ArgumentError, match="side is missing"):
+            read_arguments(text, FIELDS)
+    assert read(price_cents=None) == {"side": "yes"}
+
+
+def test_a_time_is_read_with_its_zone() -> None:
+    assert read(at="2026-01-20T18:00:00.000001+01:00")["at"] == 1_768_928_400_000_001_000
+
+
+def test_a_long_value_is_cut_in_the_message() -> None:
+    with pytest.raises(ArgumentError) as refused:
+        read(side="x" * 10_000)
+    assert len(str(refused.value)) < 200
+
+
+def test_the_schema_says_what_is_read() -> None:
+    schema = schema_of(FIELDS)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate({"side": "yes", "price_cents": 45.5, "count": 0.01, "depth": 3}, schema)
+    for wrong in ({}, {"side": "YES"}, {"side": "yes", "price_cents": 100}, {"side": "yes", "other": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from([*FIELDS, "x"]), inner, max_size=4)),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(text=st.one_of(st.text(), JSON.map(json.dumps)))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        values = read_arguments(text, FIELDS)
+    except ArgumentError as refused:
+        assert str(refused)
+    else:
+        assert values["side"] in ("yes", "no")
+        assert all(isinstance(values[name], int) for name in ("price_cents", "count", "depth", "at") if name in values)
