@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
-from bellwether.replay.rules import RuleSet, fee_terms, rule_set, rules_for
+from bellwether.replay.rules import RuleSet, rule_set, rules_for
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import SECOND
 
@@ -63,14 +63,15 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
     if wanted is None:
         wanted = rules_for(about.venue, datetime.fromtimestamp(about.start // SECOND, UTC).date())
     chosen = rule_set(wanted) if isinstance(wanted, str) else wanted
-    tape = tape_of(episode, tie=chosen.tie, cache=cache)
-    fees = np.stack([fee_terms(chosen, market.fee) for market in about.markets])
+    tape = tape_of(episode, chosen, cache)
     exogenous = episode.exogenous
+    # The original tells agents the time to the end of the recording.
+    close = about.end if chosen.observations == "frozen" else None
     info = EpisodeInfo(
         id=episode.id,
         title=about.title or "",
         venue=about.venue,
-        markets=tuple(MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time) for market in about.markets),
+        markets=tuple(MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close) for market in about.markets),
         start_ns=about.start,
         end_ns=about.end,
         bankroll=about.bankroll,
@@ -78,4 +79,4 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         exogenous=tuple(exogenous),
         observation_depth=about.observation_depth,
     )
-    return Prepared(info, episode.digest, chosen, replace(tape, fees=fees), about.execution_mode, exogenous)
+    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous)

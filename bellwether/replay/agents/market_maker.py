@@ -23,7 +23,7 @@ from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, YES
 
 
-class _Maker(Agent):
+class Quoting(Agent):
     """Parameters of the policy, exact. spread_cents: between bid and offer. size: contracts of a quote. max_position: contracts of a side, net of the
     other, from which it stops buying it. skew_cents: shift of both quotes per `size` contracts of inventory. tick_cents: quotes are multiples of it.
     """
@@ -40,7 +40,7 @@ class _Maker(Agent):
             )
 
 
-class MarketMaker(_Maker):
+class MarketMaker(Quoting):
     """The market maker through the simple interface: `markets()` and `quote`."""
 
     def act(self, ctx: AgentContext) -> None:
@@ -63,7 +63,7 @@ class MarketMaker(_Maker):
         return price if price >= self._tick else None
 
 
-class VectorMarketMaker(_Maker):
+class VectorMarketMaker(Quoting):
     """The market maker on arrays: all markets at once through `quotes`, `cancel_many` and `place_many`."""
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:

@@ -224,7 +224,10 @@ class Order:
 
     @property
     def _reason(self) -> int:
-        return self._get(codes.O_REASON) if self.id >= 0 else codes.Reason.NO_BOOK
+        if self.id >= 0:
+            return self._get(codes.O_REASON)
+        used_up = len(self._session.orders) >= self._session.settings.max_orders
+        return codes.Reason.ORDER_LIMIT if used_up else codes.Reason.NO_BOOK
 
     @property
     def is_resting(self) -> bool:
@@ -243,7 +246,7 @@ class Order:
 
     def __repr__(self) -> str:
         if self.id < 0:
-            return "Order(rejected: no_book)"
+            return f"Order(rejected: {self.reason})"
         text = f"Order({self.id}, {self.action} {self.lots} {self.side} {self.ticker!r} at {self.price or 'market'}: {self.status}"
         return f"{text}, {self.reason})" if self.reason else f"{text})"
 
