@@ -1,0 +1,114 @@
+"""Frames of orders, fills and equity against the engine's integers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bellwether.replay import Agent, Backtest, BacktestSettings, run
+from bellwether.replay.engine import codes
+from bellwether.replay.engine.codes import Role
+from bellwether.replay.results.frames import _decimal, equity, fills, frames, orders
+from bellwether.replay.results.markouts import NONE, markouts
+from bellwether.replay.units import MICROS
+from bellwether.tables import table
+from bellwether.tables.replay import HORIZONS_S
+from tests.replay.random_tapes import Shape, random_tape
+from tests.replay.results.traders import RULES, traded
+
+
+@pytest.fixture(params=RULES)
+def backtest(request: pytest.FixtureRequest) -> Backtest:
+    return traded(request.param)
+
+
+def test_every_frame_fits_its_table(backtest: Backtest) -> None:
+    for name, frame in frames(backtest, datetime(2026, 1, 1, tzinfo=UTC)).items():
+        assert table(name).validate(frame).height > 0
+
+
+def test_sizes_prices_and_money_are_exact(backtest: Backtest) -> None:
+    frame, rows = orders(backtest), backtest.outcome.orders
+    for column, name in ((codes.O_COUNT, "size"), (codes.O_FILLED, "filled"), (codes.O_TAKEN, "filled_as_taker")):
+        assert frame[name].to_list() == [Decimal(lots).scaleb(-2) for lots in rows[:, column].tolist()]
+    assert frame["price"].to_list() == [Decimal(price).scaleb(-3) if price else None for price in rows[:, codes.O_PRICE].tolist()]
+    assert frame["fees"].to_list() == [Decimal(fee).scaleb(-6) for fee in rows[:, codes.O_FEES].tolist()]
+    assert frame["mid"].to_list() == [Decimal(mid2) / 2000 if mid2 >= 0 else None for mid2 in rows[:, codes.O_MID2].tolist()]
+
+
+def test_the_cost_of_orders_is_what_their_fills_moved(backtest: Backtest) -> None:
+    sign = pl.when(pl.col("action") == "sell").then(-1).otherwise(1)
+    moved = (
+        fills(backtest).group_by("order_id").agg(moved=(sign * pl.col("price").cast(pl.Float64) * pl.col("size").cast(pl.Float64)).sum())
+    )
+    both = orders(backtest).join(moved, on="order_id")
+    assert both["cost"].cast(pl.Float64).to_list() == pytest.approx(both["moved"].to_list())
+    assert orders(backtest).filter(pl.col("filled") == 0)["cost"].unique().to_list() == [Decimal(0)]
+
+
+def test_a_reason_is_named_only_where_there_is_one(backtest: Backtest) -> None:
+    frame = orders(backtest)
+    assert frame.filter(pl.col("status") == "filled")["reason"].null_count() == (frame["status"] == "filled").sum()
+    assert frame.filter(pl.col("status") == "rejected")["reason"].null_count() == 0
+
+
+def test_instants_are_those_of_the_engine_to_the_nanosecond(backtest: Backtest) -> None:
+    frame, rows = orders(backtest), backtest.outcome.orders
+    assert frame["sent_at"].dt.timestamp("ns").to_list() == rows[:, codes.O_SENT].tolist()
+    assert frame["ended_at"].dt.timestamp("ns").fill_null(-1).to_list() == rows[:, codes.O_ENDED].tolist()
+
+
+def test_fills_have_their_markouts_and_makers_their_wait(backtest: Backtest) -> None:
+    frame, rows = fills(backtest), backtest.outcome.fills
+    found = markouts(backtest.tape, rows, HORIZONS_S).tolist()
+    for column, seconds in enumerate(HORIZONS_S):
+        expected = [None if row[column] == NONE else Decimal(row[column]).scaleb(-6) for row in found]
+        assert frame[f"markout_{seconds}s"].to_list() == expected
+    assert frame["queue_wait"].is_null().to_list() == [role == Role.TAKER for role in rows[:, codes.F_ROLE].tolist()]
+
+
+def test_the_curve_is_that_of_the_engine(backtest: Backtest) -> None:
+    frame, rows = equity(backtest), backtest.outcome.samples
+    assert (frame["equity"] * MICROS).cast(pl.Int64).to_list() == rows[:, codes.S_EQUITY].tolist()
+    assert (frame["equity_optimistic"] * MICROS).cast(pl.Int64).to_list() == rows[:, codes.S_OPT].tolist()
+    assert frame["sample"].to_list() == list(range(frame.height))
+
+
+class Nonsense(Agent):
+    """Orders that no exchange takes."""
+
+    def act(self, ctx) -> None:
+        if ctx.step == 0:
+            large = 2**62
+            ctx.place_many(
+                np.array(
+                    [
+                        [9, 0, 0, 500, 100, 1, 0],
+                        [0, 7, 0, 500, 100, 1, 0],
+                        [0, 0, 5, 500, 100, 9, 0],
+                        [0, 0, 0, large, large, 1, 0],
+                        [0, 0, 0, -5, -large, 1, 0],
+                    ],
+                    np.int64,
+                )
+            )
+
+
+def test_orders_that_make_no_sense_are_rows_too() -> None:
+    settings = BacktestSettings(rules=RULES[0], bankroll=MICROS, execution="maker_taker", queue="proportional")
+    ran = run(random_tape(2, Shape()), Nonsense(), settings)
+    frame = table("replay/orders").validate(orders(ran))
+    assert frame["status"].to_list() == ["rejected"] * 5
+    assert frame["ticker"].to_list() == ["unknown", "T0", "T0", "T0", "T0"]
+    assert (frame["side"][1], frame["action"][2], frame["time_in_force"][2]) == ("unknown", "unknown", "unknown")
+    assert frame["price"][3] is None and frame["price"][4] is None
+
+
+@pytest.mark.parametrize("value", [0, 1, -1, 999_999, -(10**18) + 1, 10**18 - 1, 123_456_789_012_345_678])
+def test_integers_become_decimals_without_rounding(value: int) -> None:
+    assert _decimal(pl.Series([value, None], dtype=pl.Int64), 2, pl.Decimal(18, 2)).to_list() == [Decimal(value).scaleb(-2), None]
+    assert _decimal(pl.Series([value], dtype=pl.Int64), 6, pl.Decimal(18, 6)).to_list() == [Decimal(value).scaleb(-6)]
