@@ -101,13 +101,22 @@ def list_(*, as_json: bool) -> None:
     if as_json:
         emit(rows)
     elif rows:
-        import polars as pl
-
-        from bellwether.console import grid
-
-        console().print(grid(pl.DataFrame(rows, infer_schema_length=None), most=len(rows)))
+        _print(rows)
     else:
         click.echo(f"There is no episode below {root}; `bellwether episode build RECORDING` makes one.")
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    import polars as pl
+
+    from bellwether.console import grid
+
+    shown = [name for name in _COLUMNS if name not in ("event", "problem")]
+    if usable := [row for row in rows if row["problem"] is None]:
+        console().print(grid(pl.DataFrame(usable, infer_schema_length=None).select(shown), most=len(usable)))
+    for row in rows:
+        if row["problem"] is not None:
+            console().print(f"{row['episode']}: {row['problem']}", markup=False, soft_wrap=True)
 
 
 def _folders(root: Path) -> list[Path]:

@@ -130,10 +130,10 @@ class Tracker:
         market = self.markets.get(body["market_ticker"])
         if market is None:
             return
+        place = self._hear(frame, exchange_time(body))
         if effect is Effect.IGNORED or (effect is Effect.CHANGED and market.book is None):
             self.counts["unapplied"] += 1
             return
-        place = self._hear(frame, exchange_time(body))
         if effect is Effect.CHANGED:
             self._change(frame, market, body, place)
         else:

@@ -1,0 +1,72 @@
+"""Streams of one event with two markets, and what is built of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from bellwether.recordings.recording import About
+from bellwether.replay.building import Known, Outcomes, build
+from bellwether.replay.episode import EpisodeDraft
+from bellwether.venues.kalshi.stream.frame import Frame
+from tests.venues.stream.peer import A, B
+
+Json = dict[str, Any]
+
+SECOND = 1_000_000_000
+#: 2026-11-21T12:00:00Z, the exchange's time of second 0.
+NOON = 1_795_262_400 * SECOND
+EVENT = "KXONE-26NOV21"
+ABOUT = About("kalshi", "websocket", (EVENT,), (A, B), ("orderbook_delta", "trade"), "bellwether test")
+PARTIAL = About("kalshi", "import", (EVENT,), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
+
+
+def at(second: float) -> Json:
+    """The exchange's time so many seconds after noon, as a delta says it."""
+    whole, part = divmod(round(second * 1_000_000), 1_000_000)
+    return {"ts": f"2026-11-21T12:{whole // 60:02d}:{whole % 60:02d}.{part:06d}Z"}
+
+
+def moment(second: float) -> int:
+    """The same in nanoseconds since 1970."""
+    return NOON + round(second * SECOND)
+
+
+def trade(market: str, seq: int, *, price: str = "0.4000", count: str = "1.00", side: str = "yes", sid: int = 2, **body: Any) -> Json:
+    """A trade; price is that of yes."""
+    told = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": price, "count_fp": count, "taker_side": side, **body}
+    return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
+
+
+def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received: bool = False) -> list[Frame]:
+    """Frames; received half a second after noon and a second apart, or without times of receipt."""
+    texts = [body if isinstance(body, bytes) else orjson.dumps(body) for body in bodies]
+    return [Frame(moment(first + place + 0.5) if received else None, connection, first + place, text) for place, text in enumerate(texts)]
+
+
+def built(found: Iterable[Frame], *, about: About = ABOUT, known: Known | None = None, results: Outcomes | None = None) -> EpisodeDraft:
+    """The only episode of a stream."""
+    [draft] = build("rec", about, found, known=known, outcomes=results or Outcomes())
+    return draft
+
+
+def rows(draft: EpisodeDraft, ticker: str = A) -> list[tuple[Any, ...]]:
+    """The book rows of a market: (seconds after noon, kind, side, mills, lots)."""
+    return [
+        ((row["ts"].value - NOON) / SECOND, row["kind"], row["side"], row["price_mills"], row["lots"])
+        for row in draft.book.to_pylist()
+        if row["ticker"] == ticker
+    ]
+
+
+def levels(draft: EpisodeDraft, ticker: str = A) -> dict[tuple[str, int], int]:
+    """The book that the rows of a market leave: lots by side and mills."""
+    book: dict[tuple[str, int], int] = {}
+    for _, kind, side, mills, lots in rows(draft, ticker):
+        if kind == "snapshot_start":
+            book = {}
+        elif kind == "level":
+            book[side, mills] = lots
+    return {level: lots for level, lots in book.items() if lots}

@@ -1,0 +1,210 @@
+"""Books of recordings become changes of levels, exactly, and say where they cannot be trusted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bellwether.errors import SchemaError
+from bellwether.recordings.books import BookReplay
+from bellwether.replay.episode import Gap
+from bellwether.venues.kalshi.stream.frame import Frame
+from tests.replay.building.streams import PARTIAL, Json, at, built, frames, levels, moment, rows
+from tests.venues.stream.peer import A, B, delta, snapshot
+
+
+def test_a_snapshot_starts_a_book_and_deltas_set_levels() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.4150", by="2.50", **at(1)), delta(A, 3, by="-10.00", side="no", **at(2))))
+    assert rows(draft) == [
+        (1, "snapshot_start", None, None, None),
+        (1, "level", "yes", 400, 1000),
+        (1, "level", "no", 400, 1000),
+        (1, "level", "yes", 415, 250),
+        (2, "level", "no", 400, 0),
+    ]
+    assert draft.book["sequence_id"].to_pylist() == [0, 0, 0, 1, 2]
+    assert draft.metadata.tickers == (A, B)
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": [["0.0010", "0.01"]]},
+        {"yes_dollars": [["0.40", 10]], "no_dollars": [["0.001", "0.01"]]},
+        {"yes": [[40, 10]], "no_dollars_fp": [["0.001", "0.010"]], "yes_dollars": None},
+    ],
+)
+def test_current_transitional_and_old_fields_say_the_same(sides: Json) -> None:
+    assert levels(built(frames(snapshot(A, 1, **sides), delta(B, 2, **at(1))))) == {("yes", 400): 1000, ("no", 1): 1}
+
+
+def test_old_deltas_are_in_cents() -> None:
+    old = {"type": "orderbook_delta", "sid": 1, "seq": 2, "msg": {"market_ticker": A, "price": 41, "delta": 7, "side": "yes", **at(1)}}
+    assert rows(built(frames(snapshot(A, 1), old)))[-1] == (1, "level", "yes", 410, 700)
+
+
+def test_a_snapshot_of_a_valid_book_becomes_the_changes_that_it_makes() -> None:
+    again = snapshot(A, 3, yes_dollars_fp=[["0.4000", "4.00"], ["0.3000", "1.00"]])
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again, snapshot(A, 4, yes_dollars_fp=again["msg"]["yes_dollars_fp"])))
+    assert rows(draft)[4:] == [(1, "level", "yes", 400, 400), (1, "level", "yes", 300, 100), (1, "level", "no", 400, 0)]
+
+
+def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_snapshot() -> None:
+    draft = built(
+        frames(
+            snapshot(A, 1),
+            snapshot(B, 2),
+            delta(A, 3, **at(1)),
+            delta(A, 5, **at(3)),
+            snapshot(A, 6, yes_dollars_fp=[["0.2000", "1.00"]]),
+            delta(A, 7, price="0.2000", **at(4)),
+        )
+    )
+    assert rows(draft)[4:] == [
+        (1, "invalid", None, None, None),
+        (3, "snapshot_start", None, None, None),
+        (3, "level", "yes", 200, 100),
+        (4, "level", "yes", 200, 200),
+    ]
+    assert rows(draft, B)[-1] == (1, "invalid", None, None, None)
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(3), "gap"), Gap(B, moment(1), None, "gap"))
+    assert draft.metadata.source["unapplied"] == 1
+
+
+def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
+    before = frames(snapshot(A, 1), delta(A, 2, **at(1)), received=True)
+    draft = built([*before, *frames(snapshot(A, 1), delta(A, 2, **at(9)), connection=2, first=7, received=True)])
+    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (7.5, "snapshot_start"), (7.5, "level"), (7.5, "level"), (9, "level")]
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(7.5), "break"),)
+
+
+def test_holes_of_a_partial_recording_are_expected() -> None:
+    draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(2))), about=PARTIAL)
+    assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", "level", "level", "level", "level"]
+    assert draft.metadata.gaps == ()
+
+
+def test_deltas_before_the_first_snapshot_make_no_book() -> None:
+    draft = built(frames(delta(A, 1, **at(1)), snapshot(A, 2), delta(A, 3, **at(3))))
+    assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", "level", "level", "level"]
+
+
+def test_a_level_below_zero_shows_that_something_was_lost() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, by="-11.00", **at(1)), delta(A, 3, **at(2)), snapshot(A, 4), delta(A, 5, **at(3))))
+    assert [kind for _, kind, *_ in rows(draft)[3:]] == ["invalid", "snapshot_start", "level", "level", "level"]
+    assert [gap.cause for gap in draft.metadata.gaps] == ["level below zero at frame 1"]
+    assert draft.metadata.source["below_zero"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (delta(A, 2, price="0.40005"), "frame 1 has price_dollars '0.40005'"),
+        (delta(A, 2, price="1.0000"), "frame 1 has price_dollars '1.0000'"),
+        (delta(A, 2, price="0.0000"), "frame 1 has price_dollars '0.0000'"),
+        (delta(A, 2, price="forty"), "frame 1 has price_dollars 'forty'"),
+        (delta(A, 2, by="1.001"), "frame 1 has delta_fp '1.001'"),
+        (delta(A, 2, by="99999999.00"), "frame 1 has delta_fp '99999999.00'"),
+        (delta(A, 2, side="maybe"), "frame 1 has side 'maybe'"),
+        (snapshot(A, 2, yes_dollars_fp=[["0.4000", "-1.00"]]), r"frame 1 has yes_dollars_fp \['0.4000', '-1.00'\]"),
+        (snapshot(A, 2, yes_dollars_fp=[["0.4000"]]), r"frame 1 has yes_dollars_fp \['0.4000'\]"),
+        (snapshot(A, 2, yes_dollars_fp="none"), "frame 1 has yes_dollars_fp 'none'"),
+        (snapshot(A, 2, yes_dollars_fp=[["0.40", "1"], ["0.400", "2"]]), "one at a price"),
+        (snapshot(A, 2, yes=[[40.5, 1]]), "frame 1 has yes 40.5"),
+    ],
+)
+def test_what_cannot_be_kept_exactly_is_refused_with_frame_field_and_value(body: Json, said: str) -> None:
+    with pytest.raises(SchemaError, match=f"rec: {said}" if said.startswith("frame") else said):
+        built(frames(snapshot(A, 1), body))
+
+
+def test_other_messages_blank_lines_and_other_markets_change_nothing() -> None:
+    said: list[Json | bytes] = [snapshot(A, 1), delta(A, 2, **at(1))]
+    noise: list[Json | bytes] = [
+        b"",
+        b"not json",
+        b"[1]",
+        {"type": "ticker", "sid": 3, "seq": 1, "msg": {"market_ticker": A, "ts": 4_000_000_000}},
+        {"type": "news", "msg": "of old"},
+        {"type": "subscribed", "msg": {"channel": "trade", "sid": 2}},
+        snapshot("KXOTHER-1-X", 1, sid=9),
+    ]
+    assert built(frames(*said, *noise)).book.equals(built(frames(*said)).book)
+
+
+def test_an_ok_uses_up_a_number_and_loses_nothing() -> None:
+    ok = {"type": "ok", "id": 4, "sid": 1, "seq": 2, "msg": {"market_tickers": [A]}}
+    assert built(frames(snapshot(A, 1), ok, delta(A, 3, **at(1)))).metadata.gaps == ()
+
+
+def polled(second: int, yes: list[list[str]], ticker: str = A) -> Json:
+    return {
+        "type": "orderbook_rest",
+        "request": "GET /markets/orderbooks",
+        "fetched_at": at(second)["ts"],
+        "msg": {"orderbooks": [{"ticker": ticker, "orderbook_fp": {"yes_dollars": yes, "no_dollars": None}}, "odd"]},
+    }
+
+
+def test_polled_books_are_snapshots_whose_changes_are_kept() -> None:
+    trades = {"trades": [{**trade, "ticker": A, "count_fp": "1.00", "taker_side": "yes", "yes_price_dollars": "0.4000"} for trade in news]}
+    page = {"type": "trade_rest", "fetched_at": at(5)["ts"], "msg": trades}
+    draft = built(frames(polled(0, [["0.40", "2.00"]]), polled(5, [["0.40", "1.00"]]), page, page, polled(10, [["0.40", "1.00"]])))
+    assert rows(draft) == [(0, "snapshot_start", None, None, None), (0, "level", "yes", 400, 200), (5, "level", "yes", 400, 100)]
+    assert draft.trades["trade_id"].to_pylist() == ["older", "newer"]
+    assert draft.trades["ts"].cast("int64").to_pylist() == [moment(5), moment(5)]
+
+
+news = [{"trade_id": "newer", "created_time": at(4)["ts"]}, {"trade_id": "older", "created_time": at(3)["ts"]}]
+
+
+def test_a_polled_recording_that_was_broken_off_is_invalid_in_between() -> None:
+    again = frames(polled(60, [["0.40", "2.00"]]), connection=2, first=1)
+    draft = built([*frames(polled(0, [["0.40", "2.00"]])), *again])
+    assert [row[:2] for row in rows(draft)[2:]] == [(0, "invalid"), (60, "snapshot_start"), (60, "level")]
+
+
+def _stream(rng: random.Random) -> list[Frame]:
+    """Deltas and snapshots of two markets on one subscription, of which some are lost."""
+    books: dict[str, dict[tuple[str, int], int]] = {A: {}, B: {}}
+    said: list[Json] = []
+    for seq in range(1, 200):
+        market = rng.choice([A, B])
+        book = books[market]
+        if seq < 3 or rng.random() < 0.1:
+            sides: dict[str, Any] = {
+                f"{side}_dollars_fp": [[f"0.{mills:03d}0", f"{lots / 100:.2f}"] for (of, mills), lots in sorted(book.items()) if of == side]
+                for side in ("yes", "no")
+            }
+            said.append(snapshot([A, B][seq - 1] if seq < 3 else market, seq, **sides))
+            continue
+        level = rng.choice(["yes", "no"]), rng.randint(1, 499)
+        by = -book[level] if level in book and rng.random() < 0.5 else rng.randint(1, 5000)
+        book[level] = book.get(level, 0) + by
+        if not book[level]:
+            del book[level]
+        said.append(delta(market, seq, price=f"0.{level[1]:03d}0", by=f"{by / 100:.2f}", side=level[0], **at(seq)))
+    lost = rng.sample(range(2, len(said)), rng.randint(0, 3))
+    return frames(*(body for place, body in enumerate(said) if place not in lost))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_leave_the_books_that_replaying_the_frames_leaves(seed: int) -> None:
+    stream = _stream(random.Random(seed))
+    replay = BookReplay()
+    for frame in stream:
+        replay.apply(frame)
+    draft = built(stream)
+    lost = {gap.ticker for gap in draft.metadata.gaps if gap.end is None}
+    of: Callable[[str], dict[tuple[str, int], int]] = lambda ticker: {  # noqa: E731
+        (side, price // 1000): size
+        for side, held in (("yes", replay.check.books[ticker].yes), ("no", replay.check.books[ticker].no))
+        for price, size in held.levels.items()
+    }
+    for ticker in {A, B} - lost:
+        assert levels(draft, ticker) == of(ticker)
+    marked = {ticker for ticker in (A, B) if "invalid" in [kind for _, kind, *_ in rows(draft, ticker)]}
+    assert marked == {gap.ticker for gap in draft.metadata.gaps}
