@@ -15,9 +15,9 @@ from bellwether.replay.episode.columns import Columns, first_true, open_parquet,
 from bellwether.replay.episode.content import Book
 from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.levels import Levels, levels_of
-from bellwether.replay.episode.metadata import Market
+from bellwether.replay.episode.metadata import Market, iso
 from bellwether.replay.episode.report import RowError
-from bellwether.replay.tape.layout import MAX_LOTS, MAX_TICKERS, PRICES
+from bellwether.replay.tape.layout import MAX_LOTS, MAX_TICKERS, PRICES, fixed
 
 ORDERBOOK = "orderbook"
 NAMES = tuple(ORDERBOOK + ending for ending in (".parquet", ".csv", ".csv.gz"))
@@ -25,7 +25,7 @@ KINDS = ("level", "snapshot_start", "invalid")
 SIDES = ("yes", "no")
 _SNAPSHOT_COLUMNS = ("ts", "timestamp", "sequence_id", "ticker", "yes_bids", "no_bids")
 #: Rows of full snapshots that are decoded at a time.
-BATCH = 16_384
+BATCH = 4096
 
 _WRONG = {
     kernels.TWICE: "is set twice in one row or message; name each level once, and give each message its own sequence_id",
@@ -98,7 +98,8 @@ def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
         price,
         "on the market's price grid; see price_ranges in metadata.json",
     )
-    first, end, words, error, row = kernels.messages(ts, sequence, ticker, kind, side, price, lots, len(markets))
+    codes = fixed(ticker, np.int32), fixed(kind, np.int32), fixed(side, np.int32)
+    first, end, words, error, row = kernels.messages(fixed(ts), fixed(sequence), *codes, fixed(price), fixed(lots), len(markets))
     if error != kernels.FINE:
         what = f"{KINDS[kind[row]]} of {tickers[ticker[row]]}"
         raise RowError(columns.file, row, f"{what} {_WRONG[error]}")
@@ -125,10 +126,10 @@ class _Differ:
         yes, no = (side.scaled(price_unit, size_unit) for side in sides)
         ends, words, error, row, side, position = kernels.snapshots(
             self.rows,
-            ticker,
-            (yes.offsets, no.offsets),
-            (yes.prices, no.prices),
-            (yes.sizes, no.sizes),
+            fixed(ticker, np.int32),
+            (fixed(yes.offsets), fixed(no.offsets)),
+            (fixed(yes.prices), fixed(no.prices)),
+            (fixed(yes.sizes), fixed(no.sizes)),
             price_unit,
             size_unit,
             self.grid,
@@ -155,12 +156,11 @@ def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[M
     size, last = 0, None
     for batch in batches:
         columns = Columns(batch, file, differ.rows)
-        ts = columns.times("ts" if "ts" in columns else "timestamp")
+        name = "ts" if "ts" in columns else "timestamp"
+        ts = columns.times(name)
         if last is not None and len(ts) and ts[0] < last:
-            raise columns.wrong(
-                0, "ts", columns.array("ts" if "ts" in columns else "timestamp")[0].as_py(), "at or after that of the row before"
-            )
-        columns.in_order("ts" if "ts" in columns else "timestamp", ts)
+            raise columns.wrong(0, name, iso(int(ts[0])), "at or after that of the row before: rows are in the order of time")
+        columns.in_order(name, ts)
         last = ts[-1] if len(ts) else last
         ticker = columns.codes("ticker", differ.tickers)
         sequence = columns.integers("sequence_id") if "sequence_id" in columns else np.arange(differ.rows, differ.rows + len(ts))

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bellwether.errors import SchemaError
-from bellwether.replay.episode.metadata import nanoseconds
+from bellwether.replay.arrow import first_null, values_of
+from bellwether.replay.episode.metadata import iso, nanoseconds
 from bellwether.replay.episode.report import RowError
 
 #: What a null code is read as where nulls are allowed.
@@ -43,7 +43,7 @@ class Columns:
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
         if not nulls and array.null_count:
-            raise self.wrong(first_true(pc.is_null(array).to_numpy(zero_copy_only=False)), name, None, "given")
+            raise self.wrong(first_null(array), name, None, "given")
         return array
 
     def typed(self, name: str, wanted: str) -> SchemaError:
@@ -56,7 +56,7 @@ class Columns:
             raise self.typed(name, "an integer of at most 64 bits")
         if array.null_count:
             array = array.fill_null(absent)
-        return array.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return values_of(array).astype(np.int64, copy=False)
 
     def times(self, name: str) -> np.ndarray:
         """int64, ns UTC, of a timestamp with zone or of ISO 8601 text."""
@@ -68,14 +68,14 @@ class Columns:
                 array = array.cast(pa.timestamp("ns", "UTC"))
             except pa.ArrowInvalid as error:
                 raise SchemaError(f"reading {self.file}: column {name} holds a time out of the range of ns: {error}") from None
-            return array.view(pa.int64()).to_numpy(zero_copy_only=False)
+            return values_of(array.view(pa.int64()))
         if _is_text(array.type):
             return self._times_of_text(name, array)
         raise self.typed(name, "timestamp[ns, UTC]")
 
     def _times_of_text(self, name: str, array: pa.Array) -> np.ndarray:
         try:
-            return array.cast(pa.timestamp("ns", "UTC")).view(pa.int64()).to_numpy(zero_copy_only=False)
+            return values_of(array.cast(pa.timestamp("ns", "UTC")).view(pa.int64()))
         except pa.ArrowInvalid:
             found = [nanoseconds(text) for text in array.to_pylist()]
         if None in found:
@@ -93,7 +93,7 @@ class Columns:
         code = {text: position for position, text in enumerate(known)}
         codes = np.array([code.get(text, NO_CODE - 1) for text in array.dictionary.to_pylist()] + [NO_CODE], np.int32)
         indices = array.indices.fill_null(len(codes) - 1) if array.null_count else array.indices
-        found = codes[indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)]
+        found = codes[values_of(indices)]
         if (row := first_true(found < NO_CODE)) >= 0:
             raise self.wrong(row, name, array[row].as_py(), _one_of(known))
         return found
@@ -110,7 +110,7 @@ class Columns:
         array = self.array(name)
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
             raise self.typed(name, "double")
-        found = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+        found = values_of(array).astype(np.float64, copy=False)
         if (row := first_true(~np.isfinite(found))) >= 0:
             raise self.wrong(row, name, float(found[row]), "a finite number")
         return found
@@ -126,7 +126,7 @@ class Columns:
             raise self.wrong(
                 row,
                 name,
-                self.table.column(name)[row].as_py(),
+                iso(int(values[row])),
                 f"at or after that of row {self.first + row - 1}: rows are in the order of time",
             )
 

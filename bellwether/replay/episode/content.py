@@ -12,6 +12,7 @@ import numpy as np
 
 from bellwether.replay.episode.metadata import FORMAT, Metadata, Settlement, dump_market, dump_metadata
 from bellwether.replay.episode.settlements import dump_settlements
+from bellwether.replay.tape.layout import fixed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +32,10 @@ class Book:
     end: np.ndarray
     words: np.ndarray
 
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            object.__setattr__(self, name, fixed(getattr(self, name), np.int32 if name == "ticker" else np.int64))
+
     @property
     def counts(self) -> np.ndarray:
         """int64[r]: changes of each row."""
@@ -49,11 +54,15 @@ class Trades:
     price: np.ndarray
     lots: np.ndarray
 
+    def __post_init__(self) -> None:
+        for name, dtype in (("ts", np.int64), ("ticker", np.int32), ("taker", np.int8), ("price", np.int32), ("lots", np.int64)):
+            object.__setattr__(self, name, fixed(getattr(self, name), dtype))
+
     @property
     def passive(self) -> tuple[np.ndarray, np.ndarray]:
         """Side and price (mills, int64) of the resting bids that the trades hit."""
         side = 1 - self.taker.astype(np.int64)
-        return side, np.where(side == 0, self.price, 1000 - self.price).astype(np.int64)
+        return fixed(side), fixed(np.where(side == 0, self.price, 1000 - self.price))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +96,14 @@ def _feed(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
 def _strings(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Lengths and bytes of Arrow strings."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     values = values.cast(pa.large_string())
-    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    if not len(values):
+        return np.zeros(0, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
     data = values.buffers()[2]
-    first = np.frombuffer(values.buffers()[1], np.int64)[values.offset] if len(values) else 0
-    text = np.frombuffer(data, np.uint8)[first : first + int(lengths.sum())] if data is not None else np.zeros(0, np.uint8)
-    return lengths, text
+    text = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    return np.diff(offsets), text
 
 
 _DESCRIPTIVE = (

@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
+from bellwether.replay.arrow import first_null, values_of
 from bellwether.replay.episode.columns import Columns, first_true
 from bellwether.replay.episode.json_kernels import scan
+from bellwether.replay.tape.layout import fixed
 
 #: Names of a level's price and size, with the mills and lots in one of them.
 PRICES = {"price_cents": units.CENT, "price": units.CENT, "price_mills": 1}
@@ -53,7 +55,7 @@ def levels_of(columns: Columns, name: str) -> Levels:
 
 
 def _of_structs(columns: Columns, name: str, array: Any) -> Levels:
-    offsets = array.offsets.to_numpy().astype(np.int64)
+    offsets = values_of(array.offsets).astype(np.int64)
     # Slices of a larger array keep all its values; only those of these rows count.
     low, high = int(offsets[0]), int(offsets[-1])
     lists = _Lists(columns, name, offsets - low, array.values.slice(low, high - low))
@@ -87,11 +89,11 @@ class _Lists:
         """A field as int64 or float64, without nulls."""
         child = self.structs.flatten()[self.structs.type.get_field_index(field)]
         if child.null_count:
-            raise self.wrong(first_true(child.is_null().to_numpy(zero_copy_only=False)), None, f"given, as is {field}")
+            raise self.wrong(first_null(child), None, f"given, as is {field}")
         if pa.types.is_integer(child.type) and child.type != pa.uint64():
-            return child.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            return values_of(child).astype(np.int64, copy=False)
         if pa.types.is_floating(child.type) and field in ("price", "size"):
-            return child.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+            return values_of(child).astype(np.float64, copy=False)
         raise SchemaError(f"reading {self.columns.file}: {field} in {self.name} has the type {child.type}; it must be an integer")
 
     def whole(self, scaled: np.ndarray, given: np.ndarray, wanted: str) -> np.ndarray:
@@ -115,7 +117,7 @@ def _of_json(columns: Columns, name: str, array: Any) -> Levels:
     text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     # A level takes at least 20 characters: {"price":1,"size":1}
     room = int(starts[-1] - starts[0]) // 16 + 1
-    offsets, prices, sizes, done = scan(text, starts, room)
+    offsets, prices, sizes, done = scan(fixed(text, np.uint8), fixed(starts), room)
     if done < len(array):
         return _parsed(columns, name, array.to_pylist())
     return Levels(offsets, prices, sizes, 1, 1)

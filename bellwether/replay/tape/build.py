@@ -11,7 +11,7 @@ import numpy as np
 
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, SETTLE, VOID, Tape, pack
+from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, SETTLE, VOID, Tape, fixed, pack
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.content import Book, Content
@@ -73,10 +73,10 @@ def _aligned(content: Content) -> tuple[np.ndarray, ...]:
     tickers = len(metadata.markets)
     closes = np.array([closing(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
     words, end = _before_close(book, closes)
-    row_ticker, ticker = book.ticker.astype(np.int64), trades.ticker.astype(np.int64)
+    ticker = trades.ticker.astype(np.int64)
     side, price = trades.passive
     piece_word, piece_print, piece_lots, left = kernels.match(
-        book.ts, row_ticker, end, words, trades.ts, ticker, side, price, trades.lots, tickers
+        book.ts, book.ticker, end, words, trades.ts, trades.ticker, side, price, trades.lots, tickers
     )
     left[trades.ts > closes[ticker]] = 0
     order = np.argsort(piece_word, kind="stable")
@@ -106,15 +106,17 @@ def _books_first(content: Content) -> tuple[np.ndarray, ...]:
     return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled, len(content.metadata.markets))
 
 
-_Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _merged(rows: _Columns, prints: _Columns, pieces: _Columns, life: Events, tickers: int) -> tuple[np.ndarray, ...]:
+def _merged(rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int) -> tuple[np.ndarray, ...]:
     """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
     ordered = sorted(life, key=lambda event: (event[0], event[1] & 0xF, event[1]))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
-    ts, event, rows_end = kernels.merge(*rows, *prints, *pieces, life_ts, life_words, tickers)
+    ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), tickers)
     return ts, event, rows[0], rows_end
+
+
+def _fixed(columns: kernels.Columns) -> kernels.Columns:
+    first, second, third = columns
+    return fixed(first), fixed(second), fixed(third)
 
 
 def closing(market: Market, settlement: Settlement, end: int) -> int:
@@ -147,8 +149,8 @@ def _settled(code: int, settlement: Settlement) -> tuple[int, int]:
 def _before_close(book: Book, closes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(words, end of each row) up to each market's close; a book that is wiped at the close stays as it was."""
     ticker, ts = book.ticker.astype(np.int64), book.ts
-    levels = kernels.levels_at(ts, ticker, book.end, book.words, closes)
+    levels = kernels.levels_at(ts, book.ticker, book.end, book.words, closes)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))
     kept_words = np.repeat(keep, book.counts)
     counts = np.concatenate([[0], np.cumsum(kept_words)])
-    return book.words[kept_words], counts[book.end]
+    return fixed(book.words[kept_words]), fixed(counts[book.end])

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from bellwether.replay.arrow import array_of, values_of
 from bellwether.replay.episode.whole import whole_file
 from bellwether.replay.tape.layout import LAYOUT_VERSION, PRICES, Tape
 
@@ -22,9 +23,9 @@ def path_of(cache: Path, digest: str, tie: str) -> Path:
 def keep(path: Path, tape: Tape) -> None:
     """Write a tape, without its fees; the same bytes for the same tape."""
     about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
-    arrays = [pa.array(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
+    arrays = [array_of(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
     # One row of lists: the columns differ in length.
-    lists = [pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), array) for array in arrays]
+    lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]
     batch = pa.record_batch(lists, names=list(_COLUMNS)).replace_schema_metadata({"tape": orjson.dumps(about)})
     with whole_file(path) as draft, pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
@@ -39,6 +40,6 @@ def read(path: Path, digest: str) -> Tape | None:
         return None
     if about.get("digest") != digest:
         return None
-    columns: dict[str, np.ndarray] = {name: batch.column(name).values.to_numpy() for name in _COLUMNS}
+    columns: dict[str, np.ndarray] = {name: values_of(batch.column(name).values) for name in _COLUMNS}
     columns["grid"] = columns["grid"].reshape(-1, PRICES)
     return Tape(tickers=tuple(about["tickers"]), start=about["start"], end=about["end"], digest=digest, **columns)

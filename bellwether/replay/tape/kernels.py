@@ -10,6 +10,8 @@ from numba import njit
 
 from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, PRINT, TRADED, VALID
 
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 #: A print and its cut are at most so many messages of their ticker, and so long (ns), apart.
 MESSAGES, WITHIN = 40, 2_000_000_000
 
@@ -129,24 +131,21 @@ def match(
 
 @njit(cache=True, nogil=True)
 def merge(
-    row_ts: np.ndarray,
-    row_end: np.ndarray,
-    words: np.ndarray,
-    prints: np.ndarray,
-    print_ts: np.ndarray,
-    left: np.ndarray,
-    piece_word: np.ndarray,
-    piece_print: np.ndarray,
-    piece_lots: np.ndarray,
+    rows: Columns,
+    printed: Columns,
+    pieces: Columns,
     life_ts: np.ndarray,
     life_words: np.ndarray,
     tickers: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> Columns:
     """(ts, event, end of each book row): of an instant the rows, then prints of which lots are left, then lifecycle.
 
-    prints: words with ticker, side and price only. Pieces, ordered by word: prints that made a cut stand directly before it, and it is TRADED; a cut
-    that is larger than they are is split.
+    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by word: prints
+    that made a cut stand directly before it, and it is TRADED; a cut that is larger than they are is split.
     """
+    row_ts, row_end, words = rows
+    prints, print_ts, left = printed
+    piece_word, piece_print, piece_lots = pieces
     room = len(words) + 2 * len(piece_word) + len(prints) + len(life_words)
     ts, event, rows_end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(len(row_ts), np.int64)
     book = np.zeros((tickers, 2, PRICES), np.int64)

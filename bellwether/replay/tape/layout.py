@@ -45,6 +45,13 @@ def unpack(event: Any) -> Any:
     return event & 0xF, (event >> 15) & 0x3FFF, (event >> 4) & 1, (event >> 5) & 0x3FF, event >> 29
 
 
+def fixed(values: Any, dtype: Any = np.int64) -> np.ndarray:
+    """A contiguous, read-only view or copy: to compiled code, mapped, read-only and writable arrays are different types, each compiled apart."""
+    found = np.ascontiguousarray(values, dtype).view()
+    found.flags.writeable = False
+    return found
+
+
 def _no_rows() -> np.ndarray:
     return np.zeros(0, np.int64)
 
@@ -77,9 +84,7 @@ class Tape:
         if not len(self.fees):
             object.__setattr__(self, "fees", no_fees(count))
         for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
-            values = np.ascontiguousarray(getattr(self, name), np.uint8 if name == "grid" else np.int64).view()
-            values.flags.writeable = False
-            object.__setattr__(self, name, values)
+            object.__setattr__(self, name, fixed(getattr(self, name), np.uint8 if name == "grid" else np.int64))
         if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
             raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
         if self.grid.shape != (count, PRICES) or self.fees.shape != (count, FEE_COLS):

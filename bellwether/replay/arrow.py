@@ -1,0 +1,33 @@
+"""Between numpy and Arrow by the buffer: pyarrow's own conversions import pandas, which costs a fresh process more than a replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def values_of(array: Any) -> np.ndarray:
+    """The numbers of an Arrow array without nulls, integers or floats, not copied."""
+    kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
+    dtype = np.dtype(f"{kind}{array.type.bit_width // 8}")
+    if not len(array):
+        return np.zeros(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def array_of(values: np.ndarray) -> pa.Array:
+    """int64, int32, uint8 or float64 numbers as an Arrow array, not copied."""
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(_TYPES[values.dtype.str], len(values), [None, pa.py_buffer(values.data)])
+
+
+_TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.float64()}
+
+
+def first_null(array: Any) -> int:
+    """Index of the first null, -1 when there is none."""
+    import pyarrow.compute as pc
+
+    return int(pc.index(array.is_null(), True).as_py()) if array.null_count else -1
