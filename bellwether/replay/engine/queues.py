@@ -26,6 +26,8 @@ from bellwether.replay.engine.arena import (
 )
 from bellwether.replay.engine.codes import (
     O_AHEAD,
+    O_AHEAD_OPT,
+    O_AHEAD_PESS,
     O_BID_PRICE,
     O_BID_SIDE,
     O_COUNT,
@@ -286,6 +288,11 @@ def _print_at(core, orders, fills, first, m, price, left, ts):
     i = first
     while i >= 0 and orders[i, O_BID_PRICE] == price:
         orders[i, O_AHEAD + m] = max(0, orders[i, O_AHEAD + m] - gone)
+        # An own order that the main model fills leaves all models: the bounds must not gain from that.
+        if m == 1:
+            orders[i, O_AHEAD_PESS] = max(orders[i, O_AHEAD_PESS], orders[i, O_AHEAD])
+        elif m == 2:
+            orders[i, O_AHEAD_OPT] = min(orders[i, O_AHEAD_OPT], orders[i, O_AHEAD])
         i = orders[i, O_NEXT]
 
 
