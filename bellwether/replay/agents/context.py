@@ -30,6 +30,9 @@ REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires"
 _SIDES = {"yes": YES, "no": NO}
 _ACTIONS = {"buy": BUY, "sell": SELL}
 _TIFS = {tif.name.lower(): int(tif) for tif in Tif}
+#: Plain integers: an enumeration's member costs compiled code a microsecond.
+_IOC, _GTC, _POST_ONLY, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.POST_ONLY, Tif.GTD))
+_RESTING, _FILLED = int(Status.RESTING), int(Status.FILLED)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LARGEST = 2**62
 
@@ -98,7 +101,7 @@ class AgentContext:
         self.seed, self._random = seed, None
         self._limit, self.calls_left = calls_per_step, 0
         self._delay, self._series = data_latency, dict(series or {})
-        self._quoted: dict[tuple[int, int], Order] = {}
+        self._quoted: dict[tuple[int, int], tuple[Order, int]] = {}
         self._top: list[list[int]] | None = None
         self._holdings: list[list[int]] | None = None
         self._market_status: list[int] | None = None
@@ -200,10 +203,13 @@ class AgentContext:
     def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
         """bool[n]: which orders are in the book's queue now; an id below 0 is none."""
         self._spend(1)
-        numbers = self._ids_of(orders)
-        if not len(self._session.orders):
+        numbers, rows = _ids(orders), self._session.orders
+        if not len(rows):
             return np.zeros(len(numbers), bool)
-        return (self._session.orders[numbers, codes.O_STATUS] == Status.RESTING) & (numbers >= 0)
+        try:
+            return (rows[numbers, codes.O_STATUS] == _RESTING) & (numbers >= 0)
+        except IndexError:
+            raise OrderError(f"there is no order {numbers.max()}; ids come from `place`") from None
 
     def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """(ts, values) of an exogenous series as far as it is known now: int64 ns UTC and float64, read-only."""
@@ -229,20 +235,14 @@ class AgentContext:
         side: YES or NO. action: BUY or SELL. price: limit on that side in mills; None for a market order. lots: size. tif: GTC when left out, IOC
         for a market order; IOC, FOK, POST_ONLY, or GTD with `expires`. With zero latency its status tells at once what happened.
         """
-        self._spend(1)
         code, side, action = self._code_of(ticker), _choice(side, _SIDES, "side"), _choice(action, _ACTIONS, "action")
         if price is None:
-            price, tif = 0, Tif.IOC if tif is None else _choice(tif, _TIFS, "tif")
+            price, tif = 0, _IOC if tif is None else _choice(tif, _TIFS, "tif")
         else:
-            price, tif = _integer(price, "price"), Tif.GTC if tif is None else _choice(tif, _TIFS, "tif")
-            if price == 0:
-                raise OrderError("placing an order: price is 0; a market order has the price None")
-        if _integer(lots, "lots") < 1:
-            raise OrderError(f"placing an order: lots is {lots}; it is 1 or more")
-        if (tif == Tif.GTD) != (expires is not None):
+            price, tif = _price(price), _GTC if tif is None else _choice(tif, _TIFS, "tif")
+        if (tif == _GTD) != (expires is not None):
             raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
-        self._top = self._holdings = None
-        return self._order(self._session.place(code, side, action, price, index(lots), tif, _instant(expires)))
+        return self._send(code, side, action, price, _lots(lots), tif, _instant(expires))
 
     def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
         """Buy contracts of a side; at the market when there is no price."""
@@ -258,8 +258,9 @@ class AgentContext:
         A quote that rests at its price stays and keeps its place in the queue. The offer is sent as a bid for NO at a dollar less `ask`, which is
         the same. Costs a call for each order placed or cancelled.
         """
-        self._quote_side(ticker, YES, bid, lots)
-        self._quote_side(ticker, NO, None if ask is None else DOLLAR - _integer(ask, "ask"), lots)
+        code, lots = self._code_of(ticker), _lots(lots)
+        self._quote_side(code, YES, None if bid is None else _price(bid), lots)
+        self._quote_side(code, NO, None if ask is None else DOLLAR - _integer(ask, "ask"), lots)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
         """Send many orders in one go: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
@@ -276,21 +277,23 @@ class AgentContext:
         return self._session.place_many(np.ascontiguousarray(requests))
 
     def cancel(self, order: SupportsIndex) -> bool:
-        """Take an order out of the book; False when it was not in it any more."""
+        """Take an order out of the book; False when it was not in it any more. (With latency: when it cannot be in it on arrival.)"""
         self._spend(1)
-        number = self._id_of(order)
+        number = order.id if type(order) is Order else _integer(order, "order")
         done = self._session.cancel(number)
-        if self._frozen and done:
+        if not done:
+            self._id_of(number)
+        elif self._frozen:
             self._cancelled.add(number)
         return done
 
-    def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> None:
-        """Take several orders out of the book; those that are not in it any more are passed over."""
-        numbers = self._ids_of(orders)
+    def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
+        """Take several orders out of the book: bool[n], False for those that are not in it any more or never were."""
+        numbers = _ids(orders)
         self._spend(len(numbers))
-        self._session.cancel_many(numbers)
         if self._frozen:
-            self._cancelled.update(numbers.tolist())
+            self._cancelled.update(numbers[numbers >= 0].tolist())
+        return self._session.cancel_many(numbers)
 
     def cancel_all(self, ticker: str | None = None) -> int:
         """Take all own orders out of the book, of one market or of all; how many there were."""
@@ -304,10 +307,8 @@ class AgentContext:
         """Change price or remaining size of a resting order; None when done, else the reason why not. Only a smaller size keeps its queue place."""
         self._spend(1)
         number = self._id_of(order)
-        if _integer(lots, "lots") < 1:
-            raise OrderError(f"amending an order: lots is {lots}; it is 1 or more")
         self._top = self._holdings = None
-        return reason_text(self._session.amend(number, _integer(price, "price"), index(lots)))
+        return reason_text(self._session.amend(number, _price(price), _lots(lots)))
 
     # Inside.
 
@@ -350,32 +351,30 @@ class AgentContext:
             raise OrderError(f"there is no order {number}; ids come from `place`")
         return number
 
-    def _ids_of(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        numbers = _ids(orders)
-        if len(numbers) and numbers.max() >= len(self._session.orders):
-            raise OrderError(f"there is no order {numbers.max()}; ids come from `place`")
-        return numbers
-
     def _order(self, number: int) -> Order:
         return Order(self._session, self.tickers, number)
 
-    def _quote_side(self, ticker: str, side: int, price: int | None, lots: int) -> None:
-        code = self._code_of(ticker)
-        standing = self._quoted.get((code, side))
-        if standing is not None and standing.is_resting:
-            if standing.price == price:
+    def _send(self, code: int, side: int, action: int, price: int, lots: int, tif: int, expires: int) -> Order:  # noqa: PLR0917
+        self._spend(1)
+        self._top = self._holdings = None
+        return Order(self._session, self.tickers, self._session.place(code, side, action, price, lots, tif, expires))
+
+    def _quote_side(self, code: int, side: int, price: int | None, lots: int) -> None:
+        quoted = self._quoted.pop((code, side), None)
+        if quoted is not None and quoted[0].is_resting:
+            if quoted[1] == price:
+                self._quoted[code, side] = quoted
                 return
-            self.cancel(standing)
-        self._quoted.pop((code, side), None)
+            self.cancel(quoted[0])
         if price is not None:
-            self._quoted[code, side] = self.place(ticker, side, BUY, price, lots, Tif.POST_ONLY)
+            self._quoted[code, side] = self._send(code, side, BUY, price, lots, _POST_ONLY, 0), price
 
     def _listed(self, code: int) -> np.ndarray:
         """Frozen observations: what rested when the step began, and what has filled since it rested and was not cancelled."""
         orders = self._session.orders[: self._known_orders]
         status = orders[:, codes.O_STATUS]
-        maker_filled = (status == Status.FILLED) & (orders[:, codes.O_TAKEN] < orders[:, codes.O_COUNT])
-        listed = (status == Status.RESTING) | maker_filled
+        maker_filled = (status == _FILLED) & (orders[:, codes.O_TAKEN] < orders[:, codes.O_COUNT])
+        listed = (status == _RESTING) | maker_filled
         listed[list(self._cancelled)] = True
         listed[list(self._dropped)] = False
         if code >= 0:
@@ -383,13 +382,23 @@ class AgentContext:
         return np.flatnonzero(listed)
 
 
-def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = Tif.GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
-    """Requests for `AgentContext.place_many`, int64[n, 7], of integers and integer arrays that broadcast. Raises `OrderError` for other types."""
-    columns = np.broadcast_arrays(*(np.atleast_1d(values) for values in (ticker, side, action, price, lots, tif, expires)))
-    for name, values in zip(REQUEST_COLUMNS, columns, strict=True):
-        if values.dtype.kind not in "iu":
-            raise OrderError(f"placing orders: {name} is {values.dtype}; it is an integer")
-    return np.stack(columns, axis=1).astype(np.int64, copy=False)
+def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = _GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
+    """Requests for `AgentContext.place_many`, int64[n, 7], of integers and integer arrays of one length. Raises `OrderError` for other types."""
+    values = (ticker, side, action, price, lots, tif, expires)
+    lengths = {len(value) for value in values if isinstance(value, np.ndarray)}
+    if len(lengths) > 1:
+        raise OrderError(
+            f"placing orders: the columns have {' and '.join(map(str, sorted(lengths)))} rows; they have the same number, or are one value"
+        )
+    rows = np.empty((lengths.pop() if lengths else 1, len(values)), np.int64)
+    for column, value in enumerate(values):
+        if not isinstance(value, np.ndarray):
+            rows[:, column] = _integer(value, REQUEST_COLUMNS[column])
+            continue
+        if value.dtype.kind not in "iu":
+            raise OrderError(f"placing orders: {REQUEST_COLUMNS[column]} is {value.dtype}; it is an integer")
+        rows[:, column] = value
+    return rows
 
 
 def _integer(value: Any, name: str) -> int:
@@ -404,6 +413,20 @@ def _integer(value: Any, name: str) -> int:
     if not -_LARGEST < whole < _LARGEST:
         raise OrderError(f"{name} is {str(whole)[:20]}…; that is too large")
     return whole
+
+
+def _price(value: Any) -> int:
+    price = _integer(value, "price")
+    if price == 0:
+        raise OrderError("price is 0; a market order has the price None")
+    return price
+
+
+def _lots(value: Any) -> int:
+    lots = _integer(value, "lots")
+    if lots < 1:
+        raise OrderError(f"lots is {lots}; it is 1 or more")
+    return lots
 
 
 def _choice(value: int | str, words: Mapping[str, int], name: str) -> int:

@@ -22,6 +22,8 @@ from bellwether.replay.agents.views import Market
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, YES
 
+_POST_ONLY = int(Tif.POST_ONLY)
+
 
 class Quoting(Agent):
     """Parameters of the policy, exact. spread_cents: between bid and offer. size: contracts of a quote. max_position: contracts of a side, net of the
@@ -87,14 +89,17 @@ class VectorMarketMaker(Quoting):
         flat_prices[changed] = flat_wanted[changed]
         fresh = changed[flat_wanted[changed] > 0]
         if len(fresh):
-            sent = requests(self._codes[fresh], self._sides[fresh], BUY, flat_wanted[fresh], self._size, Tif.POST_ONLY)
+            sent = requests(self._codes[fresh], self._sides[fresh], BUY, flat_wanted[fresh], self._size, _POST_ONLY)
             flat_orders[fresh] = ctx.place_many(sent)
 
     def _wanted(self, ctx: AgentContext) -> np.ndarray:
         """int64[T, 2]: the price to bid for each side, 0 for none."""
         own, held = ctx.quotes.bids, ctx.positions
         other, held = own[:, ::-1], held - held[:, ::-1]
-        twice = own - other + (DOLLAR - self._spread) - 2 * self._skew * held // self._size
-        price = np.minimum(twice // (2 * self._tick), (DOLLAR - 1 - other) // self._tick) * self._tick
-        quoted = (own.min(axis=1) > 0) & ctx.quotes.active
-        return np.where(quoted[:, None] & (held < self._most) & (price > 0), price, 0)
+        price = own - other
+        price += DOLLAR - self._spread
+        price -= 2 * self._skew * held // self._size
+        price //= 2 * self._tick
+        price = np.minimum(price, (DOLLAR - 1 - other) // self._tick) * self._tick
+        price *= (own * other > 0) & (held < self._most) & (price > 0) & ctx.quotes.active[:, None]
+        return price

@@ -43,6 +43,12 @@ class RegisteredAgent(BaseModel):
         """Between decisions, ns; None where the entry does not say."""
         return None if self.cadence_seconds is None else round(self.cadence_seconds * SECOND)
 
+    @property
+    def asks(self) -> str | None:
+        """The language model that it asks, by its name in the registry; None for an agent that asks none."""
+        model = self.params.get("model")
+        return model if isinstance(model, str) else None
+
     def make(self, **params: Any) -> Agent:
         """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters it has not."""
         agent = agent_class(self.agent)(**{**self.params, **params})
@@ -56,6 +62,14 @@ def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:
     Raises `ConfigError`, naming file, entry, field and value, for whatever is wrong in either. Classes are not imported.
     """
     return {name: _registered(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+
+
+def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
+    """The agents that trade every episode unasked: those that ask no language model, or one that takes part unasked in this world."""
+    from bellwether.forecasting import competitors as asked
+
+    models = asked(folder)
+    return {name: entry for name, entry in agents(folder).items() if entry.asks is None or entry.asks in models}
 
 
 def agent_of(name: str, folder: Path | None = None) -> RegisteredAgent:

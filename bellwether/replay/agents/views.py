@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 SIDES = ("yes", "no")
 ACTIONS = ("buy", "sell")
+_RESTING = int(codes.Status.RESTING)
 _STATUS = tuple(status.name.lower() for status in codes.Status)
 _MARKET_STATUS = tuple(
-    (bit, bit.name.lower())
+    (int(bit), bit.name.lower())
     for bit in (
         codes.TickerStatus.SETTLED,
         codes.TickerStatus.CLOSED,
@@ -232,7 +233,7 @@ class Order:
     @property
     def is_resting(self) -> bool:
         """In the book's queue now."""
-        return self.id >= 0 and self._get(codes.O_STATUS) == codes.Status.RESTING
+        return self.id >= 0 and self._get(codes.O_STATUS) == _RESTING
 
     @property
     def cost(self) -> int:
