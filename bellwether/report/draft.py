@@ -1,0 +1,92 @@
+"""The files of a report: each made first in a folder of this process, then put in place one by one, whole, the metadata last.
+
+The metadata name every file with its digest: a report whose metadata are there and whose digests agree is complete. An older report stays readable
+until then; then the files that its metadata name go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import orjson
+
+from bellwether.lake.storage import Storage
+from bellwether.report.figures import Figure
+from bellwether.report.material import Picture
+
+_METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
+
+
+class Draft:
+    """Files of one report in the making. files: name -> size and digest. about: name -> what the file is."""
+
+    def __init__(self, folder: Path, stamp: str) -> None:
+        self._folder = folder
+        self._stamp = stamp
+        self.files: dict[str, dict[str, Any]] = {}
+        self.about: dict[str, str] = {}
+
+    def pictures(self, figures: Iterable[Figure]) -> dict[str, Picture]:
+        """Draw figures; by their names."""
+        found = {}
+        for figure in figures:
+            file = figure.file(self._stamp)
+            self.write(file, figure.draw(), figure.about or figure.caption)
+            found[figure.name] = Picture(file, figure.caption)
+        return found
+
+    def json(self, name: str, content: Mapping[str, Any], about: str) -> None:
+        """A JSON file."""
+        self.write(
+            name, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE, default=str), about
+        )
+
+    def write(self, name: str, content: bytes, about: str) -> None:
+        """Any file."""
+        (self._folder / name).write_bytes(content)
+        self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        self.about[name] = about
+
+
+def put_in_place(storage: Storage, folder: str, stamp: str, make: Callable[[Draft], None], *, benchmark: str) -> list[str]:
+    """Make a report and store it below `folder`, its files in the order in which they were made; returns their locations.
+
+    An older report of the same `benchmark` (a field of its metadata) is removed when the new one is complete.
+    """
+    before = [entry.name for entry in storage.files(folder)]
+    with TemporaryDirectory(prefix="bellwether-report-") as made:
+        draft = Draft(Path(made), stamp)
+        make(draft)
+        names = list(draft.files)
+        for name in names:
+            storage.put(f"{folder}/{name}", (Path(made) / name).read_bytes())
+    _remove_older(storage, folder, before, names, benchmark)
+    return [storage.location(f"{folder}/{name}") for name in names]
+
+
+def _remove_older(storage: Storage, folder: str, before: list[str], names: list[str], benchmark: str) -> None:
+    """Remove the files that an older report's metadata name, and those metadata; whatever else lies there stays."""
+    there = {name.removeprefix(f"{folder}/") for name in before} - set(names)
+    older = [f"{folder}/{name}" for name in sorted(there) if _METADATA.fullmatch(name)]
+    for name, content in storage.read(older).items():
+        files = _named_in(content, benchmark)
+        if files is None:
+            continue
+        for file in sorted(there & files):
+            storage.delete(f"{folder}/{file}")
+        storage.delete(name)
+
+
+def _named_in(content: bytes, benchmark: str) -> set[str] | None:
+    """The files that metadata of ours name; None for what is not ours."""
+    try:
+        known = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    ours = isinstance(known, dict) and known.get("benchmark") == benchmark and isinstance(known.get("files"), dict)
+    return set(known["files"]) if ours else None
