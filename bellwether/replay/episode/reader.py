@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, parse_metadata
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
+from bellwether.replay.episode.whole import whole_file
 
 #: Raised whenever the checks or the digest change, so that what was checked before is checked again.
 CHECKS_VERSION = 1
@@ -38,7 +39,6 @@ class Episode:
     settlements: tuple[Settlement, ...]
     digest: str
     trade_price: str
-    files: str = field(repr=False)
 
     @property
     def tickers(self) -> tuple[str, ...]:
@@ -77,21 +77,22 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     of what is wrong; nothing of the episode can be used then.
     """
     folder = Path(folder)
-    files = _files_digest(folder, trade_price)
-    receipt = _receipt(cache, files)
+    kept = None if cache is None else cache / f"{_files_digest(folder, trade_price)}.json"
+    receipt = None if kept is None else _receipt(kept)
     if receipt is not None:
         metadata, settlements = _described(folder)
-        return Episode(metadata.episode_id, folder, metadata, settlements, receipt["digest"], receipt["trade_price"], files)
+        return Episode(metadata.episode_id, folder, metadata, settlements, receipt["digest"], receipt["trade_price"])
     content, report = _examine(folder, trade_price)
     if content is None or report.digest is None:
         errors = [finding.message for finding in report.errors]
         more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
         raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
     settled = str(content.metadata.source.get("trade_price", trades.YES_PRICE))
-    episode = Episode(content.metadata.episode_id, folder, content.metadata, content.settlements, report.digest, settled, files)
+    episode = Episode(content.metadata.episode_id, folder, content.metadata, content.settlements, report.digest, settled)
     episode.__dict__["content"] = content
-    if cache is not None:
-        _keep(cache, files, {"digest": episode.digest, "trade_price": episode.trade_price})
+    if kept is not None:
+        with whole_file(kept) as draft:
+            draft.write_bytes(orjson.dumps({"digest": episode.digest, "trade_price": episode.trade_price}))
     return episode
 
 
@@ -191,18 +192,9 @@ def _files_digest(folder: Path, trade_price: str) -> str:
     return found.hexdigest()
 
 
-def _receipt(cache: Path | None, files: str) -> dict[str, Any] | None:
-    if cache is None:
-        return None
+def _receipt(kept: Path) -> dict[str, Any] | None:
     try:
-        receipt = orjson.loads((cache / f"{files}.json").read_bytes())
+        receipt = orjson.loads(kept.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
     return receipt if isinstance(receipt, dict) and {"digest", "trade_price"} <= receipt.keys() else None
-
-
-def _keep(cache: Path, files: str, receipt: dict[str, str]) -> None:
-    from bellwether.replay.episode.whole import whole_file
-
-    with whole_file(cache / f"{files}.json") as draft:
-        draft.write_bytes(orjson.dumps(receipt))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,11 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
         metadata = dump_metadata(draft.metadata, "")
         del metadata["digest"]
         _json(made / METADATA, metadata)
-        digest = load(made).digest
-        _json(made / METADATA, dump_metadata(draft.metadata, digest))
-    return load(folder)
+        checked = load(made)
+        _json(made / METADATA, dump_metadata(draft.metadata, checked.digest))
+    written = replace(checked, folder=folder)
+    written.__dict__["content"] = checked.content
+    return written
 
 
 def _table(path: Path, table: pa.Table, schema: pa.Schema) -> None:

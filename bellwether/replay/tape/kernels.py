@@ -38,6 +38,26 @@ def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.nda
 
 
 @njit(cache=True, nogil=True)
+def _exact_cut(
+    newest: int,
+    lots: int,
+    message: int,
+    ts: int,
+    cut_left: np.ndarray,
+    cut_before: np.ndarray,
+    cut_message: np.ndarray,
+    cut_ts: np.ndarray,
+) -> int:
+    """The newest cut in reach of which just `lots` are left; the newest of all when there is none."""
+    k = newest
+    while k >= 0 and message - cut_message[k] <= MESSAGES and ts - cut_ts[k] <= WITHIN:
+        if cut_left[k] == lots:
+            return k
+        k = cut_before[k]
+    return newest
+
+
+@njit(cache=True, nogil=True)
 def match(
     row_ts: np.ndarray,
     row_ticker: np.ndarray,
@@ -53,8 +73,8 @@ def match(
     """Pieces of prints and the cuts they made: (word, print, lots) of each, and the lots of each print that made none.
 
     Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from cuts of
-    its (ticker, passive side, price) that came before it, nearest first; what is left of it waits for the cuts that follow, the print that waits
-    longest first. Cuts of a book that is not valid are of many causes and match nothing.
+    its (ticker, passive side, price) that came before it: from the nearest of just its size, else from the nearest ones. What is left of it waits
+    for the cuts that follow; the print that waits longest comes first. Cuts of a book that is not valid have many causes and match nothing.
     """
     rows, prints = len(row_ts), len(print_ts)
     displayed = np.zeros((tickers, 2, PRICES), np.int64)
@@ -110,7 +130,7 @@ def match(
         t, s, p = print_ticker[j], print_side[j], print_price[j]
         message[t] += 1
         print_message[j] = message[t]
-        k = last_cut[t, s, p]
+        k = _exact_cut(last_cut[t, s, p], left[j], message[t], print_ts[j], cut_left, cut_before, cut_message, cut_ts)
         while k >= 0 and left[j] > 0 and message[t] - cut_message[k] <= MESSAGES and print_ts[j] - cut_ts[k] <= WITHIN:
             if cut_left[k] > 0:
                 lots = min(cut_left[k], left[j])
