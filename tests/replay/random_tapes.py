@@ -19,8 +19,9 @@ class Shape:
     """What a random tape is like.
 
     tick: between prices, mills. lot: sizes are multiples of it. spread_out: how many ticks from the touch levels lie. tempo: largest step between
-    instants, quarters of a second. busy: largest number of things that happen in one instant. rows: keep book rows, with all prints of an instant
-    behind them, as the original's files do. fees: terms of every ticker.
+    instants, quarters of a second. busy: largest number of things that happen in one instant. largest: level or print, in contracts. rows: keep book
+    rows, with all prints of an instant behind them, as the original's files do. crossed: chance of a level on the wrong side. drift: chance that the
+    price moves by a tick. trades: share of trades in what happens. floods: chance that a trade is huge and goes far through the book. fees: terms of every ticker.
     """
 
     tickers: int = 2
@@ -34,6 +35,9 @@ class Shape:
     lifecycle: bool = True
     rows: bool = False
     crossed: float = 0.02
+    drift: float = 0.03
+    trades: float = 0.3
+    floods: float = 0.0
     fees: tuple[int, ...] = (1, 7, 10_000, 1, 7, 40_000, 0)
 
 
@@ -107,12 +111,12 @@ class _Maker:
                 self._lifecycle(ticker, late=number > 0.7 * self.shape.instants)
 
     def _something(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
-        ticker.middle += self.rng.choice((-1, 0, 0, 0, 1)) * self.shape.tick
+        ticker.middle += self.rng.choice((-1, 1)) * self.shape.tick if self.rng.random() < self.shape.drift else 0
         ticker.middle = min(max(ticker.middle, 3 * self.shape.tick), 1000 - 3 * self.shape.tick)
         chance = self.rng.random()
         if self.shape.lifecycle and chance < (0.01 if ticker.valid else 0.25):
             self._gap(ticker)
-        elif chance < 0.3:
+        elif chance < self.shape.trades:
             self._trades(ticker, prints)
         else:
             for _ in range(self.rng.randint(1, 5)):
@@ -121,7 +125,7 @@ class _Maker:
             self.rows.append((self.now, len(self.ts)))
 
     def _lots(self) -> int:
-        return self.shape.lot * self.rng.randint(1, self.shape.largest)
+        return self.shape.lot * self.rng.randint(1, 100 * self.shape.largest // self.shape.lot)
 
     def _price(self, ticker: _Ticker, side: int) -> int:
         """Near the middle, on the side of the book where bids belong, now and then where they do not."""
@@ -146,8 +150,12 @@ class _Maker:
 
     def _trades(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
         """A taker walks the bids of a side; the prints stand before the cuts that they made, or behind all rows."""
-        side, wanted = self.rng.randint(0, 1), self._lots() * self.rng.choice((1, 1, 4))
-        if self.rng.random() < 0.3:
+        side, wanted = self.rng.randint(0, 1), -(-self._lots() // self.rng.choice((1, 4, 4, 16)) // self.shape.lot) * self.shape.lot
+        if self.rng.random() < self.shape.floods:
+            far = self._price(ticker, side) - self.shape.spread_out * self.shape.tick
+            self._print(ticker, side, max(far, self.shape.tick), 500 * wanted, prints)
+            return
+        if self.rng.random() < 0.1:
             self._print(ticker, side, self._price(ticker, side), wanted, prints)
             return
         for price in sorted((price for price, lots in ticker.levels[side].items() if lots), reverse=True)[:3]:
@@ -206,18 +214,23 @@ class _Maker:
 
 @dataclass(frozen=True)
 class Temper:
-    """What a random agent does. orders: largest number of orders per decision; stacks: chance of a pile of orders at one price."""
+    """What a random agent does. orders: largest number per decision. stacks: chance of a pile of `stack` orders at one price. largest: order, in
+    contracts. Chances of: odd_lots, huge orders (2,500 contracts), sweeps (market orders), passive prices, wild calls, cancels and amends, clears. turns: seconds
+    after which an agent that only ever wants one side changes it; 0: wants both.
+    """
 
     orders: int = 4
     stacks: float = 0.05
     stack: int = 20
-    largest: int = 60
+    largest: int = 20
     odd_lots: float = 0.1
     huge: float = 0.01
     sweeps: float = 0.1
+    passive: float = 0.8
     wild: float = 0.03
-    cancels: float = 0.3
-    clears: float = 0.02
+    cancels: float = 0.2
+    clears: float = 0.005
+    turns: int = 0
 
 
 class RandomAgent:
@@ -263,6 +276,8 @@ class RandomAgent:
     def _order(self, engine: Any) -> tuple[int, ...]:
         rng = self.rng
         ticker, side, action = rng.randrange(self.shape.tickers), rng.randint(0, 1), rng.randint(0, 1)
+        if self.temper.turns:
+            action = (side + engine.now // (self.temper.turns * SECOND)) % 2
         if rng.random() < self.temper.wild:
             return self._wild(engine, ticker, side, action)
         tif = rng.choice((IOC, GTC, GTC, GTC, POST_ONLY, POST_ONLY, FOK, GTD))
@@ -270,7 +285,8 @@ class RandomAgent:
         # The touch that a buy or a sale of this side would hit.
         bid = market.best(side) or rng.randint(1, 99) * 10
         ask = 1000 - (market.best(1 - side) or 1000 - min(bid + 2 * self.shape.tick, 990))
-        near = rng.choice((bid, ask)) + rng.choice((-3, -2, -1, 0, 0, 0, 1, 2, 3)) * self.shape.tick
+        away = rng.choice((0, 0, 0, 1, 1, 2, -1, -3)) if rng.random() < self.temper.passive else rng.randint(-8, 0)
+        near = bid - away * self.shape.tick if action == 0 else ask + away * self.shape.tick
         price = min(max(near, self.shape.tick), 1000 - self.shape.tick)
         if rng.random() < self.temper.sweeps:
             return ticker, side, action, 0, self._lots() * 10, rng.choice((IOC, IOC, FOK)), 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BUY = 0
+BUY, SELL = 0, 1
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.replay.reference import fees
-from tests.replay.reference.account import BUY, Account
+from tests.replay.reference.account import BUY, SELL, Account
 
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
 MAIN, PESSIMISTIC, OPTIMISTIC = range(3)
@@ -119,13 +119,10 @@ def reserve(account: Account, ticker: int, resting: tuple[list[Order], list[Orde
     held = account.position[ticker]
     total = 0 if account.net else 10_000 * (max(0, -held[0]) + max(0, -held[1]))
     for bid_side in (0, 1):
-        if account.net:
-            cover = {0: held[1 - bid_side]}
-        else:
-            cover = {0: max(0, -held[bid_side]), 1: max(0, held[1 - bid_side])}
+        cover = {BUY: held[1 - bid_side]} if account.net else {BUY: max(0, -held[bid_side]), SELL: max(0, held[1 - bid_side])}
         for order in resting[bid_side]:
             lots = order.remaining(MAIN)
-            kind = 0 if account.net else order.action
+            kind = BUY if account.net else order.action
             covered = min(cover[kind], lots)
             cover[kind] -= covered
             total += 10 * order.bid * (lots - covered)

@@ -1,0 +1,154 @@
+"""Drives the plain and the compiled engine with the same decisions and compares everything they say, to the last integer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import codes as c
+from bellwether.replay.rules import RuleSet
+from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
+from tests.replay.reference import Reference
+from tests.replay.reference.account import Account
+from tests.replay.reference.orders import MAIN, MODELS, OPTIMISTIC, PESSIMISTIC
+
+#: Decides on what the plain engine shows: calls to make of both, as (name, arguments).
+Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
+
+STATUSES = {status.name.lower(): int(status) for status in c.Status}
+REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
+
+
+def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent) -> Reference:
+    """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ."""
+    plain, compiled = Reference(tape, rules, settings), Session(tape, rules, settings)
+    told: list[Any] = []
+    while True:
+        more = plain.step()
+        where = f"after decision {plain.steps} (now {plain.now}), whose calls before were {told}"
+        assert compiled.step() == more, where
+        _same_state(plain, compiled, where)
+        if not more:
+            break
+        told = act(plain)
+        for name, arguments in told:
+            mine, theirs = getattr(plain, name)(*arguments), getattr(compiled, name)(*arguments)
+            mine = REASONS[mine] if name == "amend" else mine
+            assert mine == theirs, f"{name}{arguments} said {mine} and {theirs}, decision {plain.steps} of {told}"
+    _same_tables(plain, compiled)
+    _same_outcome(plain, compiled.result())
+    _conserves_money(plain, settings.bankroll)
+    if not rules.trade_after_settlement:
+        assert cash_of_fills(tape, rules, settings.bankroll, np.asarray(compiled.fills)) == plain.accounts[MAIN].cash
+    return plain
+
+
+def _same_state(plain: Reference, compiled: Session, where: str) -> None:
+    seen = {
+        "now": (plain.now, compiled.now),
+        "fills": (len(plain.fills), len(compiled.fills)),
+        "orders": (len(plain.orders), len(compiled.orders)),
+        "cash": (plain.accounts[MAIN].cash, compiled.cash),
+        "reserved": (plain.reserved, compiled.reserved),
+        "available": (plain.accounts[MAIN].cash - plain.reserved, compiled.available),
+        "positions": (plain.accounts[MAIN].position, compiled.positions.tolist()),
+        "best": ([[market.best(0), market.best(1)] for market in plain.markets], compiled.best.tolist()),
+        "equity": (plain.equity(), compiled.equity()),
+        "mid equity": (plain.mid_equity(), compiled.mid_equity()),
+        "bands": (tuple(plain.equity(model) for model in (PESSIMISTIC, MAIN, OPTIMISTIC)), tuple(compiled.bands())),
+    }
+    resting = plain.resting()
+    rows = np.asarray(compiled.orders)[resting]
+    seen["resting"] = (resting, [int(number) for number in compiled.resting()])
+    seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, c.O_AHEAD : c.O_AHEAD_OPT + 1].tolist())
+    seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, c.O_ACC : c.O_ACC_OPT + 1].tolist())
+    for what, (mine, theirs) in seen.items():
+        assert mine == theirs, f"{what} is {mine} and {theirs} {where}"
+
+
+def _same_tables(plain: Reference, compiled: Session) -> None:
+    orders = [
+        (
+            order.ticker if 0 <= order.ticker < len(plain.markets) else -1,
+            order.side,
+            order.action,
+            order.price,
+            order.tif,
+            order.count,
+            *(order.filled[model] for model in (MAIN, PESSIMISTIC, OPTIMISTIC)),
+            order.taken,
+            STATUSES[order.status],
+            REASONS[order.reason],
+            order.sent,
+            order.arrived,
+            order.queued,
+            order.ended,
+            order.cost,
+            order.fees,
+            order.mid2,
+            order.expires,
+        )
+        for order in plain.orders
+    ]
+    roles = {"taker": int(c.Role.TAKER), "maker": int(c.Role.MAKER)}
+    fills = [(f.order, f.ticker, f.side, f.action, f.price, f.lots, f.fee, roles[f.role], f.ts, f.wait) for f in plain.fills]
+    _same_rows("orders", orders, np.asarray(compiled.orders)[:, : c.O_EXPIRES + 1])
+    _same_rows("fills", fills, np.asarray(compiled.fills))
+    _same_rows("samples", plain.samples, np.asarray(compiled.samples))
+
+
+def _same_rows(name: str, mine: list[tuple[int, ...]], theirs: np.ndarray) -> None:
+    assert len(mine) == len(theirs), name
+    if not mine:
+        return
+    differing = np.flatnonzero((np.array(mine, np.int64) != theirs).any(axis=1))
+    if len(differing):
+        first = int(differing[0])
+        raise AssertionError(
+            f"{name}: {len(differing)} rows differ, the first is row {first}:\n{mine[first]} and\n{tuple(theirs[first].tolist())}"
+        )
+
+
+def _same_outcome(plain: Reference, outcome: Any) -> None:
+    for what in ("cash", "realised", "fees"):
+        assert [getattr(account, what) for account in plain.accounts] == list(getattr(outcome, what)), what
+    assert [plain.equity(model) for model in MODELS] == list(outcome.equity)
+    assert plain.mid_equity() == outcome.mid_equity
+    assert plain.accounts[MAIN].position == outcome.positions.tolist()
+    assert plain.accounts[MAIN].basis == outcome.basis.tolist()
+    assert plain.steps == outcome.steps
+
+
+def cash_of_fills(tape: Tape, rules: RuleSet, bankroll: int, fills: np.ndarray) -> int:
+    """The cash that a table of fills and the settlements of a tape lead to, in micro-dollars."""
+    account = Account.opened(len(tape.tickers), bankroll, net=rules.netting == "net")
+    rows = iter(fills.tolist())
+    row = next(rows, None)
+    settled = set()
+    for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True):
+        kind, ticker, _, _, value = unpack(word)
+        if kind not in (SETTLE, VOID) or ticker in settled:
+            continue
+        settled.add(ticker)
+        while row is not None and row[c.F_TS] <= ts:
+            account.fill(*row[c.F_TICKER : c.F_FEE + 1])
+            row = next(rows, None)
+        if kind == SETTLE:
+            account.settle(ticker, value)
+        else:
+            account.void(ticker)
+    while row is not None:
+        account.fill(*row[c.F_TICKER : c.F_FEE + 1])
+        row = next(rows, None)
+    return account.cash
+
+
+def _conserves_money(plain: Reference, bankroll: int) -> None:
+    """Nothing is made or lost but by trading and fees, in each model; and the fills alone lead to the same cash."""
+    for account in plain.accounts:
+        assert account.cash + sum(map(sum, account.basis)) == bankroll + account.realised - account.fees
+    for order in plain.orders:
+        assert order.filled[PESSIMISTIC] <= order.filled[MAIN] <= order.filled[OPTIMISTIC], order

@@ -1,0 +1,312 @@
+"""Orders and money of the plain engine: what an order does when it arrives, and what a fill costs."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable
+
+from tests.replay.reference import fees
+from tests.replay.reference.account import BUY, Account
+from tests.replay.reference.market import Market
+from tests.replay.reference.orders import FOK, GTC, GTD, IOC, MAIN, MODELS, POST_ONLY, Fill, Order, Walk, reserve, walk
+
+MAX_LOTS = 10**9
+
+
+class Exchange:
+    """Markets, accounts and orders under rules and settings. `now` is the agent's time, `clock` that of the instant under way."""
+
+    def __init__(self, tape, rules, settings) -> None:
+        self.rules, self.settings = rules, settings
+        self.grid = tape.grid.tolist()
+        self.terms = tape.fees.tolist()
+        self.markets = [Market() for _ in tape.tickers]
+        self.accounts = [Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net") for _ in MODELS]
+        self.orders: list[Order] = []
+        self.fills: list[Fill] = []
+        self.now = self.clock = tape.start
+        self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
+        self.expiring: list[tuple[int, int]] = []  # (expires, order) of what rests
+
+    def place(self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = GTC, expires: int = 0) -> int:
+        """The order's number; -1 where nothing is logged."""
+        if len(self.orders) >= self.settings.max_orders:
+            return -1
+        order = Order(len(self.orders), ticker, side, action, price, lots, tif, expires, self.now)
+        self.orders.append(order)
+        self._send(lambda at: self._arrive(order, at))
+        if self._immediate and order.reason == "no_book" and self.rules.trade_after_settlement:
+            self.orders.pop()
+            return -1
+        return order.number
+
+    def cancel(self, number: int) -> bool:
+        """Whether there was something to cancel."""
+        if not 0 <= number < len(self.orders):
+            return False
+        order = self.orders[number]
+        could = order.status in ("pending", "resting") or (
+            self.rules.observations == "frozen" and order.status == "filled" and order.queued >= 0
+        )
+        self._send(lambda at: self._cancel(order, at))
+        return could
+
+    def amend(self, number: int, price: int, lots: int) -> str:
+        """The reason of a refusal, or nothing."""
+        if not 0 <= number < len(self.orders):
+            return "not_resting"
+        order = self.orders[number]
+        if self._immediate:
+            return self._amend(order, price, lots, self.now)
+        could = order.status in ("pending", "resting")
+        self._send(lambda at: self._amend(order, price, lots, at))
+        return "" if could else "not_resting"
+
+    def cancel_all(self, ticker: int = -1) -> int:
+        count = len(self.resting(ticker))
+        self._send(lambda at: [self._cancel(self.orders[number], at) for number in self.resting(ticker)])
+        return count
+
+    def resting(self, ticker: int = -1) -> list[int]:
+        """Numbers of the resting orders, ticker by ticker and side by side, in price-time priority."""
+        markets = self.markets if ticker < 0 else [self.markets[ticker]]
+        return [order.number for market in markets for queue in market.resting for order in queue]
+
+    @property
+    def _immediate(self) -> bool:
+        return self.settings.order_latency == 0 and self.settings.data_latency == 0
+
+    def _send(self, act: Callable[[int], object]) -> None:
+        if self._immediate:
+            act(self.now)
+        else:
+            self.coming.append((self.now + self.settings.order_latency, act))
+
+    def _arrive(self, order: Order, at: int) -> None:
+        order.arrived = at
+        if 0 <= order.ticker < len(self.markets):
+            market = self.markets[order.ticker]
+            bid, opposite = market.best(order.side), market.best(1 - order.side)
+            order.mid2 = bid + 1000 - opposite if bid and opposite else -1
+        reason = self._enter(order, order.count, at)
+        if reason:
+            order.end("rejected", reason, at)
+
+    def _cancel(self, order: Order, at: int) -> None:
+        if order.status == "resting":
+            self._leave(order, "cancelled", "agent", at)
+
+    def _amend(self, order: Order, price: int, lots: int, at: int) -> str:
+        if order.status != "resting":
+            return "not_resting"
+        if self._bad_size(lots):
+            return "bad_size"
+        if price == order.price and lots <= order.remaining(MAIN):
+            order.count = order.filled[MAIN] + lots
+            return ""
+        queue = self.markets[order.ticker].resting[order.bid_side]
+        place, before = queue.index(order), (order.price, order.count)
+        self._leave(order, "pending", "", -1)
+        order.price, order.count = price, order.filled[MAIN] + lots
+        reason = self._enter(order, lots, at)
+        if reason:
+            order.price, order.count = before
+            order.status = "resting"
+            queue.insert(place, order)
+            self._watch(order)
+        return reason
+
+    def _leave(self, order: Order, status: str, reason: str, at: int) -> None:
+        order.end(status, reason, at)
+        self.markets[order.ticker].leave(order)
+        if order.tif == GTD:
+            self.expiring.remove((order.expires, order.number))
+
+    def _watch(self, order: Order) -> None:
+        if order.tif == GTD:
+            insort(self.expiring, (order.expires, order.number))
+
+    def _let_go_of_filled(self, ticker: int, side: int) -> None:
+        for order in list(self.markets[ticker].resting[side]):
+            if order.status == "filled":
+                self._leave(order, "filled", "", order.ended)
+
+    # Arrival
+
+    def _enter(self, order: Order, lots: int, at: int) -> str:
+        """Judge an order and, unless there is a reason against it, let it trade and rest."""
+        reason = self._malformed(order, lots, at) or self._barred(order.ticker)
+        if reason:
+            return reason
+        market = self.markets[order.ticker]
+        other = 1 - order.bid_side
+        plan = walk(order, lots, market.displayed[other], market.resting[other], self_trade=self._self_trade)
+        rests = self._would_rest(order, plan)
+        reason = self._unacceptable(order, plan, rests=rests, at=at)
+        if not reason:
+            self._execute(order, plan, rests=rests, at=at)
+        return reason
+
+    @property
+    def _self_trade(self) -> str:
+        return "allowed" if self.rules.self_trade_allowed else self.settings.self_trade
+
+    def _bad_size(self, lots: int) -> bool:
+        return not self.rules.min_lots <= lots <= MAX_LOTS or lots <= 0 or lots % self.rules.lot_step != 0
+
+    def _malformed(self, order: Order, lots: int, at: int) -> str:
+        if not 0 <= order.ticker < len(self.markets):
+            return "bad_ticker"
+        if self._bad_size(lots):
+            return "bad_size"
+        if order.price == 0:
+            if order.tif not in (IOC, FOK):
+                return "bad_price"
+        elif not 1 <= order.price <= 999 or (self.rules.grid == "market" and not self.grid[order.ticker][order.price]):
+            return "bad_price"
+        return "expired" if order.tif == GTD and order.expires <= at else ""
+
+    def _barred(self, ticker: int) -> str:
+        market = self.markets[ticker]
+        if market.settled and not self.rules.trade_after_settlement:
+            return "settled"
+        if market.closed:
+            return "closed"
+        if market.halted:
+            return "halted"
+        if not market.has_book:
+            return "no_book"
+        return "" if market.valid else "invalid_book"
+
+    def _would_rest(self, order: Order, plan: Walk) -> bool:
+        if order.tif not in (GTC, POST_ONLY, GTD) or self.settings.execution == "taker_only" or plan.left == 0 or plan.stopped:
+            return False
+        return not plan.crosses or (order.tif != POST_ONLY and self.rules.remainder_rests)
+
+    def _unacceptable(self, order: Order, plan: Walk, *, rests: bool, at: int) -> str:
+        if rests and len(self.markets[order.ticker].resting[order.bid_side]) >= self.settings.max_resting:
+            return "resting_limit"
+        if self.settings.execution == "taker_only" and order.price != 0 and not plan.crosses:
+            return "would_not_cross"
+        if order.tif == POST_ONLY and plan.crosses:
+            return "would_cross"
+        if self.rules.collateral and self._left_after(order, plan, rests=rests, at=at) < 0:
+            return "insufficient_cash"
+        return "fok_unfilled" if order.tif == FOK and plan.left > 0 else ""
+
+    def _left_after(self, order: Order, plan: Walk, *, rests: bool, at: int) -> int:
+        """Cash less reserve if the order did what it would do."""
+        account, accumulated = self.accounts[MAIN].copy(), order.accumulated[MAIN]
+        for price, lots in plan.takes:
+            own = order.own_price(1000 - price)
+            fee, accumulated = self._fee(order, accumulated, own, lots, taker=True, at=at)
+            account.fill(order.ticker, order.side, order.action, own, lots, fee)
+        total = 0
+        for ticker, market in enumerate(self.markets):
+            queues = tuple([other for other in queue if other not in plan.cancels] for queue in market.resting)
+            if rests and ticker == order.ticker:
+                queue = queues[order.bid_side]
+                would = Order(-1, ticker, order.side, order.action, order.price, plan.left, order.tif, 0, 0)
+                queue.insert(sum(other.bid >= order.bid for other in queue), would)
+            total += reserve(account, ticker, queues, self.terms, self.rules)
+        return account.cash - total
+
+    def _execute(self, order: Order, plan: Walk, *, rests: bool, at: int) -> None:
+        market, other = self.markets[order.ticker], 1 - order.bid_side
+        for price, lots in plan.takes:
+            if self.rules.consume:
+                market.consume(other, price, lots)
+            if not self.rules.self_trade_allowed:
+                for own in market.resting[other]:
+                    if own.bid == price:
+                        own.ahead = [max(0, ahead - lots) for ahead in own.ahead]
+            for model in MODELS:
+                self._book(order, model, order.own_price(1000 - price), lots, taker=True, at=at)
+            order.taken += lots
+        for own in plan.cancels:
+            self._leave(own, "cancelled", "self_trade", at)
+        if plan.left == 0:
+            order.end("filled", "", at)
+        elif rests:
+            order.status, order.reason, order.queued = "resting", "", at
+            market.join(order, behind_own=self.rules.join == "behind_own")
+            self._watch(order)
+        else:
+            order.end("cancelled", "self_trade" if plan.stopped else "remainder", at)
+
+    # Money
+
+    def _make(self, order: Order, model: int, lots: int) -> int:
+        """Fill a resting order; returns the lots that were filled."""
+        if lots == 0:
+            return 0
+        price = order.bid if order.action != BUY and self.rules.maker_sell_price == "canonical" else order.price
+        if model == MAIN and self.rules.collateral:
+            after = self.accounts[MAIN].copy()
+            fee, _ = self._fee(order, order.accumulated[MAIN], price, lots, taker=False, at=self.clock)
+            after.fill(order.ticker, order.side, order.action, price, lots, fee)
+            if after.cash < 0:
+                self._leave(order, "cancelled", "insufficient_cash", self.clock)
+                return 0
+        self._book(order, model, price, lots, taker=False, at=self.clock)
+        if model == MAIN and order.remaining(MAIN) == 0:
+            order.end("filled", "", self.clock)
+        return lots
+
+    def _book(self, order: Order, model: int, price: int, lots: int, *, taker: bool, at: int) -> None:
+        fee, order.accumulated[model] = self._fee(order, order.accumulated[model], price, lots, taker=taker, at=at)
+        self.accounts[model].fill(order.ticker, order.side, order.action, price, lots, fee)
+        order.filled[model] += lots
+        if model != MAIN:
+            return
+        order.cost += 10 * price * lots
+        order.fees += fee
+        role, wait = ("taker", 0) if taker else ("maker", at - order.queued)
+        self.fills.append(Fill(order.number, order.ticker, order.side, order.action, price, lots, fee, role, at, wait))
+
+    def _fee(self, order: Order, accumulated: int, price: int, lots: int, *, taker: bool, at: int) -> tuple[int, int]:
+        terms = self.terms[order.ticker]
+        kind_of = fees.taker_terms if taker else fees.maker_terms
+        fee = 0 if at < terms[6] else fees.trade_fee(*kind_of(terms), self.rules.fee_unit, price, lots)
+        revenue = (-10 if order.action == BUY else 10) * price * lots
+        return fees.rounded(fee, revenue, accumulated, self.rules)
+
+    @property
+    def reserved(self) -> int:
+        if not self.rules.collateral:
+            return 0
+        return sum(
+            reserve(self.accounts[MAIN], ticker, market.resting, self.terms, self.rules) for ticker, market in enumerate(self.markets)
+        )
+
+    def equity(self, model: int = MAIN) -> int:
+        """Cash, and positions at the prices at which they could be closed."""
+        account = self.accounts[model]
+        return account.cash + sum(
+            10 * self._closing_price(market, side, long=lots > 0) * lots
+            for market, held in zip(self.markets, account.position, strict=True)
+            for side, lots in enumerate(held)
+            if lots
+        )
+
+    def _closing_price(self, market: Market, side: int, *, long: bool) -> int:
+        bid = market.best(side if long else 1 - side)
+        if bid == 0 and self.rules.mark_missing == "fifty":
+            return 500
+        return bid if long else 1000 - bid
+
+    def mid_equity(self) -> int:
+        """Cash, and positions in the middle of the quotes."""
+        account = self.accounts[MAIN]
+        return account.cash + sum(
+            5 * self._mid2(market, side) * lots
+            for market, held in zip(self.markets, account.position, strict=True)
+            for side, lots in enumerate(held)
+            if lots
+        )
+
+    def _mid2(self, market: Market, side: int) -> int:
+        bid, opposite = market.best(side), market.best(1 - side)
+        if self.rules.mark_missing == "fifty" and not (bid and opposite):
+            return 1000
+        return bid + 1000 - opposite

@@ -1,0 +1,116 @@
+"""The compiled engine does, to the last integer, what a plain one written independently from the same rules does: random tapes, random agents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bellwether.replay.engine import Settings
+from bellwether.replay.rules import RuleSet, rule_set
+from tests.replay.both_engines import replay_both
+from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
+from tests.replay.reference import Reference
+
+#: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds; floats.
+NO_FEES = (0, 0, 1, 0, 0, 1, 0)
+KALSHI = (1, 7, 10_000, 1, 7, 40_000, 0)
+WAIVED = (1, 91, 200_000, 1, 7, 80_000, (1_700_000_000 + 60) * SECOND)
+BY_SHARES = (3, 1, 4_000, 3, 1, 10_000, 0)
+BY_SHARES_2 = (4, 1, 400_000_000, 0, 0, 1, 0)
+BY_VALUE = (5, 7, 4_000_000, 6, 1, 400_000_000_000, 0)
+FLOAT = (2, 7, 100, 2, 7, 400, 0)
+
+RICH, POOR = 10**13, 40_000_000
+LIVE = rule_set("kalshi-2026-05-28")
+ORIGINAL = rule_set("pmb-2026-01")
+FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
+SUBCENT = Shape(tick=1, lot=1, spread_out=12)
+ROWS = Shape(rows=True, fees=FLOAT)
+
+
+def _like(rules: RuleSet = LIVE, **changes: object) -> RuleSet:
+    return replace(rules, **changes)
+
+
+#: Mode -> (rules, settings, shape of the tape).
+MODES: dict[str, tuple[RuleSet, Settings, Shape]] = {
+    "kalshi-2021-07-01": (rule_set("kalshi-2021-07-01"), FAST, Shape(fees=NO_FEES)),
+    "kalshi-2025-07-01": (rule_set("kalshi-2025-07-01"), FAST, Shape()),
+    "kalshi-2026-03-09": (rule_set("kalshi-2026-03-09"), FAST, Shape(fees=WAIVED)),
+    "kalshi-2026-05-28": (LIVE, FAST, SUBCENT),
+    "kalshi-2026-05-28-cents": (rule_set("kalshi-2026-05-28-cents"), FAST, SUBCENT),
+    "kalshi-2026-08-30": (rule_set("kalshi-2026-08-30"), FAST, replace(SUBCENT, fees=WAIVED)),
+    "kalshi-2026-08-30-cents": (rule_set("kalshi-2026-08-30-cents"), FAST, SUBCENT),
+    "polymarket-2020-10-01": (rule_set("polymarket-2020-10-01"), FAST, replace(SUBCENT, fees=NO_FEES)),
+    "polymarket-2026-01-01": (rule_set("polymarket-2026-01-01"), FAST, replace(SUBCENT, fees=BY_SHARES_2)),
+    "polymarket-2026-03-06": (rule_set("polymarket-2026-03-06"), FAST, replace(SUBCENT, fees=BY_VALUE)),
+    "polymarket-2026-04-01": (rule_set("polymarket-2026-04-01"), FAST, replace(SUBCENT, fees=BY_SHARES)),
+    "pmb-2026-01": (ORIGINAL, FAST, ROWS),
+    "pmb: reconciled": (ORIGINAL, replace(FAST, queue="reconciled", cadence=5 * SECOND), ROWS),
+    "pmb: taker only": (ORIGINAL, replace(FAST, execution="taker_only"), ROWS),
+    "pmb: order latency": (ORIGINAL, replace(FAST, order_latency=SECOND // 2), ROWS),
+    "pmb: sub-cent": (ORIGINAL, FAST, replace(SUBCENT, rows=True, fees=FLOAT)),
+    "trade_only": (LIVE, replace(FAST, queue="trade_only"), Shape()),
+    "reconciled": (LIVE, replace(FAST, queue="reconciled"), SUBCENT),
+    "proportional": (LIVE, replace(FAST, queue="proportional"), SUBCENT),
+    "taker only": (LIVE, replace(FAST, execution="taker_only"), Shape()),
+    "order latency": (LIVE, replace(FAST, order_latency=SECOND // 4), SUBCENT),
+    "order latency longer than the cadence": (LIVE, replace(FAST, order_latency=9 * SECOND // 4), SUBCENT),
+    "data latency": (LIVE, replace(FAST, data_latency=SECOND // 2), SUBCENT),
+    "both latencies": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND), SUBCENT),
+    "odd times": (LIVE, replace(FAST, cadence=777_777_777, sample_every=1_234_567_891, order_latency=100_000_001), SUBCENT),
+    "netting apart": (_like(netting="apart"), FAST, SUBCENT),
+    "netting apart, poor": (_like(netting="apart"), replace(FAST, bankroll=POOR), SUBCENT),
+    "netting apart, no collateral": (_like(netting="apart", collateral=False), replace(FAST, bankroll=POOR), SUBCENT),
+    "maker sales at the canonical price": (_like(netting="apart", collateral=False, maker_sell_price="canonical"), FAST, SUBCENT),
+    "cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker"), SUBCENT),
+    "cancel the maker, poor": (LIVE, replace(FAST, self_trade="cancel_maker", bankroll=POOR), SUBCENT),
+    "self-trade allowed": (_like(self_trade_allowed=True), FAST, SUBCENT),
+    "no consumption": (_like(consume=False), FAST, SUBCENT),
+    "no remainder": (_like(remainder_rests=False), FAST, SUBCENT),
+    "no fills by prints through": (_like(through=False), FAST, SUBCENT),
+    "no crossing": (_like(crossing=False), FAST, SUBCENT),
+    "behind own orders": (_like(join="behind_own"), FAST, SUBCENT),
+    "marks at fifty": (_like(mark_missing="fifty"), FAST, Shape(spread_out=1)),
+    "no collateral": (_like(collateral=False), replace(FAST, bankroll=0), SUBCENT),
+    "whole contracts": (_like(min_lots=300, lot_step=100), FAST, Shape()),
+    "poor": (LIVE, replace(FAST, bankroll=POOR), SUBCENT),
+    "few orders": (LIVE, replace(FAST, max_orders=300, max_resting=3), SUBCENT),
+    "books locked and crossed": (LIVE, FAST, replace(SUBCENT, crossed=0.4)),
+    "one ticker": (LIVE, FAST, replace(SUBCENT, tickers=1)),
+    "ten tickers": (LIVE, FAST, replace(SUBCENT, tickers=10)),
+    "nothing but books and prints": (LIVE, FAST, replace(SUBCENT, lifecycle=False)),
+}
+
+
+def _compare(mode: str, seed: int, temper: Temper, **shape: int) -> Reference:
+    rules, settings, form = MODES[mode]
+    form = replace(form, **shape)
+    return replay_both(random_tape(seed, form), rules, settings, RandomAgent(seed, form, temper).act)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_both_engines_agree_in_every_mode(mode: str) -> None:
+    replayed = sum(len(_compare(mode, seed, Temper()).fills) for seed in range(3))
+    assert replayed > 30
+
+
+@pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01", "both latencies"])
+def test_both_engines_agree_on_piles_of_large_orders(mode: str) -> None:
+    assert _compare(mode, 7, Temper(stacks=0.4, stack=40, huge=0.3)).fills
+
+
+#: Tapes for the long comparison: many levels and large orders, so that every decision trades. Each of `CROWDS` cases must bring `EACH` fills.
+CROWDS, EACH = 40, 25_000
+CROWDED = ("kalshi-2026-05-28", "proportional", "netting apart", "both latencies", "cancel the maker", "kalshi-2026-08-30-cents", "pmb-2026-01", "no consumption")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(CROWDS))
+def test_both_engines_agree_on_a_million_fills(seed: int) -> None:
+    assert CROWDS * EACH >= 1_000_000
+    busy = Temper(orders=8, stacks=0.3, stack=12, largest=60, sweeps=0.3, cancels=0.5, wild=0.01)
+    fills = _compare(CROWDED[seed % len(CROWDED)], 1000 + seed, busy, instants=4000, busy=8).fills
+    assert len(fills) >= EACH
+    assert {fill.role for fill in fills} == {"taker", "maker"}
