@@ -34,22 +34,28 @@ _OPEN_EPISODES = 16
 
 @dataclass(frozen=True)
 class Candidate:
-    """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds and results call it. label: told apart from others.
+    """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds call it. label: what results call it, different for each.
 
-    cadence: between decisions, ns; None: that of the settings.
+    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings.
     """
 
     agent: str
     name: str
     label: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    varied: Mapping[str, Any] = field(default_factory=dict)
     cadence: int | None = None
+    title: str = ""
 
     def make(self) -> Agent:
         """A new agent."""
         agent = agent_class(self.agent)(**self.params)
         agent.name = self.name
         return agent
+
+    def settings(self, settings: BacktestSettings) -> BacktestSettings:
+        """The settings of its runs."""
+        return settings if self.cadence is None else replace(settings, cadence=self.cadence)
 
 
 @dataclass(frozen=True)
@@ -167,8 +173,7 @@ def _runs(task: _Task) -> _Done:
     prepared = _prepared(task.folder, task.settings.rules, task.cache)
     rows, busy = [], 0.0
     for candidate in task.candidates:
-        settings = task.settings if candidate.cadence is None else replace(task.settings, cadence=candidate.cadence)
-        agent = candidate.make()
+        agent, settings = candidate.make(), candidate.settings(task.settings)
         begun = time.thread_time()
         backtest = run(prepared, agent, settings)
         busy += time.thread_time() - begun

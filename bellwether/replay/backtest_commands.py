@@ -1,0 +1,271 @@
+"""`bellwether backtest` and `bellwether agents`: what they ask, and what they show. What they do stands in the other modules here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from bellwether.cli import AS_JSON
+from bellwether.console import console, emit
+from bellwether.errors import ConfigError
+from bellwether.settings import settings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from bellwether.replay.backtest import Backtest, BacktestSettings
+    from bellwether.replay.results.lines import Lines
+    from bellwether.replay.sweep import Candidate
+
+_MILLISECOND = 1_000_000
+_MOST_SHOWN = 20
+
+
+@click.command()
+@click.option("--agent", "agents", multiple=True, required=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated.")
+@click.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated.")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; may be repeated.")
+@click.option("--grid", multiple=True, metavar="NAME=VALUES", help="Try all values: a,b,c or 1..10 or 1..3:0.5; may be repeated.")
+@click.option("--rules", help="Rule set; that of the episode, else of its venue and day, when left out.")
+@click.option(
+    "--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions; the agent's own, else 300, when left out."
+)
+@click.option("--queue", type=click.Choice(["trade_only", "reconciled", "proportional"]), help="Queue model; the rules' when left out.")
+@click.option(
+    "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
+)
+@click.option("--latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until an order arrives.")
+@click.option(
+    "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
+)
+@click.option("--bankroll", type=str, metavar="DOLLARS", help="Money at the start; the episode's when left out.")
+@click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
+@click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
+@AS_JSON
+def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out: Path | None, as_json: bool, **options: Any) -> None:
+    """Let agents trade recorded episodes, and show what they earned.
+
+    Beside each P&L stands the band in which the queue model alone can move it. With --grid, every combination of parameters runs in every episode:
+    `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
+    """
+    from bellwether.replay.grid import grid, parameters
+
+    combinations = grid(options["grid"])
+    candidates = [found for name in agents for found in _candidates(name, parameters(options["params"]), combinations, options)]
+    request = _Request(
+        folders=_different([_folder(name) for name in episodes], episodes, "--episode"),
+        candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
+        settings=_settings(options),
+        cache=settings().tapes_path,
+    )
+    if len(combinations) > 1 or jobs > 1:
+        _sweep(request, jobs, out, as_json)
+    else:
+        _each(request, out, as_json)
+
+
+def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
+    """The values; raises `ConfigError` when two have one name."""
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise ConfigError(f"reading {option}: {twice} is there twice, and results tell them apart by name; name it once")
+    return values
+
+
+@dataclass(frozen=True)
+class _Request:
+    folders: list[Path]
+    candidates: list[Candidate]
+    settings: BacktestSettings
+    cache: Path
+
+
+def _settings(options: dict[str, Any]) -> BacktestSettings:
+    from bellwether.replay.backtest import BacktestSettings
+    from bellwether.replay.units import MICROS, SECOND
+
+    given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "execution", "seed", "calls_per_step")}
+    if options["cadence"] is not None:
+        given["cadence"] = round(options["cadence"] * SECOND)
+    if options["bankroll"] is not None:
+        given["bankroll"] = _money(options["bankroll"], MICROS)
+    given["order_latency"] = round(options["latency"] * _MILLISECOND)
+    given["data_latency"] = round(options["data_latency"] * _MILLISECOND)
+    return BacktestSettings(**given)
+
+
+def _money(text: str, micros: int) -> int:
+    try:
+        amount = Decimal(text) * micros
+        whole = int(amount)
+    except (ArithmeticError, ValueError):
+        raise ConfigError(f"reading --bankroll: {text!r:.60} is no number of dollars") from None
+    if whole != amount:
+        raise ConfigError(f"reading --bankroll: {text} is finer than a millionth of a dollar")
+    return whole
+
+
+def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: dict[str, Any]) -> list[Candidate]:
+    from bellwether.replay.agents.registry import agent_of
+    from bellwether.replay.grid import label
+    from bellwether.replay.sweep import Candidate
+
+    found = agent_of(name)
+    cadence = found.cadence if options["cadence"] is None else None
+    return [
+        Candidate(found.agent, found.name, label(found.name, varied), {**found.params, **params, **varied}, varied, cadence, found.title)
+        for varied in combinations
+    ]
+
+
+def _folder(name: str) -> Path:
+    """The folder of an episode: itself, or below the episodes of the settings."""
+    for folder in (Path(name), settings().episodes_path / name):
+        if (folder / "metadata.json").is_file():
+            return folder.absolute()
+    raise ConfigError(
+        f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {settings().episodes_path}; "
+        "`bellwether episode list` shows what there is"
+    )
+
+
+def _each(request: _Request, out: Path | None, as_json: bool) -> None:
+    """Every agent in every episode, one after the other, with all that they did."""
+    import polars as pl
+
+    from bellwether.replay.results.frames import backtests, equity, fills, orders
+
+    runs = [run for folder in request.folders for run in _runs(request, folder)]
+    frame = backtests(runs)
+    if out is not None:
+        parts = {"orders": orders, "fills": fills, "equity": equity}
+        _write({"backtests": frame, **{name: pl.concat([rows(run) for run in runs]) for name, rows in parts.items()}}, out)
+    if as_json:
+        emit(frame.to_dicts())
+    else:
+        _show_results(frame, request)
+
+
+def _runs(request: _Request, folder: Path) -> list[Backtest]:
+    from bellwether.replay.backtest import run
+    from bellwether.replay.episode import load
+    from bellwether.replay.prepared import prepare
+
+    prepared = prepare(load(folder, cache=request.cache), request.settings.rules, cache=request.cache)
+    return [run(prepared, candidate.make(), candidate.settings(request.settings)) for candidate in request.candidates]
+
+
+def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> None:
+    """Every combination in every episode; one row each."""
+    import polars as pl
+    from rich.progress import Progress
+
+    from bellwether.replay.results.frames import BACKTESTS
+    from bellwether.replay.sweep import sweep
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        total = bar.add_task("backtests", total=len(request.folders) * len(request.candidates))
+        done = sweep(
+            request.folders,
+            request.candidates,
+            request.settings,
+            cache=request.cache,
+            jobs=jobs,
+            progress=lambda count: bar.advance(total, count),
+        )
+    frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))
+    varied = pl.DataFrame([{"agent": candidate.label, **candidate.varied} for candidate in request.candidates], infer_schema_length=None)
+    if out is not None:
+        _write({"backtests": frame.join(varied, on="agent", how="left", maintain_order="left") if varied.width > 1 else frame}, out)
+    if as_json:
+        emit(frame.to_dicts())
+        return
+    _show_summary(frame, request)
+    share = f"{done.busy / done.cpu:.1%} of them" if done.cpu else "all"
+    click.echo(f"{frame.height:,} backtests, {done.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
+
+
+def _show_results(frame: pl.DataFrame, request: _Request) -> None:
+    from bellwether.replay.results.lines import agent_tables
+    from bellwether.replay.results.summary import results
+
+    for lines in agent_tables(results(frame), _titles(request)):
+        _print(lines)
+    if len(request.candidates) > 1:
+        _show_summary(frame, request)
+
+
+def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
+    """The agents beside one another, the best first."""
+    from bellwether.replay.results.lines import comparison_table
+    from bellwether.replay.results.summary import summarise
+
+    _print(comparison_table(summarise(frame), _titles(request)), most=_MOST_SHOWN)
+    failed = frame.filter(frame["failure"].is_not_null())
+    if failed.height:
+        first = failed.row(0, named=True)
+        click.echo(
+            f"{failed.height} of {frame.height} ended early, the first: {first['agent']} in {first['episode']}: {first['failure']}",
+            err=True,
+        )
+
+
+def _titles(request: _Request) -> dict[str, str]:
+    return {candidate.label: candidate.title for candidate in request.candidates if not candidate.varied}
+
+
+def _print(lines: Lines, most: int | None = None) -> None:
+    table = Grid(title=Text(lines.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for place, name in enumerate(lines.header):
+        table.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")
+    for row in lines.rows[:most]:
+        table.add_row(*map(Text, row))
+    console().print(table)
+    if most is not None and len(lines.rows) > most:
+        console().print(Text(f"the best {most} of {len(lines.rows)}; --out or --json has all", style="dim"))
+    for note in lines.notes:
+        console().print(Text(note, style="dim"))
+
+
+def _write(frames: dict[str, pl.DataFrame], out: Path) -> None:
+    """Each frame as Parquet, and the one of backtests as CSV too."""
+    from bellwether.replay.episode.whole import whole_file
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name, frame in frames.items():
+        with whole_file(out / f"{name}.parquet") as draft:
+            frame.write_parquet(draft)
+    with whole_file(out / "backtests.csv") as draft:
+        frames["backtests"].write_csv(draft)
+
+
+@click.command()
+@AS_JSON
+def agents(as_json: bool) -> None:
+    """List the agents that can trade: the built-in ones, and those of agents.toml in your registry folder."""
+    from bellwether.replay.agents.registry import agents as registered
+
+    found = registered().values()
+    if as_json:
+        emit([one.model_dump() for one in found])
+        return
+    table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for name in ("agent", "what it does", "parameters"):
+        table.add_column(name, overflow="fold")
+    for one in found:
+        table.add_row(Text(one.name), Text(one.description), Text(", ".join(f"{name}={value}" for name, value in one.params.items())))
+    console().print(table)
+
+
+COMMANDS = (backtest, agents)
