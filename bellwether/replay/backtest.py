@@ -64,7 +64,7 @@ class BacktestSettings:
 
     def engine(self) -> EngineSettings:
         """The part of them that the engine needs."""
-        defaults = {"execution": "maker_taker", "bankroll": EngineSettings.bankroll}
+        defaults = {"execution": "maker_taker", "bankroll": EngineSettings().bankroll}
         names = ("cadence", "sample_every", "order_latency", "data_latency", "queue", "self_trade", "max_orders", "max_resting", *defaults)
         values = {name: getattr(self, name) for name in names}
         return EngineSettings(**{name: defaults.get(name) if value is None else value for name, value in values.items()})
