@@ -7,7 +7,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui live test test-duckdb2 lint bench constraints dictionary clean
+.PHONY: help setup setup-dev demo ui live test test-duckdb2 lint bench bench-replay constraints dictionary clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ lint: setup-dev ## check style and types
 
 bench: setup-dev ## measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks
+
+bench-replay: setup-dev ## compare the replay engine with its peers, as ratios; about ten minutes
+	@$(BIN)/python -m benchmarks._replay --write
 
 test-duckdb2: setup-dev ## run the tests on DuckDB 2, in an environment of its own
 	@test -x .venv-duckdb2/bin/python || $(PYTHON) -m venv .venv-duckdb2

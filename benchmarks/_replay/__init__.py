@@ -1,0 +1,1 @@
+"""The replay engine against its peers: `python -m benchmarks._replay`."""

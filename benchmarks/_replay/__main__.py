@@ -1,0 +1,269 @@
+"""Compare the replay engine with its peers: interleaved in one run, CPU time, medians of the rounds' ratios.
+
+    python -m benchmarks._replay [--rounds 5] [--only hftbacktest …] [--write]
+
+The table goes to standard output, every number to `.bench/replay-speed.json`, and with --write the table into docs/replay-speed.md. The exit code is 1
+when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks._replay import processes, tapes
+from benchmarks._replay.environments import CACHE, HFTBACKTEST, NAUTILUS, ROOT, Environment, environment
+from benchmarks._replay.market import DAY, START
+from benchmarks._replay.processes import spread
+from benchmarks._replay.protocol import Worker
+from benchmarks._replay.workloads import DATA_LATENCY, LIMIT, NAUTILUS_SHARE, ORDER_LATENCY, SIZE, Row, Task, rows, tasks
+
+PAGE = ROOT / "docs" / "replay-speed.md"
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+
+
+@dataclass
+class Line:
+    """A line of the table. bound: `>=` or `<=` and the target, empty where there is none. reason: why nothing was measured."""
+
+    title: str
+    tape: str
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    bound: str = ""
+    detail: str = ""
+    reason: str = ""
+    unit: str = "x"
+
+    @property
+    def missed(self) -> bool:
+        if self.median is None or not self.bound:
+            return False
+        sign, target = self.bound.split()
+        return self.median < float(target) if sign == ">=" else self.median > float(target)
+
+
+@dataclass
+class Run:
+    """Everything that one run of the benchmark found."""
+
+    at: str
+    machine: str
+    load: list[tuple[float, float, float]] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    tapes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks._replay", description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of every measurement")
+    parser.add_argument("--only", nargs="*", choices=sorted(PARTS), help="parts to measure")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/replay-speed.md")
+    options = parser.parse_args()
+    CACHE.mkdir(exist_ok=True)
+    run = Run(datetime.now(UTC).isoformat(timespec="seconds"), _machine())
+    for name, part in PARTS.items():
+        if options.only and name not in options.only:
+            continue
+        run.load.append(os.getloadavg())
+        part(run, options.rounds)
+    run.load.append(os.getloadavg())
+    (CACHE / "replay-speed.json").write_text(json.dumps(asdict(run), indent=1) + "\n")
+    text = table(run)
+    print(text)
+    if options.write:
+        _write(text)
+    return 1 if any(line.missed for line in run.lines) else 0
+
+
+def engines(run: Run, rounds: int) -> None:
+    """Every tape through every engine."""
+    environments = {peer.name: environment(peer) for peer in (HFTBACKTEST, NAUTILUS)}
+    run.versions |= {name: found.version for name, found in environments.items() if found.python}
+    for tape in tapes.names():
+        print(f"replaying {tape}", file=sys.stderr)
+        if tape != "synthetic":
+            tapes.build(tape)
+        _tape(run, tape, environments, rounds)
+
+
+def _tape(run: Run, tape: str, environments: dict[str, Environment], rounds: int) -> None:
+    workers, reasons = _workers(run, tape, environments)
+    cpu: dict[str, list[float]] = {}
+    sizes: dict[str, str] = {}
+    try:
+        for _ in range(rounds):
+            for task in tasks(rows(tape)):
+                if task.engine not in workers:
+                    continue
+                answer = _ask(workers[task.engine], task, tape)
+                cpu.setdefault(task.key, []).append(answer["cpu"] / answer["events"])
+                sizes[task.key] = f"{answer['steps']:,} steps, {answer['orders']:,} orders, {answer['fills']:,} fills"
+            touched = workers["ours"].ask("touch", tape=tape)
+            cpu.setdefault("touch", []).append(touched["cpu"] / touched["events"])
+        for row in rows(tape):
+            run.lines.append(_line(row, tape, cpu, sizes, reasons))
+        distance = [ours / touch for ours, touch in zip(cpu["ours noop 300 s"], cpu["touch"], strict=True)]
+        run.lines.append(Line("CPU of the no-op run, of a pass that touches every event once", tape, *spread(distance), bound="<= 2"))
+        if tape == "synthetic":
+            _threads(run, workers["ours"], tape, rounds)
+    finally:
+        for worker in workers.values():
+            worker.close()
+
+
+def _workers(run: Run, tape: str, environments: dict[str, Environment]) -> tuple[dict[str, Worker], dict[str, str]]:
+    ours = Worker([sys.executable, "-m", "benchmarks._replay.ours"], CACHE / "ours.log", ROOT)
+    workers, reasons = {"ours": ours}, {}
+    loaded = ours.ask("load", tape=tape)
+    run.tapes[tape] = loaded
+    path = CACHE / f"{tape}.npz"
+    tapes.columns(tapes.prepared(tape).tape, path)
+    for name in {task.engine for task in tasks(rows(tape))} - {"ours"}:
+        found = environments[name]
+        if found.python is None:
+            reasons[name] = found.reason
+            continue
+        worker = Worker([found.python, found.peer.worker], CACHE / f"{name}.log")
+        limit = {"until": START + DAY // NAUTILUS_SHARE} if name == NAUTILUS.name else {}
+        try:
+            worker.ask("load", path=str(path), data_latency=DATA_LATENCY, **limit)
+            workers[name] = worker
+        except RuntimeError as error:
+            reasons[name] = str(error)
+            worker.close()
+    return workers, reasons
+
+
+def _ask(worker: Worker, task: Task, tape: str) -> dict[str, Any]:
+    arguments = {"agent": task.agent, "cadence": task.seconds * 10**9, "size": SIZE, "limit": LIMIT, "order_latency": ORDER_LATENCY}
+    if task.engine == "ours":
+        arguments |= {"tape": tape, "data_latency": DATA_LATENCY}
+    if task.book:
+        arguments |= {"book": task.book}
+    return worker.ask("run", **arguments)
+
+
+def _line(row: Row, tape: str, cpu: dict[str, list[float]], sizes: dict[str, str], reasons: dict[str, str]) -> Line:
+    bound = "" if row.at_least is None else f">= {row.at_least:g}"
+    if row.peer.key not in cpu:
+        return Line(row.title, tape, bound=bound, reason=reasons.get(row.peer.engine, "not measured"))
+    ours, theirs = cpu[row.ours.key], cpu[row.peer.key]
+    ratios = [their / our for our, their in zip(ours, theirs, strict=True)]
+    fast = [f"{1 / spread(side)[0] / 1e6:.3g} M events/s" for side in (ours, theirs)]
+    detail = f"{fast[0]} ({sizes[row.ours.key]}) against {fast[1]} ({sizes[row.peer.key]})"
+    return Line(row.title, tape, *spread(ratios), bound=bound, detail=detail)
+
+
+def _threads(run: Run, worker: Worker, tape: str, rounds: int) -> None:
+    arguments = {"tape": tape, "runs": 16, "cadence": 60 * 10**9}
+    ratios = [
+        worker.ask("threads", threads=1, **arguments)["wall"] / worker.ask("threads", threads=2, **arguments)["wall"] for _ in range(rounds)
+    ]
+    detail = "16 compiled backtests, wall time"
+    run.lines.append(Line("two threads of one process, one", tape, *spread(ratios), bound=">= 1.7", detail=detail))
+
+
+def original(run: Run, rounds: int) -> None:
+    """Raw files to an answer."""
+    print("replaying raw files of the original's format", file=sys.stderr)
+    found = processes.original(rounds)
+    whole = found["whole"]
+    detail = f"at the paper's size, once: {found['time_whole']:.0f}x; {whole['ours']['cpu']:.2f} s against {whole['theirs']['cpu']:.1f} s"
+    run.lines.append(
+        Line("raw episode to answer, the original's design", "original's format", *spread(found["time"]), bound=">= 50", detail=detail)
+    )
+    memory = found["memory_whole"]
+    detail = f"{whole['ours']['peak_mb']:,.0f} MB against {whole['theirs']['peak_mb']:,.0f} MB"
+    run.lines.append(Line("peak memory of that, the original's design", "original's format", memory, memory, memory, ">= 12", detail))
+
+
+def start(run: Run, rounds: int) -> None:
+    """A fresh process."""
+    print("starting fresh processes", file=sys.stderr)
+    beyond = processes.start_up(rounds)["beyond"]
+    title = "CPU of a fresh process to its first result, beyond importing numpy and pyarrow"
+    run.lines.append(Line(title, "2 hours", *spread(beyond), bound="<= 1.5", unit=" s"))
+
+
+def sweep(run: Run, rounds: int) -> None:
+    """A thousand backtests."""
+    print("running 1,000 backtests", file=sys.stderr)
+    found = processes.sweep()
+    share = found["share"]
+    detail = f"{found['runs']:,} backtests, {found['cpu']:.0f} s of CPU in {found['wall']:.0f} s on two processes"
+    run.lines.append(
+        Line("share of the CPU of 1,000 backtests in engine and agents", "10 x 2 hours", share, share, share, ">= 0.95", detail, unit="")
+    )
+
+
+PARTS: dict[str, Callable[[Run, int], None]] = {"engines": engines, "original": original, "start": start, "sweep": sweep}
+
+
+def table(run: Run) -> str:
+    """The result as Markdown."""
+    head = [
+        f"Measured {run.at} on {run.machine}. Load average "
+        + ", ".join(f"{one:.1f}" for one, _, _ in run.load)
+        + " during the run. "
+        + ", ".join(f"{name} {version}" for name, version in run.versions.items())
+        + ".",
+        "",
+        *(
+            f"- tape `{name}`: {about['events']:,} events, {about['tickers']} tickers, `{about['digest'][:16]}`"
+            for name, about in run.tapes.items()
+        ),
+        "",
+        "| measured, against | tape | ratio | range | target | |",
+        "|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*head, *map(_cells, run.lines), ""])
+
+
+def _cells(line: Line) -> str:
+    target = line.bound.replace(">=", "at least").replace("<=", "at most") + (line.unit if line.bound else "")
+    if line.median is None:
+        return f"| {line.title} | {line.tape} | not measured | | {target} | {line.reason} |"
+    middle, low, high = (f"{value:.3g}{line.unit}" for value in (line.median, line.low, line.high))
+    wide = "" if low == high else f"{low} to {high}"
+    return f"| {line.title} | {line.tape} | {middle}{' (missed)' if line.missed else ''} | {wide} | {target} | {line.detail} |"
+
+
+def _write(text: str) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    before, rest = page.split(BEGIN)
+    after = rest.split(END)[1]
+    draft = PAGE.with_suffix(".draft")
+    draft.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")
+    draft.rename(PAGE)
+
+
+def _machine() -> str:
+    names = [line.split(":", 1)[1].strip() for line in _cpu_info() if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, commit {_commit()}"
+
+
+def _cpu_info() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

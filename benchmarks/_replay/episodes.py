@@ -1,0 +1,54 @@
+"""Short synthetic episodes on disk, for what starts from files: a sweep, and a fresh process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
+from bellwether.replay.tape.layout import PRINT, TRADED, unpack
+from bellwether.replay.units import DOLLAR, MICROS
+from benchmarks._replay.market import synthetic
+
+_SIDES = np.array(["yes", "no"])
+_NS = pa.timestamp("ns", "UTC")
+
+
+def write_short(folder: Path, seed: int, *, changes: int = 100_000, prints: int = 30_000, hours: int = 2) -> Path:
+    """A tenth of the synthetic day as an episode in `folder`, and the folder."""
+    tape = synthetic(seed, changes=changes, prints=prints, length=hours * 3600 * 10**9)
+    kind, ticker, side, price, lots = unpack(np.asarray(tape.event))
+    names, levels, trades = np.array(tape.tickers), kind <= TRADED, kind == PRINT
+    count = int(levels.sum())
+    book = pa.table(
+        {
+            "ts": pa.array(tape.ts[levels]).cast(_NS),
+            "sequence_id": np.arange(count),
+            "ticker": pa.array(names[ticker[levels]]),
+            "kind": pa.array(["level"]).take(pa.array(np.zeros(count, np.int64))),
+            "side": pa.array(_SIDES[side[levels]]),
+            "price_mills": pa.array(price[levels], pa.int32()),
+            "lots": lots[levels],
+        }
+    )
+    prices = np.where(side[trades] == 0, price[trades], DOLLAR - price[trades])
+    printed = pa.table(
+        {
+            "ts": pa.array(tape.ts[trades]).cast(_NS),
+            "trade_id": [f"t{index}" for index in range(int(trades.sum()))],
+            "ticker": pa.array(names[ticker[trades]]),
+            "taker_side": pa.array(_SIDES[1 - side[trades]]),
+            "yes_price_mills": pa.array(prices, pa.int32()),
+            "lots": lots[trades],
+        }
+    )
+    terms = {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "synthetic"}
+    markets = tuple(Market(name, close_time=tape.end, price_ranges=((0, DOLLAR, 1),), fee=terms) for name in tape.tickers)
+    settlements = [Settlement(name, ("YES", "NO")[code % 2], MICROS * (1 - code % 2), tape.end) for code, name in enumerate(tape.tickers)]
+    about = Metadata(
+        folder.name, tape.start, tape.end, markets, mutually_exclusive=False, rules="kalshi-2026-08-30", bankroll=10_000 * MICROS
+    )
+    write(folder, EpisodeDraft(about, book, printed, settlements))
+    return folder

@@ -1,0 +1,124 @@
+"""One maker three times: compiled, in plain Python, and in Python over all markets at once.
+
+At each decision it wants a post-only order of `size` at both touches of every market whose book has both and is open, unless the position is at the
+limit on that side. An order that stands there already stays; one elsewhere is cancelled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from bellwether.replay import Agent, AgentContext, CompiledAgent, EpisodeInfo, requests
+from bellwether.replay.engine.codes import Tif
+from bellwether.replay.engine.kernel import (
+    best_bid,
+    cancel,
+    first_resting,
+    next_resting,
+    next_step,
+    order_price,
+    place,
+    position,
+    ticker_status,
+    tickers,
+)
+from bellwether.replay.units import BUY, CONTRACT, DOLLAR
+
+POST_ONLY = int(Tif.POST_ONLY)
+
+
+@njit(cache=True, nogil=True)
+def maker(sim, params):
+    """The maker inside the engine's loop; params: lots, limit in lots."""
+    lots, limit = params[0], params[1]
+    while next_step(sim):
+        for ticker in range(tickers(sim)):
+            yes, no = best_bid(sim, ticker, 0), best_bid(sim, ticker, 1)
+            if yes == 0 or no == 0 or yes + no >= DOLLAR or ticker_status(sim, ticker) != 0:
+                continue
+            held = position(sim, ticker, 0) - position(sim, ticker, 1)
+            _keep(sim, ticker, 0, yes if held < limit else 0, lots)
+            _keep(sim, ticker, 1, no if held > -limit else 0, lots)
+
+
+@njit(cache=True, nogil=True)
+def _keep(sim, ticker, side, price, lots):
+    """Have one order at the price, or none for 0."""
+    order = first_resting(sim, ticker, side)
+    while order >= 0:
+        behind = next_resting(sim, order)
+        if order_price(sim, order) == price:
+            price = 0
+        else:
+            cancel(sim, order)
+        order = behind
+    if price > 0:
+        place(sim, ticker, side, BUY, price, lots, POST_ONLY, 0)
+
+
+class CompiledMaker(CompiledAgent):
+    """The maker as a compiled strategy."""
+
+    name = "bench-compiled-maker"
+    strategy = maker
+
+    def __init__(self, size: int = 10, limit: int = 200) -> None:
+        self.lots, self.limit = size * CONTRACT, limit * CONTRACT
+
+    def numbers(self, episode: Any, seed: int) -> np.ndarray:
+        return np.array([self.lots, self.limit], np.int64)
+
+
+class Watcher(Agent):
+    """Does nothing."""
+
+    name = "bench-watcher"
+
+    def act(self, ctx: AgentContext) -> None:
+        pass
+
+
+class PlainMaker(Agent):
+    """The maker as one would first write it."""
+
+    name = "bench-plain-maker"
+
+    def __init__(self, size: int = 10, limit: int = 200) -> None:
+        self.lots, self.limit = size * CONTRACT, limit * CONTRACT
+
+    def act(self, ctx: AgentContext) -> None:
+        for market in ctx.markets():
+            bid, ask = market.yes_bid, market.yes_ask
+            if bid is None or ask is None or bid >= ask or not market.is_active:
+                continue
+            held = market.yes_position - market.no_position
+            ctx.quote(market.ticker, bid if held < self.limit else None, ask if held > -self.limit else None, self.lots)
+
+
+class VectorMaker(Agent):
+    """The maker over all markets at once."""
+
+    name = "bench-vector-maker"
+
+    def __init__(self, size: int = 10, limit: int = 200) -> None:
+        self.lots, self.limit = size * CONTRACT, limit * CONTRACT
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        count = 2 * len(ctx.tickers)
+        self.orders, self.prices = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+        self.sent = requests(*np.divmod(np.arange(count), 2), BUY, 0, self.lots, Tif.POST_ONLY)
+
+    def act(self, ctx: AgentContext) -> None:
+        bids, held = ctx.quotes.bids, ctx.positions
+        good = (bids[:, 0] * bids[:, 1] > 0) & (bids[:, 0] + bids[:, 1] < DOLLAR) & ctx.quotes.active
+        wanted = (bids * (held - held[:, ::-1] < self.limit)).reshape(-1)
+        changed = ((wanted != self.prices * ctx.is_resting(self.orders)) & good.repeat(2)).nonzero()[0]
+        if not len(changed):
+            return
+        ctx.cancel_many(self.orders[changed])
+        self.prices[changed] = self.sent[changed, 3] = wanted[changed]
+        fresh = changed[wanted[changed] > 0]
+        self.orders[fresh] = ctx.place_many(self.sent[fresh])

@@ -1,0 +1,139 @@
+"""Worker of hftbacktest 2.4.4: runs in its own virtual environment, `python peer_hftbacktest.py TAPE.npz`.
+
+Every ticker is an asset: its YES bids are bids, its NO bids asks at one dollar less their price. Both clocks differ by the latency of the market
+data; orders take the latency of orders each way. Compilation is done before the first measurement.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from hftbacktest import (
+    BUY_EVENT,
+    DEPTH_EVENT,
+    EXCH_EVENT,
+    GTX,
+    LIMIT,
+    LOCAL_EVENT,
+    SELL_EVENT,
+    TRADE_EVENT,
+    BacktestAsset,
+    HashMapMarketDepthBacktest,
+    ROIVectorMarketDepthBacktest,
+    event_dtype,
+)
+from numba import njit
+from protocol import serve, timed
+
+BOOKS = {"roi": ROIVectorMarketDepthBacktest, "hashmap": HashMapMarketDepthBacktest}
+PRINT = 2
+
+
+@njit
+def watch(hbt, cadence, size, limit):
+    """An agent that does nothing at each decision."""
+    steps = 0
+    while hbt.elapse(cadence) == 0:
+        steps += 1
+    return steps, 0
+
+
+@njit
+def make(hbt, cadence, size, limit):
+    """Post-only orders at both touches, moved when a touch moves, within an inventory limit."""
+    steps, sent = 0, 0
+    while hbt.elapse(cadence) == 0:
+        steps += 1
+        for asset in range(hbt.num_assets):
+            hbt.clear_inactive_orders(asset)
+            depth = hbt.depth(asset)
+            bid, ask = depth.best_bid_tick, depth.best_ask_tick
+            if not 0 < bid < ask < 1000:
+                continue
+            position = hbt.position(asset)
+            want_bid = bid if position < limit else 0
+            want_ask = ask if position > -limit else 0
+            orders = hbt.orders(asset)
+            values = orders.values()
+            while values.has_next():
+                order = values.get()
+                wanted = want_bid if order.side == 1 else want_ask
+                if order.price_tick == wanted:
+                    if order.side == 1:
+                        want_bid = 0
+                    else:
+                        want_ask = 0
+                elif order.cancellable:
+                    hbt.cancel(asset, order.order_id, False)
+            if want_bid > 0:
+                sent += 1
+                hbt.submit_buy_order(asset, sent, want_bid * 0.001, size, GTX, LIMIT, False)
+            if want_ask > 0:
+                sent += 1
+                hbt.submit_sell_order(asset, sent, want_ask * 0.001, size, GTX, LIMIT, False)
+    return steps, sent
+
+
+AGENTS = {"noop": watch, "maker": make}
+
+
+class Bench:
+    """A tape as hftbacktest's records, and its runs."""
+
+    def __init__(self) -> None:
+        self.data: list[np.ndarray] = []
+        self.events = 0
+
+    def load(self, path: str, data_latency: int) -> dict[str, object]:
+        tape = np.load(path)
+        keep = tape["kind"] <= PRINT
+        columns = {name: tape[name][keep] for name in ("ts", "kind", "ticker", "side", "price", "lots")}
+        self.events = int(keep.sum())
+        prints = columns["kind"] == PRINT
+        # A print is against the resting bids of `side`: the taker of a YES bid sells, of a NO bid buys.
+        buys = np.where(prints, columns["side"] == 1, columns["side"] == 0)
+        records = np.zeros(self.events, event_dtype)
+        records["ev"] = np.where(prints, TRADE_EVENT, DEPTH_EVENT) | EXCH_EVENT | LOCAL_EVENT | np.where(buys, BUY_EVENT, SELL_EVENT)
+        records["exch_ts"], records["local_ts"] = columns["ts"], columns["ts"] + data_latency
+        records["px"] = np.where(columns["side"] == 0, columns["price"], 1000 - columns["price"]) / 1000
+        records["qty"] = columns["lots"] / 100
+        self.data = [np.ascontiguousarray(records[columns["ticker"] == code]) for code in range(int(columns["ticker"].max()) + 1)]
+        for agent in AGENTS:
+            for book in BOOKS:
+                self._run(book, agent, 10**9, 10, 0, 1, [part[:2_000] for part in self.data])
+        return {"events": self.events}
+
+    def run(self, book: str, agent: str, cadence: int, size: int, order_latency: int, limit: int) -> dict[str, object]:
+        return self._run(book, agent, cadence, size, order_latency, limit, self.data)
+
+    def _run(self, book: str, agent: str, cadence: int, size: int, latency: int, limit: int, data: list[np.ndarray]) -> dict[str, object]:
+        hbt = BOOKS[book]([asset(part, latency) for part in data])
+        cpu, (steps, sent) = timed(lambda: AGENTS[agent](hbt, cadence, float(size), float(limit)))
+        trades = sum(int(hbt.state_values(code).num_trades) for code in range(len(data)))
+        hbt.close()
+        return {"cpu": cpu, "events": self.events, "steps": int(steps), "orders": int(sent), "fills": trades}
+
+
+def asset(data: np.ndarray, latency: int) -> BacktestAsset:
+    """The exchange model with the least work: orders fill whole, the queue moves by trades alone."""
+    return (
+        BacktestAsset()
+        .data(data)
+        .linear_asset(1.0)
+        .constant_order_latency(latency, latency)
+        .risk_adverse_queue_model()
+        .no_partial_fill_exchange()
+        .trading_value_fee_model(0.0, 0.0)
+        .tick_size(0.001)
+        .lot_size(0.01)
+        .roi_lb(0.0)
+        .roi_ub(1.0)
+        .last_trades_capacity(0)
+    )
+
+
+if __name__ == "__main__":
+    bench = Bench()
+    serve({"load": bench.load, "run": bench.run})
+    sys.exit(0)

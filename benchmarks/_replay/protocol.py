@@ -1,0 +1,71 @@
+"""How the benchmark talks to its workers: one JSON line for a request, one for the answer. Only the standard library: peers import it too."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+Handler = Callable[..., dict[str, Any]]
+
+
+def serve(handlers: dict[str, Handler]) -> None:
+    """Answer requests {"do": name, …} from standard input until it ends. What a handler prints goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = handlers[request.pop("do")](**request)
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds of this process, all threads, that the work took, and what it returned."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+class Worker:
+    """A process that measures one engine. `log`: where its standard error goes."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path, cwd: Path | None = None) -> None:
+        self.log = log
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=cwd
+            )
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """The worker's answer. Raises `RuntimeError` with its own words when it failed or ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise RuntimeError(f"it ended with code {self._process.wait()}; see {self.log}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """End the process by closing its standard input."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()

@@ -1,0 +1,26 @@
+"""A raw episode in the original's format to the answer, in a fresh process: `python -m benchmarks._replay.raw FOLDER`."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from bellwether.replay import BacktestSettings, load, prepare, run
+from benchmarks._replay.makers import Watcher
+
+
+def main() -> None:
+    """Prints CPU seconds from the files to the answer, after imports, and the peak of the process's memory in MB."""
+    start = time.process_time()
+    result = run(prepare(load(Path(sys.argv[1])), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
+    cpu = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    answer = {"steps": result.steps, "samples": len(result.outcome.samples), "equity": result.outcome.equity[0]}
+    print(json.dumps({"cpu": cpu, "peak_mb": peak, **answer}))
+
+
+if __name__ == "__main__":
+    main()

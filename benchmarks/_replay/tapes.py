@@ -1,0 +1,50 @@
+"""The tapes that are measured: the synthetic day, and the real recordings where they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from bellwether.replay import Prepared, load, prepare
+from bellwether.replay.tape.layout import Tape, unpack
+from benchmarks._replay.environments import CACHE, ROOT
+from benchmarks._replay.market import RULES, synthetic
+
+RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
+#: Name -> folder of captures below the recordings. The episode with most rows stands for each.
+CAPTURES = {"nba": "kalshi/ws_nba_2026_03", "btc": "kalshi/ws_btc15m_2026_05"}
+_EPISODES = CACHE / "episodes"
+
+
+def names() -> list[str]:
+    """The synthetic tape and those of the recordings that are here."""
+    return ["synthetic", *(name for name, folder in CAPTURES.items() if (RECORDINGS / folder).is_dir())]
+
+
+def prepared(name: str) -> Prepared:
+    """A tape made ready under the measured rules; of a recording, what `build` made."""
+    return prepare(synthetic() if name == "synthetic" else load(_EPISODES / name), RULES)
+
+
+def build(name: str) -> None:
+    """Import a recording and make its episode below `.bench/`, anew each time: it must be what the code at hand makes."""
+    from bellwether.recordings.importing import import_captures
+    from bellwether.replay.building import build_recording
+    from bellwether.replay.episode import write
+
+    recordings = CACHE / "recordings" / name
+    shutil.rmtree(recordings, ignore_errors=True)
+    shutil.rmtree(_EPISODES / name, ignore_errors=True)
+    recordings.mkdir(parents=True)
+    _EPISODES.mkdir(parents=True, exist_ok=True)
+    drafts = [draft for recording in import_captures(recordings, RECORDINGS / CAPTURES[name]) for draft in build_recording(recording)]
+    write(_EPISODES / name, max(drafts, key=lambda draft: len(draft.book)))
+
+
+def columns(tape: Tape, path: Path) -> None:
+    """Write a tape as plain columns, for peers: ts, kind, ticker, side, price (mills), lots."""
+    kind, ticker, side, price, lots = unpack(np.asarray(tape.event))
+    np.savez(path, ts=tape.ts, kind=kind, ticker=ticker, side=side, price=price, lots=lots)

@@ -1,0 +1,39 @@
+"""The distance to the limit: one compiled pass that touches every event once, and no more than any replay must.
+
+It writes the level, keeps the best price of the side, and looks whether an order rests at the level; a print lowers the queue there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from bellwether.replay.tape.layout import PRICES, PRINT, TRADED, Tape, unpack
+
+
+def touch_once(tape: Tape) -> int:
+    """One pass over a tape; returns a sum over the books at its end."""
+    book = np.zeros((len(tape.tickers), 2, PRICES), np.int64)
+    ahead = np.zeros_like(book)
+    best = np.zeros((len(tape.tickers), 2), np.int64)
+    return int(_touch(tape.event, book, ahead, best))
+
+
+@njit(cache=True, nogil=True)
+def _touch(event, book, ahead, best):
+    for word in event:
+        kind, ticker, side, price, value = unpack(word)
+        if kind <= TRADED:
+            book[ticker, side, price] = value
+            if value > 0:
+                if price > best[ticker, side]:
+                    best[ticker, side] = price
+            elif price == best[ticker, side]:
+                while price > 0 and book[ticker, side, price] == 0:
+                    price -= 1
+                best[ticker, side] = price
+            if ahead[ticker, side, price] > value:
+                ahead[ticker, side, price] = value
+        elif kind == PRINT and ahead[ticker, side, price] > 0:
+            ahead[ticker, side, price] -= min(value, ahead[ticker, side, price])
+    return best.sum() + book.sum()
