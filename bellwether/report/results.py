@@ -216,7 +216,7 @@ def metadata(inputs: Inputs, made: Mapping[str, Predictions], files: Mapping[str
         "elicitations": sorted(inputs.forecasts["elicitation"].drop_nulls().unique()),
         "price_maps": sorted(inputs.forecasts["price_map"].drop_nulls().unique()),
         "cost_sources": sorted(inputs.forecasts["cost_source"].drop_nulls().unique()),
-        "packages": {name: found for name in PACKAGES if (found := _installed(name)) is not None},
+        "packages": {name: found for name in PACKAGES if (found := installed(name)) is not None},
         "revision": inputs.revision,
         "calls": {name: one.usage() for name, one in made.items() if one.rows["call_key"].count()},
         "journal": inputs.journal,
@@ -320,7 +320,8 @@ def _without(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in names}
 
 
-def _installed(package: str) -> str | None:
+def installed(package: str) -> str | None:
+    """Version of an installed package."""
     try:
         return version(package)
     except PackageNotFoundError:

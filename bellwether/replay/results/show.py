@@ -1,0 +1,29 @@
+"""Prints the results tables on the console."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Grid
+from rich.text import Text
+
+from bellwether.console import console
+from bellwether.replay.results.lines import Lines
+
+
+def show(lines: Lines, most: int | None = None) -> None:
+    """Print a table, at most `most` rows of it, and its notes; cells are text, never markup."""
+    table = Grid(title=Text(_plain(lines.title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for place, name in enumerate(lines.header):
+        table.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+    for row in lines.rows[:most]:
+        table.add_row(*(Text(_plain(cell)) for cell in row))
+    console().print(table)
+    if most is not None and len(lines.rows) > most:
+        console().print(Text(f"the best {most} of {len(lines.rows)}; --out or --json has all", style="dim"))
+    for note in lines.notes:
+        console().print(Text(_plain(note), style="dim"))
+
+
+def _plain(text: str) -> str:
+    """Without control characters, which a name of anyone's may hold."""
+    return "".join(one if one.isprintable() else " " for one in text)

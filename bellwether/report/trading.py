@@ -1,0 +1,142 @@
+"""The trading report: what agents earned in replayed episodes, as JSON, figures, and a page for people.
+
+docs/trading-metrics.md describes the files and defines every number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether import __version__
+from bellwether.lake.storage import Storage, open_storage
+from bellwether.report.draft import Draft, put_in_place
+from bellwether.report.figures import Figure
+from bellwether.report.results import PACKAGES, installed
+from bellwether.report.trading_inputs import TradingInputs
+from bellwether.report.trading_page import page
+from bellwether.report.write import safe_name
+from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
+
+BENCHMARK = "Bellwether replay"
+
+#: Episodes whose books and fills are drawn.
+_MOST_EPISODES = 6
+
+
+def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -> list[str]:
+    """Write the report below `reports` (a folder, an object-store URL or a storage) into the folder of its name; returns the locations.
+
+    The same inputs give the same bytes. An older report of the name is removed when the new one is complete. Raises `LakeError` when a file cannot
+    be written.
+    """
+    storage = open_storage(str(reports)) if isinstance(reports, Path | str) else reports
+    return put_in_place(storage, safe_name(inputs.name), inputs.stamp, lambda draft: _make(draft, inputs), benchmark=BENCHMARK)
+
+
+def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
+    """The figures of the report; those of fills, curves and books only where there are such rows and tapes."""
+    from bellwether.report import plots_trading
+
+    agents, name = inputs.agents, inputs.name
+    yield Figure(
+        "pnl",
+        "P&L of every episode, with the mean, its 95 % bootstrap interval over episodes, and the median.",
+        partial(plots_trading.pnl_distribution, inputs.backtests, inputs.summary, f"P&L by agent: {name}"),
+    )
+    if inputs.equity.height:
+        yield Figure(
+            "equity",
+            "P&L over time, sampled; one panel per episode.",
+            partial(plots_trading.equity_by_episode, inputs.equity, f"P&L over time: {name}", agents=agents),
+        )
+    if inputs.fills.height:
+        traded = set(inputs.fills["agent"])
+        yield Figure(
+            "markouts",
+            "Mean markout after a fill, weighted by contracts: below zero the market moved against the fills.",
+            partial(plots_trading.markout_curve, inputs.fills, f"Markouts: {name}", names=[agent for agent in agents if agent in traded]),
+        )
+    yield from _book_figures(inputs)
+
+
+def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
+    """Of the episodes with the most fills: the book, and the fills of the agent that earned most there."""
+    from bellwether.report import plots_books
+
+    for episode in [episode for episode in _busiest(inputs) if episode in inputs.tapes][:_MOST_EPISODES]:
+        tape, file = inputs.tapes[episode], safe_name(episode)
+        yield Figure(
+            f"book_{file}",
+            "Contracts displayed at each price of YES over time: bids blue, asks orange.",
+            partial(plots_books.book_heat_map, tape, f"Book: {episode}"),
+            f"{episode}: depth of the book",
+        )
+        best = _best_trader(inputs, episode)
+        if best is not None:
+            own = inputs.fills.filter((pl.col("episode") == episode) & (pl.col("agent") == best))
+            yield Figure(
+                f"fills_{file}",
+                "Bid and ask, and the fills of the agent that earned most.",
+                partial(plots_books.price_with_fills, tape, own, f"{inputs.title(best)} in {episode}"),
+                f"{episode}: prices and fills of its best agent",
+            )
+
+
+def _busiest(inputs: TradingInputs) -> list[str]:
+    counts = inputs.backtests.group_by("episode").agg(pl.col("fills").sum()).sort("fills", "episode", descending=[True, False])
+    return counts["episode"].to_list()
+
+
+def _best_trader(inputs: TradingInputs, episode: str) -> str | None:
+    """Among the agents whose fills are known."""
+    traded = inputs.fills.filter(pl.col("episode") == episode)["agent"].unique()
+    rows = inputs.backtests.filter((pl.col("episode") == episode) & pl.col("agent").is_in(traded.implode()))
+    return next(iter(rows.sort("pnl", "agent", descending=[True, False])["agent"]), None)
+
+
+def _make(draft: Draft, inputs: TradingInputs) -> None:
+    """Every file of the report, the metadata last."""
+    stamp = inputs.stamp
+    draft.json(f"results_{stamp}.json", document(inputs), "Every number: agents, their tables, each backtest")
+    pictures = draft.pictures(trading_figures(inputs))
+    last = f"metadata_{stamp}.json"
+    files = {**draft.about, last: "Rules, versions, digests of episodes and results, and every file with its digest"}
+    draft.write(f"trading_{stamp}.md", page(inputs, pictures, files).encode(), "This page")
+    draft.json(last, _metadata(inputs, draft.files), "")
+
+
+def document(inputs: TradingInputs) -> dict[str, Any]:
+    """`results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests; amounts are text, so that no digit is lost."""
+    return {
+        "benchmark": BENCHMARK,
+        "name": inputs.name,
+        "timestamp": inputs.known_at,
+        "agents": inputs.summary.select(SUMMARY.names).to_dicts(),
+        "results": inputs.results.select(RESULTS.names).to_dicts(),
+        "backtests": inputs.backtests.select(BACKTESTS.names).to_dicts(),
+    }
+
+
+def _metadata(inputs: TradingInputs, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    rows = inputs.backtests
+    return {
+        "benchmark": BENCHMARK,
+        "version": __version__,
+        "name": inputs.name,
+        "timestamp": inputs.stamp,
+        "known_at": inputs.known_at,
+        "rules": sorted(rows["rules"].unique()),
+        "queue_models": sorted(rows["queue_model"].unique()),
+        "engine_versions": sorted(rows["engine_version"].unique()),
+        "settings_digests": sorted(rows["settings_digest"].unique()),
+        "episodes": dict(rows.select("episode", "episode_digest").unique().sort("episode").iter_rows()),
+        "result_digests": [list(row) for row in rows.select("agent", "rules", "episode", "result_digest").iter_rows()],
+        "tables": {table.name: table.version for table in (BACKTESTS, RESULTS, SUMMARY)},
+        "packages": {name: found for name in (*PACKAGES, "numba") if (found := installed(name)) is not None},
+        "files": dict(sorted(files.items())),
+    }
