@@ -37,7 +37,7 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     for market in metadata.markets:
         try:
             fee_terms(rules, market.fee)
-        except BellwetherError as error:
+        except (BellwetherError, TypeError, ArithmeticError) as error:
             findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {error}", METADATA)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from bellwether.errors import SchemaError
@@ -19,6 +19,10 @@ METADATA, SETTLEMENT = "metadata.json", "settlement.json"
 EVENTS = ("open", "halt", "close")
 EXECUTIONS = ("maker_taker", "taker_only")
 RESULTS = ("YES", "NO", "SCALAR", "VOID")
+#: The last time that fits, in 2262.
+LATEST = 2**63 - 1
+#: The largest bankroll, in cents: ten billion dollars.
+_MOST_CENTS = 10**12
 #: A cent from 0 to a dollar: the grid of a market that names none.
 CENTS = ((0, 1000, 10),)
 
@@ -177,17 +181,17 @@ class Fields:
 
 
 def nanoseconds(text: str) -> int | None:
-    """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None when it is none."""
+    """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None when it is none from 1970 to 2262."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         return None
     day, clock, fraction, zone = found.groups()
     try:
-        at = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}")
+        since = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}") - datetime(1970, 1, 1, tzinfo=UTC)
     except ValueError:
         return None
-    since = at - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * units.SECOND + int((fraction or "0").ljust(9, "0"))
+    at = (since.days * 86_400 + since.seconds) * units.SECOND + int((fraction or "0").ljust(9, "0"))
+    return at if 0 <= at <= LATEST else None
 
 
 def iso(at: int | None) -> str | None:
@@ -247,8 +251,8 @@ def _tickers(fields: Fields) -> list[str]:
 
 def _bankroll(fields: Fields) -> int:
     cents = _or(fields.optional("initial_bankroll_cents", int, "a whole number of cents"), 100_000)
-    if cents <= 0:
-        raise fields.wrong("initial_bankroll_cents", cents, "above 0")
+    if not 0 < cents <= _MOST_CENTS:
+        raise fields.wrong("initial_bankroll_cents", cents, f"above 0, up to {_MOST_CENTS}")
     return cents * units.CENT_MICROS
 
 
@@ -292,7 +296,7 @@ def _range(fields: Fields, span: Any) -> tuple[int, int, int]:
     wanted = "[start, end, step] in dollars as text, whole tenths of a cent from 0 to 1, such as ['0', '1', '0.01']"
     try:
         start, end, step = (units.mills(Decimal(str(price))) for price in span)
-    except (TypeError, ValueError, InvalidOperation, SchemaError):
+    except (TypeError, ValueError, ArithmeticError, SchemaError):
         raise fields.wrong("price_ranges", span, wanted) from None
     if not 0 <= start <= end <= units.DOLLAR or step <= 0:
         raise fields.wrong("price_ranges", span, wanted)

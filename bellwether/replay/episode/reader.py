@@ -53,6 +53,11 @@ class Episode:
             raise SchemaError(f"reading the episode {self.id}: {self.folder} changed since it was loaded; load it again")
         return content
 
+    def holding(self, content: Content) -> Episode:
+        """This episode with its content, which is then not read again."""
+        self.__dict__["content"] = content
+        return self
+
     def counts(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
         """By ticker: book rows; trades and the lots traded."""
         book, trades, count = self.content.book, self.content.trades, len(self.tickers)
@@ -88,8 +93,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
         more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
         raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
     settled = str(content.metadata.source.get("trade_price", trades.YES_PRICE))
-    episode = Episode(content.metadata.episode_id, folder, content.metadata, content.settlements, report.digest, settled)
-    episode.__dict__["content"] = content
+    episode = Episode(content.metadata.episode_id, folder, content.metadata, content.settlements, report.digest, settled).holding(content)
     if kept is not None:
         with whole_file(kept) as draft:
             draft.write_bytes(orjson.dumps({"digest": episode.digest, "trade_price": episode.trade_price}))

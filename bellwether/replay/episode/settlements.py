@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from bellwether.replay import units
@@ -54,7 +54,7 @@ def _value(fields: Fields, result: str | None) -> int | None:
         return paid
     try:
         micros = Decimal(str(given)) * units.MICROS
-    except InvalidOperation:
+    except ArithmeticError:
         micros = Decimal("NaN")
     if not micros.is_finite() or micros != int(micros) or not 0 <= micros <= units.MICROS:
         raise fields.wrong("value", given, "dollars from 0 to 1, in whole millionths")

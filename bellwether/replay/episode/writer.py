@@ -58,11 +58,12 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
         metadata = dump_metadata(draft.metadata, "")
         del metadata["digest"]
         _json(made / METADATA, metadata)
-        checked = load(made)
+        try:
+            checked = load(made)
+        except SchemaError as error:
+            raise SchemaError(str(error).replace(str(made), str(folder))) from None
         _json(made / METADATA, dump_metadata(draft.metadata, checked.digest))
-    written = replace(checked, folder=folder)
-    written.__dict__["content"] = checked.content
-    return written
+    return replace(checked, folder=folder).holding(checked.content)
 
 
 def _table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
