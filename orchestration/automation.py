@@ -6,6 +6,9 @@ Concept: https://docs.dagster.io/guides/automate/declarative-automation
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import ClassVar
+
 import dagster as dg
 
 #: For a table whose partition needs exactly its own partition upstream, whichever day that is: plain `eager()` looks at the latest day only.
@@ -33,25 +36,51 @@ def follow_except(*ignored: str) -> dg.AutomationCondition:
 class TakesPartUnasked(dg.AutomationCondition):
     """True for partitions of forecasters that cost nothing or that the settings name: no clock may spend money that nobody allowed."""
 
+    dimension: ClassVar[str] = "forecaster"
+
     @property
     def name(self) -> str:
         """How it is shown in the UI."""
         return "takes_part_unasked"
 
-    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
-        """Of the partitions that are candidates, those whose forecaster is among the competitors of this world."""
+    def takers(self) -> Collection[str]:
+        """Who takes part unasked in this world."""
         from bellwether.forecasting import competitors
 
-        names = competitors()
+        return competitors()
+
+    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
+        """Of the partitions that are candidates, those of whoever takes part unasked."""
+        names = self.takers()
         candidates = context.candidate_subset
-        keys = {found for found in candidates.expensively_compute_partition_keys() if _forecaster_of(found) in names}
+        keys = {found for found in candidates.expensively_compute_partition_keys() if _named(found, self.dimension) in names}
         return dg.AutomationResult(context, true_subset=candidates.compute_intersection_with_partition_keys(keys))
 
 
-def _forecaster_of(partition: str) -> str:
-    """The forecaster of a partition of release and forecaster; Dagster writes dimensions in the order of their names."""
-    return partition.keys_by_dimension["forecaster"] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
+class TradesUnasked(TakesPartUnasked):
+    """The same for agents: those whose decisions cost nothing, or whose model the settings name."""
+
+    dimension: ClassVar[str] = "agent"
+
+    @property
+    def name(self) -> str:
+        """How it is shown in the UI."""
+        return "trades_unasked"
+
+    def takers(self) -> Collection[str]:
+        """Who trades unasked in this world."""
+        from bellwether.replay.agents.registry import competitors
+
+        return competitors()
+
+
+def _named(partition: str, dimension: str) -> str:
+    """One dimension of a partition. As text it is the first: Dagster writes them in the order of their names, and both are first in theirs."""
+    return partition.keys_by_dimension[dimension] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
 
 
 #: Forecasts follow their questions; what is known of past markets neither triggers them nor is waited for.
 FOLLOW_UNASKED = (follow_except("clean/markets") & TakesPartUnasked()).with_label("follow_unasked")
+
+#: Backtests follow their episodes.
+FOLLOW_AGENTS = (FOLLOW & TradesUnasked()).with_label("follow_agents")

@@ -12,12 +12,13 @@ import dagster as dg
 
 from assets.declare import key
 from assets.raw import KALSHI_TABLES, POLYMARKET_TABLES
+from assets.replay import BACKTEST_TABLES
 from bellwether.checks.operations import LOOKS
 from bellwether.checks.rules import RULES, Rule, columns_read, rules_for
 from bellwether.lake import Slice
 from bellwether.settings import settings
 from bellwether.tables import Table, table
-from orchestration.partitions import DAY, RECORDING, RELEASE, RELEASE_FORECASTER
+from orchestration.partitions import DAY, EPISODE, EPISODE_AGENT, RECORDING, RELEASE, RELEASE_FORECASTER
 from resources import LakeResource, lake_partition
 
 REJECTS = {"raw/kalshi_rejects": tuple(KALSHI_TABLES), "raw/polymarket_rejects": tuple(POLYMARKET_TABLES)}
@@ -30,11 +31,13 @@ PARTITIONS: dict[tuple[str, ...], dg.PartitionsDefinition] = {
     ("recording",): RECORDING,
     ("release",): RELEASE,
     ("release", "forecaster"): RELEASE_FORECASTER,
+    ("episode",): EPISODE,
+    ("episode", "agent"): EPISODE_AGENT,
 }
 
 
 #: Tables that one step makes are checked by one step: Great Expectations is imported once for all of them.
-TOGETHER = {"raw_kalshi_day": tuple(KALSHI_TABLES), "raw_polymarket_day": tuple(POLYMARKET_TABLES)}
+TOGETHER = {"raw_kalshi_day": tuple(KALSHI_TABLES), "raw_polymarket_day": tuple(POLYMARKET_TABLES), "replay_backtest": BACKTEST_TABLES}
 
 
 def suite(name: str, tables: Sequence[str]) -> dg.AssetChecksDefinition:

@@ -65,21 +65,37 @@ def _last_days(count: int) -> tuple[date, date]:
     return first, today - timedelta(days=1)
 
 
-def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool) -> None:
+def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool, replays: bool = False) -> None:
     from bellwether.forecasting import competitors
 
     work.series()
     if archive:
         work.archive()
     work.days(first, last)
-    _answer(work, releases, list(competitors()))
+    _answer(work, releases, list(competitors()), replays=replays)
 
 
-def _answer(work: Runner, releases: Sequence[str], forecasters: Sequence[str]) -> None:
+def _answer(work: Runner, releases: Sequence[str], forecasters: Sequence[str], *, replays: bool = False) -> None:
     """Build, answer, rank and publish; then raise the first failure: one forecaster that fails stops no other, and no other release."""
     ends = {f"{name} on {one}": end for one in releases for name, end in work.release(one, forecasters).items()}
+    if replays:
+        ends |= _replay(work)
     work.publish()
     require_success(ends)
+
+
+def _replay(work: Runner) -> dict[str, BellwetherError | None]:
+    """Record what the sandbox's latest settled events were like, and let every agent that costs nothing trade them."""
+    from bellwether.recordings.commands import RECENT_EVENTS
+    from bellwether.recordings.generating import generate_recording, settled_events
+    from bellwether.replay.agents.registry import competitors
+    from bellwether.sandbox import GeneratedWorld
+
+    config = settings()
+    world = GeneratedWorld(config.sandbox_seed)
+    for event in settled_events(world, config.now(), RECENT_EVENTS):
+        generate_recording(config.recordings_path, world, event, now=config.now())
+    return work.replay(list(competitors()))
 
 
 def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
@@ -91,8 +107,13 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
         raise type(first)(f"{first}.{others}") if others else first
 
 
-def close(work: Runner, releases: tuple[str, ...], as_json: bool, *, stopped: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Say what was done: leaderboards of `releases`, counts, where to look; and whose evaluation stopped, with the reason."""
+def close(
+    work: Runner, releases: tuple[str, ...], as_json: bool, *, stopped: Mapping[str, str] = MappingProxyType({}), replays: bool = False
+) -> None:
+    """Say what was done: leaderboards of `releases`, counts, where to look; and whose evaluation stopped, with the reason.
+
+    replays: also what agents earned in all backtests.
+    """
     from bellwether.lake.warehouse import query
 
     config = settings()
@@ -117,6 +138,12 @@ def close(work: Runner, releases: tuple[str, ...], as_json: bool, *, stopped: Ma
         return
     for name, frame in rows.items():
         console().print(leaderboard_table(name, frame))
+    if replays:
+        from bellwether.replay.results.lines import comparison_table
+        from bellwether.replay.results.show import show
+        from bellwether.report.trading_inputs import titles
+
+        show(comparison_table(query(config.warehouse_path, "FROM replay.summary"), titles()))
     console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
     console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
@@ -140,17 +167,17 @@ ARCHIVE = click.option(
 @click.option("--days", default=180, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
 @AS_JSON
 def demo(days: int, as_json: bool) -> None:
-    """Run everything in the sandbox: pull, clean, check, build questions, forecast, score, rank, publish.
+    """Run everything in the sandbox: pull, clean, check, ask, score, rank, replay recorded markets, publish.
 
-    Needs no key and no network. What is fresh is not made again. Ends with the leaderboard.
+    Needs no key and no network. What is fresh is not made again. Ends with the leaderboard, and with what agents earned.
     """
     if settings().world is not World.SANDBOX:
         raise ConfigError(
             f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here"
         )
     with runner() as work:
-        _evaluate(work, *_last_days(days), ("sandbox-2026",), archive=True)
-    close(work, ("sandbox-2026",), as_json)
+        _evaluate(work, *_last_days(days), ("sandbox-2026",), archive=True, replays=True)
+    close(work, ("sandbox-2026",), as_json, replays=True)
 
 
 @click.command()

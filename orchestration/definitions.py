@@ -15,7 +15,7 @@ import dagster as dg
 warnings.filterwarnings("ignore", category=dg.BetaWarning)
 warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 
-from assets import benchmark, clean, publication, raw, recordings, summary  # noqa: E402
+from assets import benchmark, clean, publication, raw, recordings, replay, summary  # noqa: E402
 from bellwether.settings import Settings, Venue, settings  # noqa: E402
 from orchestration.checks import all_checks  # noqa: E402
 from orchestration.jobs import JOBS  # noqa: E402
@@ -23,6 +23,7 @@ from orchestration.progress import progress  # noqa: E402
 from orchestration.schedules import SCHEDULES  # noqa: E402
 from orchestration.sensors import SENSORS  # noqa: E402
 from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource  # noqa: E402
+from resources.episodes import EpisodesResource  # noqa: E402
 from resources.journal import JournalResource  # noqa: E402
 from resources.recordings import RecordingsResource  # noqa: E402
 from resources.reports import ReportsResource  # noqa: E402
@@ -44,6 +45,7 @@ def resources(config: Settings) -> dict[str, Any]:
         "journal": journal,
         "models": ModelsResource(world=world, journal=journal),
         "recordings": RecordingsResource(path=str(config.recordings_path)),
+        "store": EpisodesResource(path=str(config.episodes_path), tapes=str(config.tapes_path)),
         "reports": ReportsResource(uri=config.reports_uri),
         "kalshi": KalshiVenue(
             world=world, asked=Venue.KALSHI in config.venues, tokens_per_second=config.kalshi_tokens_per_second, **sample
@@ -55,7 +57,7 @@ def resources(config: Settings) -> dict[str, Any]:
 def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
     """The definitions of the platform; production, the command line and tests differ in resources only."""
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([raw, recordings, clean, benchmark, publication, summary]),
+        assets=dg.load_assets_from_modules([raw, recordings, clean, benchmark, publication, replay, summary]),
         asset_checks=all_checks(),
         jobs=JOBS,
         schedules=SCHEDULES,

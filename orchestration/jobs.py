@@ -11,6 +11,7 @@ import dagster as dg
 from assets.declare import key
 from assets.raw import DAY_TABLES
 from assets.recordings import RECORDING_TABLES
+from assets.replay import BACKTEST_TABLES, STANDING_TABLES
 from bellwether.checks.operations import LOOKS
 
 LAKE_CHECKS = dg.AssetSelection.checks(*(dg.AssetCheckKey(key(look.table), look.name) for look in LOOKS))
@@ -56,7 +57,16 @@ ANALYSE = dg.define_asset_job("analyse", _select("benchmark/dataset_analysis"), 
 #: The files that people read and publish.
 REPORT = dg.define_asset_job("report", _select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")
 EXPORT = dg.define_asset_job("export", _select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
+#: An episode of a recording.
+EPISODES = dg.define_asset_job("episodes", _select("replay/episodes"), description="Make an episode of a recording, ready to be replayed.")
+#: One agent in one episode.
+BACKTEST = dg.define_asset_job("replay", _select(*BACKTEST_TABLES), description="Let one agent trade one episode.")
+#: How agents compare.
+STANDING = dg.define_asset_job("compare_agents", _select(*STANDING_TABLES), description="Compare the agents over their episodes.")
+TRADING = dg.define_asset_job("trading_report", _select("replay/report"), description="Write the report of all backtests.")
 #: The published DuckDB file.
 PUBLISH = dg.define_asset_job("publish", dg.AssetSelection.assets(["summary", "warehouse"]), description="Publish the warehouse.")
 
-JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, RECORDINGS, QUESTIONS, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT, PUBLISH)
+_BENCHMARK = (QUESTIONS, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT)
+_REPLAY = (RECORDINGS, EPISODES, BACKTEST, STANDING, TRADING)
+JOBS = (SERIES, ARCHIVE, DAYS, OPERATIONS, *_BENCHMARK, *_REPLAY, PUBLISH)

@@ -17,6 +17,8 @@ import polars as pl
 
 from assets.declare import key
 from assets.raw import DAY_TABLES
+from assets.recordings import RECORDING_TABLES
+from assets.replay import BACKTEST_TABLES, STANDING_TABLES
 from bellwether.errors import BellwetherError
 from bellwether.tables import table
 from orchestration import jobs
@@ -24,10 +26,11 @@ from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
 from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES, SCORE_TABLES
 from orchestration.orphans import Process, end_orphans, of_killed_processes
-from orchestration.partitions import FORECASTER, RELEASE
+from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 from resources import LakeResource, ModelsResource
+from resources.recordings import RecordingsResource
 
 if TYPE_CHECKING:
     from bellwether.journal import Journal
@@ -165,6 +168,60 @@ class Runner:
         scored = [record.partitions(key(name)) for name in SCORE_TABLES]
         for pair in stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)]):
             self._launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
+
+    def replay(self, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
+        """Take finished recordings into the lake, make their episodes, let the agents trade each, and compare them.
+
+        Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.
+        """
+        held = self._recordings.episodes()
+        self._instance.add_dynamic_partitions(str(RECORDING.name), sorted({found.name for found, _ in held.values()}))
+        self._instance.add_dynamic_partitions(str(EPISODE.name), list(held))
+        self._instance.add_dynamic_partitions(str(AGENT.name), list(agents))
+        self._partitions(jobs.RECORDINGS, RECORDING_TABLES, sorted({found.name for found, _ in held.values()}), "recording", {})
+        recorded = self._record().partitions(key("raw/recordings"))
+        of_episode = {name: recorded.get(found.name, 0) for name, (found, _) in held.items()}
+        self._partitions(jobs.EPISODES, ("replay/episodes",), list(held), "episode", of_episode)
+        made = self._record().partitions(key("replay/episodes"))
+        pairs = {str(dg.MultiPartitionKey({"episode": name, "agent": agent})): made.get(name, 0) for name in held for agent in agents}
+        ends = self._partitions(jobs.BACKTEST, BACKTEST_TABLES, list(pairs), "backtest", pairs, go_on=True)
+        self._compare_agents()
+        return ends
+
+    def _partitions(
+        self, job: Any, names: Sequence[str], wanted: Sequence[str], label: str, sources: Mapping[str, int], *, go_on: bool = False
+    ) -> dict[str, BellwetherError | None]:
+        """Run a job for each partition that is out of date. go_on: a failure does not stop the others."""
+        record = self._record()
+        due = stale(wanted, [record.partitions(key(name)) for name in names], [sources])
+        self.tally.fresh += len(wanted) - len(due)
+        ends: dict[str, BellwetherError | None] = dict.fromkeys(wanted)
+        for partition in due:
+            try:
+                self._launch(job, f"{label} {' in '.join(partition.split('|'))}", partition=partition)
+            except RunFailed as error:
+                if not go_on:
+                    raise
+                ends[partition] = error
+        return ends
+
+    def _compare_agents(self) -> None:
+        """Make what is derived from all backtests, where it is out of date."""
+        for job, names, sources in (
+            (jobs.STANDING, STANDING_TABLES, BACKTEST_TABLES[:1]),
+            (jobs.TRADING, ("replay/report",), (*BACKTEST_TABLES, *STANDING_TABLES)),
+        ):
+            record = self._record()
+            newest = max((record.whole(key(name)) or 0 for name in sources), default=0)
+            if newest > min(record.whole(key(name)) or 0 for name in names):
+                self._launch(job, job.name.replace("_", " "))
+            else:
+                self.tally.fresh += 1
+
+    @property
+    def _recordings(self) -> RecordingsResource:
+        found: RecordingsResource = self._resource("recordings")
+        return found
 
     @property
     def journal(self) -> Journal:

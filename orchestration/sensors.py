@@ -1,4 +1,4 @@
-"""Sensors: registered releases and forecasters, and finished recordings, become partitions; derived tables follow their inputs.
+"""Sensors: what is registered, and finished recordings and their episodes, become partitions; derived tables follow their inputs.
 
 Not here: the registry itself (bellwether/registry) or the conditions (automation.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
@@ -6,17 +6,19 @@ Concept: https://docs.dagster.io/guides/automate/sensors
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import dagster as dg
 
 from bellwether.errors import LakeError
+from bellwether.lake import Lake
 from bellwether.lake.warehouse import current_files, named_files
 from bellwether.settings import settings
-from orchestration.jobs import PUBLISH, RECORDINGS
-from orchestration.partitions import FORECASTER, RECORDING, RELEASE
+from bellwether.tables import table
+from orchestration.jobs import EPISODES, PUBLISH, RECORDINGS
+from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
 from resources import LakeResource, WarehouseResource
 from resources.recordings import RecordingsResource
 
@@ -28,13 +30,14 @@ def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
 
 
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
-    """Requests for every forecaster, and every release of this world, that is registered and that Dagster does not know yet."""
+    """Requests for every forecaster and agent, and every release of this world, that is registered and that Dagster does not know yet."""
     from bellwether.forecasting import available
     from bellwether.questions import releases
+    from bellwether.replay.agents.registry import agents
 
     here = [name for name, release in releases().items() if settings().world in release.worlds]
     requests = []
-    for definition, names in ((RELEASE, here), (FORECASTER, list(available()))):
+    for definition, names in ((RELEASE, here), (FORECASTER, list(available())), (AGENT, list(agents()))):
         new = missing(names, instance.get_dynamic_partitions(str(definition.name)))
         if new:
             requests.append(definition.build_add_request(new))
@@ -44,13 +47,13 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
 @dg.sensor(
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Adds every forecaster, and every release of this world, from the registry to the partitions.",
+    description="Adds every forecaster and agent, and every release of this world, from the registry to the partitions.",
 )
 def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
     """Add what the registry has and the partitions lack; a registry that cannot be read fails the tick and changes nothing."""
     requests = registered_partitions(context.instance)
     if not requests:
-        return dg.SkipReason("every registered release and forecaster is a partition")
+        return dg.SkipReason("every registered release, forecaster and agent is a partition")
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 
@@ -107,6 +110,50 @@ def finished_recordings(context: dg.SensorEvaluationContext, recordings: Recordi
     return dg.SensorResult(run_requests=runs, dynamic_partitions_requests=[RECORDING.build_add_request(new)] if new else [])
 
 
+def episode_keys(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
+    """For each episode whose recording is in the lake, what it is made from: another key when that has changed.
+
+    held: the recording of each episode. An episode with a market that nothing settles yet is looked at again when a pull of the days around its
+    end brings something new.
+    """
+    frames = {manifest.partition[0]: manifest.file for manifest in lake.manifests(table("raw/recordings")).values()}
+    open_days = _days_of_unsettled(lake)
+    pulled = (
+        {manifest.partition[0]: manifest.file for manifest in lake.manifests(table("raw/kalshi_markets")).values()} if open_days else {}
+    )
+    made = {name: [frames[one], *(pulled.get(day, "") for day in open_days.get(name, ()))] for name, one in held.items() if one in frames}
+    return {name: f"{name}@{sha256(' '.join(parts).encode()).hexdigest()[:16]}" for name, parts in made.items()}
+
+
+def _days_of_unsettled(lake: Lake) -> dict[str, list[str]]:
+    """The UTC days around the end of each episode that has a market without a result."""
+    import polars as pl
+
+    rows = lake.slice(table("replay/episodes"), missing="skip").scan()
+    found = rows.filter(pl.col("result").is_null()).group_by("episode").agg(pl.col("end_at").max().dt.date()).collect()
+    return {name: [(day + timedelta(days=offset)).isoformat() for offset in (-1, 0, 1)] for name, day in found.sort("episode").rows()}
+
+
+@dg.sensor(
+    job=EPISODES,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Makes the episodes of every recording that the lake has, and those without a result again when more is known.",
+)
+def recorded_episodes(
+    context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
+) -> dg.SensorResult | dg.SkipReason:
+    """A partition and a run per episode that a finished recording holds."""
+    keys = episode_keys(lake.lake, {name: found.name for name, (found, _) in recordings.episodes().items()})
+    if not keys:
+        return dg.SkipReason("no recording that the lake has holds an episode")
+    new = missing(keys, context.instance.get_dynamic_partitions(str(EPISODE.name)))
+    return dg.SensorResult(
+        run_requests=[dg.RunRequest(run_key=made, partition_key=name) for name, made in keys.items()],
+        dynamic_partitions_requests=[EPISODE.build_add_request(new)] if new else [],
+    )
+
+
 automation = dg.AutomationConditionSensorDefinition(
     "automation",
     target=dg.AssetSelection.all(),
@@ -115,4 +162,4 @@ automation = dg.AutomationConditionSensorDefinition(
     description="Lets derived tables follow what they are made from; models that cost money only where the settings name them.",
 )
 
-SENSORS = (registry, finished_recordings, automation, publisher)
+SENSORS = (registry, finished_recordings, recorded_episodes, automation, publisher)

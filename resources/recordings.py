@@ -41,3 +41,20 @@ class RecordingsResource(dg.ConfigurableResource):
         if found.status is Status.RECORDING:
             raise dg.Failure(f"reading the recording {name!r}: it is being written; wait until it has ended", allow_retries=False)
         return found
+
+    def episodes(self) -> dict[str, tuple[Recording, str]]:
+        """The recording and the event of every episode that finished recordings hold, by the episode's name."""
+        from bellwether.recordings.recording import Status
+        from bellwether.replay.building import episode_ids
+
+        finished = [found for found in self.all() if found.status is Status.FINISHED]
+        return {name: (found, event) for found in finished for event, name in episode_ids(found.name, found.about).items()}
+
+    def of_episode(self, name: str) -> tuple[Recording, str]:
+        """The recording and the event of an episode; a `dg.Failure` that is not retried when no finished recording holds it."""
+        found = self.episodes()
+        if name not in found:
+            raise dg.Failure(
+                f"making the episode {name!r}: no finished recording holds it; there are {', '.join(found) or 'none'}", allow_retries=False
+            )
+        return found[name]

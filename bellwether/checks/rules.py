@@ -409,6 +409,52 @@ _RECORDING_GAP = (
     _holds("nothing_lost", "no number of a subscription was skipped, but where that is expected", pl.col("kind") != "lost"),
 )
 
+_EPISODE = (
+    _unique("episode", "ticker"),
+    _words("known_result", "a result is YES, NO, SCALAR or VOID", "result", "YES", "NO", "SCALAR", "VOID", blocking=True),
+    _holds(
+        "at_most_one_winner",
+        "at most one market of a mutually exclusive event resolves yes",
+        _concerning(pl.col("mutually_exclusive"), (pl.col("result") == "YES").sum().over("episode") <= 1),
+        blocking=True,
+    ),
+    _prices("settlement_value"),
+    _holds("ends_after_it_starts", "an episode ends after its start", pl.col("end_at") > pl.col("start_at"), blocking=True),
+    _present("settled", "the market has a result", "result"),
+    _between("no_gaps", "the book could be trusted throughout", "gaps", None, 0),
+)
+
+_ORDER = (
+    _unique("episode", "agent", "order_id"),
+    _holds(
+        "filled_within_its_size",
+        "an order is filled up to its size, and the chosen queue model lies between the bounds",
+        pl.col("filled_pessimistic").is_between(0, pl.col("filled"))
+        & (pl.col("filled") <= pl.col("filled_optimistic"))
+        & (pl.col("filled_optimistic") <= pl.col("size")),
+        blocking=True,
+    ),
+)
+
+_FILL = (
+    _unique("episode", "agent", "fill_id"),
+    _prices("price"),
+    _holds("fills_something", "a fill has contracts", pl.col("size") > 0, blocking=True),
+    _words("known_role", "whoever fills takes or makes", "role", "taker", "maker", blocking=True),
+)
+
+_BACKTEST = (
+    _unique("episode", "agent"),
+    _holds(
+        "pnl_is_the_change",
+        "P&L is final equity less bankroll",
+        pl.col("pnl") == pl.col("final_equity") - pl.col("bankroll"),
+        blocking=True,
+    ),
+    _holds("agent_did_not_fail", "the agent went through its episode without an error", pl.col("failure").is_null()),
+    _holds("all_settled", "no position was left unsettled", ~pl.col("unsettled")),
+)
+
 RULES: dict[str, tuple[Rule, ...]] = {
     "raw/recording_gaps": _RECORDING_GAP,
     "raw/kalshi_rejects": (_few_rejects(0),),
@@ -429,6 +475,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "clean/prices": _CLEAN_PRICE,
     "benchmark/questions": _QUESTION,
     "benchmark/forecasts": _FORECAST,
+    "replay/episodes": _EPISODE,
+    "replay/orders": _ORDER,
+    "replay/fills": _FILL,
+    "replay/backtests": _BACKTEST,
 }
 
 _REJECTS = frozenset(declared.name for declared in REJECTS.values())

@@ -50,28 +50,13 @@ def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to:
     from dataclasses import replace
 
     from bellwether.report.trading import write_trading_report
-    from bellwether.report.trading_inputs import inputs_of_folder, inputs_of_warehouse
+    from bellwether.report.trading_inputs import inputs_of_folder, inputs_of_warehouse, tapes_of
 
-    inputs = inputs_of_folder(folder, agents, rules) if folder else inputs_of_warehouse(settings().warehouse_path, agents, rules)
+    config = settings()
+    inputs = inputs_of_folder(folder, agents, rules) if folder else inputs_of_warehouse(config.warehouse_path, agents, rules)
+    tapes = tapes_of(inputs.backtests, config.episodes_path, config.tapes_path)
     reports, name = to
-    return write_trading_report(replace(inputs, name=name, tapes=_tapes(inputs)), reports)
-
-
-def _tapes(inputs: Any) -> dict[str, Any]:
-    """The tapes of the episodes that are still there as they were replayed."""
-    from bellwether.replay.episode import load
-    from bellwether.replay.prepared import prepare
-
-    digests = dict(inputs.backtests.select("episode", "episode_digest").unique().iter_rows())
-    found = {}
-    for name in inputs.episodes:
-        folder = settings().episodes_path / name
-        if not (folder / "metadata.json").is_file():
-            continue
-        prepared = prepare(load(folder), cache=settings().tapes_path)
-        if prepared.digest == digests[name]:
-            found[name] = prepared.tape
-    return found
+    return write_trading_report(replace(inputs, name=name, tapes=tapes), reports)
 
 
 COMMANDS = (trading,)

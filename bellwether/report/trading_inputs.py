@@ -113,6 +113,20 @@ def titles() -> dict[str, str]:
     return {name: entry.title for name, entry in agents().items()}
 
 
+def tapes_of(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
+    """The tapes of those episodes below `root` that are still as they were replayed. cache: folder of tapes."""
+    from bellwether.replay.episode import load
+    from bellwether.replay.prepared import prepare
+
+    found = {}
+    for name, digest in backtests.select("episode", "episode_digest").unique().sort("episode").iter_rows():
+        if (root / name / "metadata.json").is_file():
+            prepared = prepare(load(root / name, cache=cache), cache=cache)
+            if prepared.digest == digest:
+                found[name] = prepared.tape
+    return found
+
+
 def _published(warehouse: Path | str, table: Table) -> pl.DataFrame:
     from bellwether.lake.warehouse import query
 

@@ -96,6 +96,10 @@ def good(name: str) -> pl.DataFrame:
         ],
         "clean/prices": [price(2), price(1, bid=None)],
         "raw/recording_gaps": [gap(0, kind="partial"), gap(1, kind="book", cause="break")],
+        "replay/episodes": [episode_market("A", result="YES"), episode_market("B")],
+        "replay/orders": [order(0), order(1, filled=Decimal(4), filled_optimistic=Decimal(5))],
+        "replay/fills": [fill(0), fill(1, role="taker")],
+        "replay/backtests": [backtest("random"), backtest("passive")],
     }
     return table(name).validate(table(name).frame(made[name]))
 
@@ -135,6 +139,41 @@ def reject(ordinal: int, **changes: Any) -> dict[str, Any]:
 
 def gap(number: int, **changes: Any) -> dict[str, Any]:
     return {"recording": "one", "gap": number, "connection": 1, "sid": 1, "markets": ["A"], **changes}
+
+
+def episode_market(ticker: str, **changes: Any) -> dict[str, Any]:
+    """One market of an exclusive event, which lost."""
+    row = {"episode": "E", "ticker": ticker, "start_at": OPEN, "end_at": CLOSE, "gaps": 0, "result": "NO", "mutually_exclusive": True}
+    return {**filled("replay/episodes"), **row, "settlement_value": Decimal(0), **changes}
+
+
+def order(number: int, **changes: Any) -> dict[str, Any]:
+    amounts = {"size": Decimal(5), "filled": Decimal(3), "filled_pessimistic": Decimal(0), "filled_optimistic": Decimal(3)}
+    return {**filled("replay/orders"), "order_id": number, **amounts, **changes}
+
+
+def fill(number: int, **changes: Any) -> dict[str, Any]:
+    return {**filled("replay/fills"), "fill_id": number, "role": "maker", "price": Decimal("0.4"), "size": Decimal(2), **changes}
+
+
+def backtest(agent: str, **changes: Any) -> dict[str, Any]:
+    money = {"bankroll": Decimal(1000), "final_equity": Decimal("990.5"), "pnl": Decimal("-9.5")}
+    return {**filled("replay/backtests"), "agent": agent, "failure": None, **money, **changes}
+
+
+def filled(name: str) -> dict[str, Any]:
+    """A value for every column of a table that must have one."""
+    return {column.name: some(column.dtype) for column in table(name).columns if not column.nullable}
+
+
+def some(dtype: pl.DataType) -> Any:
+    if isinstance(dtype, pl.Datetime):
+        return OPEN
+    if isinstance(dtype, pl.List):
+        return []
+    if isinstance(dtype, pl.Decimal):
+        return Decimal(0)
+    return {pl.String(): "some", pl.Boolean(): False, pl.Float64(): 0.0}.get(dtype, 0)
 
 
 def rejects(count: int) -> pl.DataFrame:
@@ -266,6 +305,28 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "unique_key": repeat_first_row,
         "prices_between_0_and_1": change(price=OVER),
         "known_after_it_stood": change(at=KNOWN + timedelta(seconds=1)),
+    },
+    "replay/episodes": {
+        "unique_key": repeat_first_row,
+        "known_result": change(result="yes"),
+        "at_most_one_winner": lambda frame: frame.with_columns(result=pl.lit("YES")),
+        "prices_between_0_and_1": change(settlement_value=OVER),
+        "ends_after_it_starts": change(end_at=OPEN),
+        "settled": change(result=None),
+        "no_gaps": change(gaps=1),
+    },
+    "replay/orders": {"unique_key": repeat_first_row, "filled_within_its_size": change(filled=Decimal(4))},
+    "replay/fills": {
+        "unique_key": repeat_first_row,
+        "prices_between_0_and_1": change(price=OVER),
+        "fills_something": change(size=Decimal(0)),
+        "known_role": change(role="broker"),
+    },
+    "replay/backtests": {
+        "unique_key": repeat_first_row,
+        "pnl_is_the_change": change(pnl=Decimal("-9.4")),
+        "agent_did_not_fail": change(failure="ValueError: no"),
+        "all_settled": change(unsettled=True),
     },
     "clean/resolutions": {
         "unique_key": repeat_first_row,

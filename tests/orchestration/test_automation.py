@@ -31,7 +31,7 @@ def requested(competitors: set[str], monkeypatch: pytest.MonkeyPatch) -> set[str
         first = dg.evaluate_automation_conditions(defs=defs, instance=instance)
         instance.report_runless_asset_event(dg.AssetMaterialization(["benchmark", "questions"], partition="r"))
         then = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=first.cursor)
-    return {automation._forecaster_of(found) for found in then.get_requested_partitions(forecasts.key)}
+    return {automation._named(found, "forecaster") for found in then.get_requested_partitions(forecasts.key)}
 
 
 def test_new_questions_are_answered_by_who_takes_part_unasked_only(monkeypatch: pytest.MonkeyPatch) -> None:

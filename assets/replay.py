@@ -1,0 +1,223 @@
+"""Replay: episodes made from recordings, what agents earn in them, and how agents compare."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from assets.declare import OWNER, key, of, out
+from assets.figures import MOST_BYTES, picture
+from bellwether.errors import BellwetherError
+from bellwether.lake import Slice
+from bellwether.settings import settings
+from bellwether.tables import table
+from orchestration.automation import FOLLOW_AGENTS, FOLLOW_ANY
+from orchestration.partitions import ALL_DAYS, EPISODE, EPISODE_AGENT
+from resources import LakeResource, ModelsResource
+from resources.episodes import EpisodesResource
+from resources.recordings import RecordingsResource
+from resources.reports import ReportsResource
+
+if TYPE_CHECKING:
+    from bellwether.replay.agents.registry import RegisteredAgent
+    from bellwether.replay.backtest import Backtest, BacktestSettings
+
+BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity")
+STANDING_TABLES = ("replay/summary", "replay/results")
+#: What is read of recordings, and of what was pulled of their markets.
+SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
+MILLISECOND, SECOND = 1_000_000, 1_000_000_000
+
+
+class EpisodeConfig(dg.Config):
+    """What is known of an episode beside its recording and what was pulled."""
+
+    results: dict[str, str] = Field(default_factory=dict)
+    """How markets were settled, by ticker: yes, no, void or what YES paid in dollars; it wins over what was recorded and pulled."""
+    infer_results: bool = False
+    """Take the last trade for the result of a market that nothing else settles, where it is at least 0.99 or at most 0.01."""
+
+
+class BacktestConfig(dg.Config):
+    """How an agent is let loose on an episode."""
+
+    rules: str | None = None
+    """Rule set; the episode's, else the venue's of its first day, when left out."""
+    cadence_seconds: float | None = None
+    """Time between two decisions; the agent's own when left out."""
+    queue: Literal["rules", "trade_only", "reconciled", "proportional"] = "rules"
+    """Queue model; `rules` is the rule set's own."""
+    order_latency_ms: float = 0.0
+    """Time from a decision to the arrival of its orders."""
+    data_latency_ms: float = 0.0
+    """Age of the market data that a decision sees."""
+    taker_only: bool = False
+    """Orders never rest."""
+    seed: int = 0
+    """Seed of whatever the agent draws."""
+    dollars: float | None = None
+    """Most dollars that a language model may spend on the backtest; BELLWETHER_BUDGET when left out."""
+
+
+@dg.asset(
+    **of("replay/episodes", "parquet"),
+    deps=[dg.AssetDep(key(f"raw/{name}"), partition_mapping=ALL_DAYS) for name in SOURCES],
+    partitions_def=EPISODE,
+)
+def episodes(
+    context: dg.AssetExecutionContext, config: EpisodeConfig, lake: LakeResource, recordings: RecordingsResource, store: EpisodesResource
+) -> dg.Output[pl.DataFrame]:
+    """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
+    from bellwether.replay.building import Outcomes, build, frames_of_table, known_in_lake, stated_results
+    from bellwether.replay.episode import validate, write
+    from bellwether.replay.episode.table import episode_rows
+
+    name = context.partition_key
+    try:
+        recording, event = recordings.of_episode(name)
+        frames = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan().sort("ordinal").collect_batches()
+        known = known_in_lake(lake.lake, recording.about.tickers)
+        outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
+        drafts = build(recording.name, recording.about, frames_of_table(frames), known=known, outcomes=outcomes)
+        draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
+        if draft is None:
+            raise dg.Failure(f"making the episode {name}: the recording {recording.name} holds no book of {event}", allow_retries=False)
+        written = write(store.root / name, draft)
+        rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings])
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return dg.Output(rows, metadata=_of_episode(rows))
+
+
+def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
+    first = rows.row(0, named=True)
+    return {
+        "markets": rows.height,
+        "book rows": int(rows["book_rows"].sum()),
+        "trades": int(rows["trades"].sum()),
+        "gaps": int(rows["gaps"].sum()),
+        "unsettled markets": rows["result"].null_count(),
+        "hours": round((first["end_at"] - first["start_at"]).total_seconds() / 3600, 2),
+        "folder": dg.MetadataValue.path(first["folder"]),
+        **({"warnings": dg.MetadataValue.md("\n".join(f"- `{text}`" for text in first["warnings"]))} if first["warnings"] else {}),
+    }
+
+
+@dg.multi_asset(
+    name="backtest",
+    outs={name.split("/")[1]: out(name, "numba", follows=FOLLOW_AGENTS) for name in BACKTEST_TABLES},
+    ins={"episodes": dg.AssetIn(key("replay/episodes"))},
+    partitions_def=EPISODE_AGENT,
+)
+def backtest(
+    context: dg.AssetExecutionContext, config: BacktestConfig, episodes: Slice, store: EpisodesResource, models: ModelsResource
+) -> Iterator[dg.Output]:
+    """One agent in one episode: what it earned, its orders, fills and equity."""
+    from bellwether.replay.agents.registry import agent_of
+    from bellwether.replay.results.frames import frames
+
+    keys = context.partition_key.keys_by_dimension
+    try:
+        entry = agent_of(keys["agent"])
+        agent = entry.make()
+        if entry.asks is not None:
+            agent.models = models.of_run(context.run.root_run_id or context.run.run_id, _limits(config))
+        done = _replay(store.load(keys["episode"]), agent, _settings(config, entry), store)
+        made = frames(done, known_at=episodes.read()["known_at"].max())
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    shown = _of_backtest(done, made)
+    for name in BACKTEST_TABLES:
+        short = name.split("/")[1]
+        yield dg.Output(made[name], short, metadata=shown if short == "backtests" else None)
+
+
+def _replay(episode: Any, agent: Any, chosen: "BacktestSettings", store: EpisodesResource) -> "Backtest":
+    from bellwether.replay.backtest import run
+
+    return run(episode, agent, chosen, cache=store.cache)
+
+
+def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSettings":
+    from bellwether.replay.backtest import BacktestSettings
+
+    cadence = entry.cadence if config.cadence_seconds is None else round(config.cadence_seconds * SECOND)
+    given: dict[str, Any] = {} if cadence is None else {"cadence": cadence}
+    return BacktestSettings(
+        rules=config.rules,
+        queue=None if config.queue == "rules" else config.queue,
+        order_latency=round(config.order_latency_ms * MILLISECOND),
+        data_latency=round(config.data_latency_ms * MILLISECOND),
+        execution="taker_only" if config.taker_only else None,
+        seed=config.seed,
+        **given,
+    )
+
+
+def _limits(config: BacktestConfig) -> Any:
+    from bellwether.models.client import Limits
+
+    return Limits(dollars=settings().budget if config.dollars is None else Decimal(str(config.dollars)))
+
+
+def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
+    """What a person looks at first: P&L with its band, counts, and the pictures."""
+    from bellwether.report.plots_books import price_with_fills
+    from bellwether.report.plots_trading import equity_curve
+
+    row = made["replay/backtests"].row(0, named=True)
+    title = f"{done.agent} in {done.episode}"
+    pictures = {
+        "equity curve": equity_curve(made["replay/equity"], title),
+        "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
+    }
+    return {
+        "P&L": f"{row['pnl']} dollars ({row['pnl_pessimistic']} to {row['pnl_optimistic']} by the queue)",
+        "fees": f"{row['fees']} dollars",
+        "contracts": float(row["contracts"]),
+        "orders": row["orders"],
+        "rules": row["rules"],
+        **({"failure": row["failure"]} if row["failure"] else {}),
+        **{name: picture(png) for name, png in pictures.items() if len(png) <= MOST_BYTES},
+    }
+
+
+@dg.multi_asset(
+    name="standing",
+    outs={name.split("/")[1]: out(name, "polars", follows=FOLLOW_ANY) for name in STANDING_TABLES},
+    ins={"backtests": dg.AssetIn(key("replay/backtests"))},
+)
+def standing(backtests: Slice) -> Iterator[dg.Output]:
+    """Every agent over all its episodes, with intervals, and the results table of each."""
+    from bellwether.replay.results.summary import results, summarise
+
+    rows = backtests.read()
+    summary = summarise(rows)
+    yield dg.Output(summary, "summary", metadata={"agents": summary.height, "backtests": rows.height})
+    yield dg.Output(results(rows), "results")
+
+
+@dg.asset(
+    key=["replay", "report"],
+    group_name="replay",
+    description="The report of all backtests: a page in Markdown with figures, and JSON with every number.",
+    kinds={"markdown", "json"},
+    owners=[OWNER],
+    tags={"layer": "replay"},
+    ins={name.split("/")[1]: dg.AssetIn(key(name)) for name in ("replay/backtests", "replay/fills", "replay/equity")},
+    automation_condition=FOLLOW_ANY,
+)
+def trading_report(reports: ReportsResource, store: EpisodesResource, **tables: Slice) -> dg.MaterializeResult:
+    """The report of all backtests: a page in Markdown with figures, and JSON with every number."""
+    from bellwether.report.trading import write_trading_report
+    from bellwether.report.trading_inputs import TradingInputs, tapes_of, titles
+
+    rows = {name: part.read() for name, part in tables.items()}
+    tapes = tapes_of(rows["backtests"], store.root, store.cache)
+    inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=titles())
+    files = write_trading_report(inputs, reports.uri)
+    page = next(file for file in files if file.endswith(".md"))
+    return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files)})

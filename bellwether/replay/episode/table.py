@@ -1,0 +1,74 @@
+"""An episode as rows of `replay/episodes`: one per market, with counts, terms, outcome and what the validation warns of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bellwether.replay import units
+from bellwether.tables.replay import EPISODES
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode import Episode, Market, Settlement
+
+
+def episode_rows(episode: Episode, warnings: Sequence[str] = ()) -> pl.DataFrame:
+    """Rows of `replay/episodes`, one per market. warnings: of the whole episode, as its validation says them."""
+    about = episode.metadata
+    settled = {settlement.ticker: settlement for settlement in episode.settlements}
+    counts = _counts(episode)
+    ends = [about.end, *(settlement.at for settlement in episode.settlements if settlement.at is not None)]
+    common = {
+        "episode": episode.id,
+        "event": about.event_slug,
+        "venue": about.venue,
+        "title": about.title,
+        "recording": about.source.get("recording"),
+        "start_at": about.start,
+        "end_at": max(ends),
+        "mutually_exclusive": about.mutually_exclusive,
+        "warnings": list(warnings),
+        "digest": episode.digest,
+        "folder": str(episode.folder),
+        "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
+    }
+    rows = [{**common, **_market(market, settled.get(market.ticker)), **counts(market.ticker)} for market in about.markets]
+    for row in rows:
+        row["gaps"] = sum(gap.ticker == row["ticker"] for gap in about.gaps)
+    return _frame(rows)
+
+
+def _market(market: Market, settlement: Settlement | None) -> dict[str, Any]:
+    multiplier = market.fee.get("multiplier")
+    return {
+        "ticker": market.ticker,
+        "open_time": market.open_time,
+        "close_time": market.close,
+        "fee_type": market.fee.get("type"),
+        "fee_multiplier": None if multiplier is None else Decimal(str(multiplier)).quantize(Decimal("0.000001")),
+        "settled_at": settlement.at if settlement else None,
+        "result": settlement.result if settlement else None,
+        "result_source": settlement.source if settlement else None,
+        "settlement_value": None if settlement is None or settlement.value is None else units.dollars(settlement.value),
+    }
+
+
+def _counts(episode: Episode) -> Any:
+    """Book rows, trades and volume of a ticker."""
+    book, trades = episode.counts()
+
+    def of(ticker: str) -> Mapping[str, Any]:
+        count, lots = trades.get(ticker, (0, 0))
+        return {"book_rows": book.get(ticker, 0), "trades": count, "volume": Decimal(lots).scaleb(-2)}
+
+    return of
+
+
+def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Rows with instants as whole nanoseconds, in the dtypes of the table."""
+    plain = {name: pl.Int64() if dtype == pl.Datetime("ns", "UTC") else dtype for name, dtype in EPISODES.schema.items()}
+    return pl.DataFrame(rows, schema=plain, orient="row").cast(dict(EPISODES.schema))  # type: ignore[arg-type]

@@ -1,0 +1,44 @@
+"""Folders of episodes and of their tapes as a resource.
+
+Not here: how episodes are built, read and replayed (bellwether/replay).
+Concept: https://docs.dagster.io/guides/build/external-resources
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+from pydantic import Field
+
+from bellwether.errors import BellwetherError
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode import Episode
+
+
+class EpisodesResource(dg.ConfigurableResource):
+    """Episodes as `bellwether episode` and the graph write them."""
+
+    path: str = Field(description="folder; each episode is a folder in it")
+    tapes: str = Field(description="folder of the cache of tapes; what is missing in it is made again")
+
+    @property
+    def root(self) -> Path:
+        """The folder of episodes."""
+        return Path(self.path)
+
+    @property
+    def cache(self) -> Path:
+        """The folder of tapes."""
+        return Path(self.tapes)
+
+    def load(self, name: str) -> Episode:
+        """An episode, checked; a `dg.Failure` that is not retried when it is not there or not sound."""
+        from bellwether.replay.episode import load
+
+        try:
+            return load(self.root / name)
+        except BellwetherError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
