@@ -64,10 +64,11 @@ class BacktestSettings:
 
     def engine(self) -> EngineSettings:
         """The part of them that the engine needs."""
-        defaults = {"execution": "maker_taker", "bankroll": EngineSettings().bankroll}
+        defaults: dict[str, Any] = {"execution": "maker_taker", "bankroll": EngineSettings().bankroll}
         names = ("cadence", "sample_every", "order_latency", "data_latency", "queue", "self_trade", "max_orders", "max_resting", *defaults)
-        values = {name: getattr(self, name) for name in names}
-        return EngineSettings(**{name: defaults.get(name) if value is None else value for name, value in values.items()})
+        given = {name: getattr(self, name) for name in names}
+        values: dict[str, Any] = {name: defaults.get(name) if value is None else value for name, value in given.items()}
+        return EngineSettings(**values)
 
     def of(self, prepared: Prepared) -> BacktestSettings:
         """With what the episode and its rules decide filled in."""
@@ -212,13 +213,14 @@ def _context(session: Session, prepared: Prepared, settings: BacktestSettings, i
 
 
 def _run_compiled(session: Session, agent: CompiledAgent, info: Any, seed: int) -> Failure | None:
+    failure = None
     try:
-        numbers = agent.numbers(info, seed)
+        session.run_compiled(type(agent).strategy, agent.numbers(info, seed))
+    except RunStopped:
+        raise
     except Exception as error:
-        failure = _failure(error, -1, info.start_ns)
-    else:
-        session.run_compiled(type(agent).strategy, numbers)
-        failure = None
+        failure = _failure(error, session.step_index, session.now)
+        session.cancel_all()
     while session.step():
         pass
     return failure

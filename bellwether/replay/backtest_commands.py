@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bellwether.replay.backtest import Backtest, BacktestSettings
-    from bellwether.replay.results.lines import Lines
     from bellwether.replay.sweep import Candidate
 
 _MILLISECOND = 1_000_000
@@ -187,7 +186,7 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> Non
     frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))
     varied = pl.DataFrame([{"agent": candidate.label, **candidate.varied} for candidate in request.candidates], infer_schema_length=None)
     if out is not None:
-        _write({"backtests": frame.join(varied, on="agent", how="left", maintain_order="left") if varied.width > 1 else frame}, out)
+        _write({"backtests": frame}, out, varied)
     if as_json:
         emit(frame.to_dicts())
         return
@@ -198,10 +197,11 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> Non
 
 def _show_results(frame: pl.DataFrame, request: _Request) -> None:
     from bellwether.replay.results.lines import agent_tables
+    from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import results
 
     for lines in agent_tables(results(frame), _titles(request)):
-        _print(lines)
+        show(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
 
@@ -209,9 +209,10 @@ def _show_results(frame: pl.DataFrame, request: _Request) -> None:
 def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
     """The agents beside one another, the best first."""
     from bellwether.replay.results.lines import comparison_table
+    from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import summarise
 
-    _print(comparison_table(summarise(frame), _titles(request)), most=_MOST_SHOWN)
+    show(comparison_table(summarise(frame), _titles(request)), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)
@@ -222,32 +223,27 @@ def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
 
 
 def _titles(request: _Request) -> dict[str, str]:
-    return {candidate.label: candidate.title for candidate in request.candidates if not candidate.varied}
+    """What tables call the agents: their titles, and what is varied; that alone where it is one agent's."""
+    several = len({candidate.name for candidate in request.candidates}) > 1
+    titles = {}
+    for candidate in request.candidates:
+        varied = ", ".join(f"{name}={value}" for name, value in candidate.varied.items())
+        title = candidate.title or candidate.name
+        titles[candidate.label] = (f"{title}, {varied}" if several else varied) if varied else title
+    return titles
 
 
-def _print(lines: Lines, most: int | None = None) -> None:
-    table = Grid(title=Text(lines.title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for place, name in enumerate(lines.header):
-        table.add_column(Text(name), justify="left" if place == 0 else "right", overflow="fold")
-    for row in lines.rows[:most]:
-        table.add_row(*map(Text, row))
-    console().print(table)
-    if most is not None and len(lines.rows) > most:
-        console().print(Text(f"the best {most} of {len(lines.rows)}; --out or --json has all", style="dim"))
-    for note in lines.notes:
-        console().print(Text(note, style="dim"))
-
-
-def _write(frames: dict[str, pl.DataFrame], out: Path) -> None:
-    """Each frame as Parquet, and the one of backtests as CSV too."""
+def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
+    """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
     from bellwether.replay.episode.whole import whole_file
 
     out.mkdir(parents=True, exist_ok=True)
     for name, frame in frames.items():
         with whole_file(out / f"{name}.parquet") as draft:
             frame.write_parquet(draft)
+    rows = frames["backtests"]
     with whole_file(out / "backtests.csv") as draft:
-        frames["backtests"].write_csv(draft)
+        (rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")).write_csv(draft)
 
 
 @click.command()

@@ -71,7 +71,9 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         id=episode.id,
         title=about.title or "",
         venue=about.venue,
-        markets=tuple(MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close) for market in about.markets),
+        markets=tuple(
+            MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close) for market in about.markets
+        ),
         start_ns=about.start,
         end_ns=about.end,
         bankroll=about.bankroll,

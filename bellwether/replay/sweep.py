@@ -62,10 +62,10 @@ class Candidate:
 class Sweep:
     """Rows of all runs, by episode and candidate in the order given, and what they took.
 
-    rows: what `row_of` made of each run, with `agent` the candidate's label. cpu, busy: CPU seconds of all workers in tasks, and of those within runs.
+    rows: the metrics of each run, a row of replay/backtests, with `agent` the candidate's label. cpu, busy: CPU seconds of all workers in tasks, and of those within runs.
     """
 
-    rows: list[dict[str, Any]]
+    rows: list[Mapping[str, Any]]
     cpu: float
     busy: float
 
@@ -108,7 +108,7 @@ def sweep(
     for folder in folders:
         _prepared(folder, settings.rules, cache)
     tasks = list(_tasks(folders, candidates, settings, cache, jobs))
-    rows: list[dict[str, Any]] = [{}] * (len(folders) * len(candidates))
+    rows: list[Mapping[str, Any]] = [{}] * (len(folders) * len(candidates))
     cpu: dict[int, float] = {}
     busy = 0.0
     for done in _carry_out(tasks, jobs, threads=compiled):

@@ -98,7 +98,8 @@ class AgentContext:
         self.quotes = Quotes(self._best, self._book, self._status)
         self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
-        self.seed, self._random = seed, None
+        self.seed = seed
+        self._random: random.Random | None = None
         self._limit, self.calls_left = calls_per_step, 0
         self._delay, self._series = data_latency, dict(series or {})
         self._quoted: dict[tuple[int, int], tuple[Order, int]] = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from bellwether import registry
 from bellwether.errors import ConfigError
@@ -33,10 +33,6 @@ class RegisteredAgent(BaseModel):
     description: str = ""
     params: dict[str, Any] = {}
     cadence_seconds: float | None = Field(default=None, gt=0)
-
-    @model_validator(mode="after")
-    def _titled(self) -> Self:
-        return self if self.title else self.model_copy(update={"title": self.name})
 
     @property
     def cadence(self) -> int | None:

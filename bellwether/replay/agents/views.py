@@ -39,7 +39,7 @@ def sealed(array: np.ndarray) -> np.ndarray:
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    flat = np.frombuffer(memoryview(owner.reshape(-1)).toreadonly(), owner.dtype)
+    flat = np.frombuffer(owner.reshape(-1).data.toreadonly(), owner.dtype)
     return np.ndarray(array.shape, array.dtype, flat, offset, array.strides)
 
 
