@@ -325,6 +325,8 @@ def at_random(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
 
 def garbled(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
     """One wrong call after another, with right ones between; no call at all means words in its place."""
+    if not desk.looked and draw.chance(0.5):
+        return desk.look()
     if desk.acted and draw.chance(0.5):
         return desk.done()
     right = _example(desk)

@@ -161,7 +161,7 @@ class LLMAgent(_Scripted):
             self._leave()
             raise
         if step.ended == "failed":
-            log.warning("%s: step %d has no decision: %s", self.name, step.number, step.reason)
+            log.info("%s: step %d has no decision: %s", self.name, step.number, step.reason)
 
     def ask(self, messages: Messages, step: int, number: int) -> Round:
         """The model's answer in a round of a step. Raises `Suspended`."""
@@ -179,12 +179,11 @@ class LLMAgent(_Scripted):
                     self._trajectory.finish()
         finally:
             self._leave()
-        log.info("%s: trajectory in %s: %s", self.name, self._trajectory.folder, json.dumps(self.totals))
-
-    @property
-    def totals(self) -> Mapping[str, Any] | None:
-        """Counts of a finished run: how steps ended, what failed, which tools were called, tokens and micro-dollars."""
-        return self._trajectory.finished
+        totals = self._trajectory.finished or {}
+        log.info("%s: %d steps in %s: %s", self.name, self._steps, self._trajectory.folder, json.dumps(totals))
+        if totals.get("failures"):
+            why = ", ".join(f"{kind} {count}" for kind, count in totals["failures"].items())
+            log.warning("%s: %d of %d steps have no decision (%s)", self.name, totals["ended"]["failed"], self._steps, why)
 
     def _leave(self) -> None:
         """Keep what is there, and let the model go."""

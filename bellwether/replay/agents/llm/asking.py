@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+
+from bellwether.errors import BellwetherError
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -69,6 +71,8 @@ class Asking:
         asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return asked.result()
+        except CancelledError:
+            raise BellwetherError(f"asking {self._model.name}: the client ended before the answer came") from None
         except BaseException:
             if not asked.done():
                 self._loop.call_soon_threadsafe(client.interrupt)

@@ -14,8 +14,9 @@ from bellwether.journal import Usage
 
 #: done: the model said so. no_tool: it called nothing. rounds: they were used up. failed: it gave no answer; `reason` says why.
 Ended = Literal["done", "no_tool", "rounds", "failed"]
-#: What became of a tool call. rejected: the exchange turned the order away. error: the call was wrong. skipped: it came behind done() or too many.
-Fate = Literal["ok", "rejected", "error", "skipped"]
+#: What became of a tool call. rejected: the exchange turned the order away. error: the arguments were wrong. unknown: there is no such tool.
+#: skipped: it stood behind done(), or was one too many.
+Fate = Literal["ok", "rejected", "error", "unknown", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def totals(steps: Iterable[Step]) -> dict[str, Any]:
             for name, known in sums.items():
                 part = one.usage.get(name)
                 sums[name] = None if known is None or part is None else known + part
-            tools.update(call.name for call in one.calls)
+            tools.update(call.name for call in one.calls if call.fate not in ("unknown", "skipped"))
             fates.update(call.fate for call in one.calls)
     return {
         "steps": sum(ended.values()),

@@ -17,6 +17,7 @@ from bellwether.replay.agents.limits import BudgetError, OrderError
 from bellwether.replay.agents.llm import arguments as args
 from bellwether.replay.agents.llm.arguments import ArgumentError, Field, read_arguments, schema_of, shown
 from bellwether.replay.agents.llm.steps import Called, Fate
+from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Toolbox:
     def _one(self, ctx: AgentContext, call: Called) -> tuple[Result, Fate]:
         tool = self._tools.get(call.name)
         if tool is None:
-            return {"error": f"there is no tool {shown(call.name)}; there are {', '.join(self._tools)}"}, "error"
+            return {"error": f"there is no tool {shown(call.name)}; there are {', '.join(self._tools)}"}, "unknown"
         try:
             result = tool.run(ctx, read_arguments(call.arguments, tool.fields))
         except (ArgumentError, OrderError, BudgetError) as error:
@@ -201,7 +202,7 @@ def _place(ctx: AgentContext, values: Values) -> Result:
 
 def _order(order: Order) -> Result:
     if order.id < 0:
-        return {"order_id": None, "status": order.status, "reason": order.reason}
+        return {"order_id": None, "status": order.status, "reason": _why(order.reason)}
     told: Result = {
         "order_id": order.id,
         "status": order.status,
@@ -211,7 +212,12 @@ def _order(order: Order) -> Result:
     }
     if order.filled:
         told["average_price_cents"] = round(abs(order.cost) / (10 * CENT * order.filled), 4)
-    return told | ({"reason": order.reason} if order.reason else {})
+    return told | ({"reason": _why(order.reason)} if order.reason else {})
+
+
+def _why(reason: str | None) -> str:
+    """A reason of the engine as a clause."""
+    return Reason[(reason or "none").upper()].text
 
 
 def _cancel(ctx: AgentContext, values: Values) -> Result:
@@ -223,7 +229,7 @@ def _cancel(ctx: AgentContext, values: Values) -> Result:
 def _amend(ctx: AgentContext, values: Values) -> Result:
     number = values["order_id"]
     refused = ctx.amend(number, values["price_cents"], values["count"])
-    return {"order_id": number, "refused": refused} if refused else _order(ctx.order(number))
+    return {"order_id": number, "refused": _why(refused)} if refused else _order(ctx.order(number))
 
 
 def _resting(ctx: AgentContext, values: Values) -> Result:
