@@ -55,7 +55,7 @@ from bellwether.replay.engine.arena import (
 from bellwether.replay.engine.codes import S_CASH, S_EQUITY, S_MID_EQUITY, S_OPT, S_PESS, S_TS, Reason, TickerStatus
 from bellwether.replay.engine.compiling import compiled
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
-from bellwether.replay.engine.money import settle, value_accounts
+from bellwether.replay.engine.money import reserve_side, settle, value_accounts
 from bellwether.replay.engine.queues import book_valid_again, crossed, leave_all, level_changed, lower_best, printed
 from bellwether.replay.engine.schedule import DECISION
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, OPEN, PRICES, PRINT, SETTLE, TRADED, VALID, VOID
@@ -189,6 +189,8 @@ def _lifecycle(core, orders, k, kind, value, ts):
     elif (kind in (SETTLE, VOID)) and core[status] & _PAID_BIT == 0:
         leave_all(core, orders, k, _CLOSED, ts)
         settle(core, k, value, kind == VOID)
+        reserve_side(core, orders, k, 0)
+        reserve_side(core, orders, k, 1)
         core[status] |= _PAID_BIT
         if core[H_TRADE_AFTER] == 0:
             core[status] |= _CLOSED_BIT | _SETTLED_BIT

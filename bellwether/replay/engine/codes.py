@@ -109,7 +109,7 @@ _TEXTS = {
     Reason.BAD_TICKER: "there is no such ticker",
     Reason.BAD_SIZE: "the size is not above 0, too large, or no size that the rules allow",
     Reason.BAD_PRICE: "the price is off the market's grid, or a market order is neither IOC nor FOK",
-    Reason.EXPIRED: "the order had expired when it arrived",
+    Reason.EXPIRED: "its time in force was over",
     Reason.SETTLED: "the market is settled",
     Reason.CLOSED: "the market is closed",
     Reason.HALTED: "trading is halted",

@@ -357,7 +357,7 @@ def expire(core, orders, ts):
                 behind = orders[i, O_NEXT]
                 if orders[i, O_TIF] == _GTD:
                     if orders[i, O_EXPIRES] <= ts:
-                        leave(core, orders, i, _EXPIRED_STATUS, _NO_REASON, orders[i, O_EXPIRES])
+                        leave(core, orders, i, _EXPIRED_STATUS, _EXPIRED, orders[i, O_EXPIRES])
                     else:
                         following = min(following, orders[i, O_EXPIRES])
                 i = behind
