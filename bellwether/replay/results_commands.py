@@ -26,7 +26,7 @@ def trading(folder: Path | None, *, agents: tuple[str, ...], rules: str | None, 
     Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md says what
     each number is.
     """
-    from bellwether.replay.results.lines import agent_tables, comparison_table
+    from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import results, summarise
     from bellwether.report.trading_inputs import backtests_of, chosen, titles
@@ -37,7 +37,7 @@ def trading(folder: Path | None, *, agents: tuple[str, ...], rules: str | None, 
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
     else:
         called = titles()
-        for table in (*agent_tables(lines, called), comparison_table(summary, called)):
+        for table in (*agent_tables(lines, called), comparison_table(summary, called), interval_table(summary, called)):
             show(table)
             console().print()
     if to is not None:

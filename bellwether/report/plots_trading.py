@@ -174,10 +174,11 @@ def _equity(axes: Axes, rows: pl.DataFrame) -> None:
     values = {name: _floats(rows, name) for name in ("equity", "equity_mid", "equity_pessimistic", "equity_optimistic")}
     kept = _extremes(values["equity"], values["equity_pessimistic"], values["equity_optimistic"], values["equity_mid"])
     at = rows["at"].to_numpy()[kept]
-    low = np.minimum(values["equity_pessimistic"], values["equity_optimistic"])[kept]
-    high = np.maximum(values["equity_pessimistic"], values["equity_optimistic"])[kept]
+    models = np.vstack([values[name][kept] for name in ("equity", "equity_pessimistic", "equity_optimistic")])
     axes.axhline(values["equity"][0], color=GREY, linewidth=0.9, linestyle=":")
-    axes.fill_between(at, low, high, color=BAND, linewidth=0.6, edgecolor=PALE, zorder=1, label="range of queue models")
+    axes.fill_between(
+        at, models.min(axis=0), models.max(axis=0), color=BAND, linewidth=0.6, edgecolor=PALE, zorder=1, label="range of queue models"
+    )
     axes.plot(at, values["equity_mid"][kept], color=ORANGE, linewidth=0.8, alpha=0.8, zorder=2, label="marked at the middle")
     axes.plot(at, values["equity"][kept], color=BLUE, linewidth=1.3, zorder=3, label="equity")
 

@@ -12,20 +12,15 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.replay.results.intervals import LEAST_EPISODES
+
 NOTHING = "–"
 
 _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)", "PnL band ($)")
-_AGENTS = (
-    "Agent",
-    "Total PnL ($)",
-    "Return (%)",
-    "Return 95 %",
-    "Max DD (%)",
-    "Contracts",
-    "Orders",
-    "Fill (%)",
-    "PnL band ($)",
-)
+_AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
+_INTERVALS = ("Agent", "n", "Mean PnL ($)", "95 %", "Median ($)", "Won (%)", "Sharpe", "95 %")
+
+_BAND = "PnL band: the least and the most under the chosen, the pessimistic and the optimistic queue."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +41,28 @@ def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None)
 
 def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
     """All agents beside one another from rows of replay/summary, the largest P&L first; under several rule sets one line each."""
+    counts = sorted(set(summary["episodes"]))
+    over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
+    rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
+    notes = ("Return and Fill: mean over episodes. Max DD: the largest.", _BAND)
+    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, notes)
+
+
+def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
+    """What the episodes say of each agent, with intervals; in the order of `comparison_table`."""
+    rows = tuple((name, *_interval_cells(row)) for name, row in _best_first(summary, titles))
+    notes = (
+        f"n: episodes. 95 %: bootstrap over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
+        "Sharpe: annualised, mean of the episodes that have one.",
+    )
+    return Lines("Per episode", _INTERVALS, rows, notes)
+
+
+def _best_first(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
     ordered = summary.sort("pnl", "agent", "rules", descending=[True, False, False])
     several = ordered["rules"].n_unique() > 1
-    rows = tuple(_agent_line(row, titles or {}, several) for row in ordered.iter_rows(named=True))
-    counts = sorted(set(ordered["episodes"]))
-    over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
-    return Lines(
-        f"All agents over {over} episode{'' if counts == [1] else 's'}",
-        _AGENTS,
-        rows,
-        (
-            "Return: mean over episodes, with its bootstrap interval (none below 3 episodes). Max DD: the largest. Fill: mean over episodes.",
-            "PnL band: under the pessimistic and the optimistic queue.",
-        ),
-    )
+    named = ((titles or {}).get(row["agent"], row["agent"]) for row in ordered.iter_rows(named=True))
+    return [(f"{name} ({row['rules']})" if several else name, row) for name, row in zip(named, ordered.iter_rows(named=True), strict=True)]
 
 
 def _agent_table(title: str, rules: str, rows: pl.DataFrame) -> Lines:
@@ -76,24 +79,47 @@ def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
         percent(row["max_drawdown"], 2),
         contracts(row["contracts"]),
         percent(row["fill_ratio"], 1),
-        f"{signed(row['pnl_pessimistic'])} to {signed(row['pnl_optimistic'])}",
+        _band(row),
     )
 
 
-def _agent_line(row: Mapping[str, Any], titles: Mapping[str, str], several: bool) -> tuple[str, ...]:
-    name = titles.get(row["agent"], row["agent"])
-    lower, upper = row["return_mean_lower"], row["return_mean_upper"]
+def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
-        f"{name} ({row['rules']})" if several else name,
         money(row["pnl"]),
         percent(row["return_mean"], 2),
-        NOTHING if lower is None or upper is None else f"{percent(lower, 2)} to {percent(upper, 2)}",
         percent(row["max_drawdown"], 2),
         contracts(row["contracts"]),
         f"{row['orders']:,}",
         percent(row["fill_ratio_mean"], 1),
-        f"{signed(row['pnl_pessimistic'])} to {signed(row['pnl_optimistic'])}",
+        _band(row),
     )
+
+
+def _interval_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{row['episodes']:,}",
+        signed(row["pnl_mean"]),
+        _interval(row, "pnl_mean", 2),
+        signed(row["pnl_median"]),
+        percent(row["profitable"], 0),
+        NOTHING if row["sharpe_mean"] is None else f"{row['sharpe_mean']:z.1f}",
+        _interval(row, "sharpe_mean", 1),
+    )
+
+
+def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
+    lower, upper = row[f"{name}_lower"], row[f"{name}_upper"]
+    return NOTHING if lower is None or upper is None else _range(f"{lower:z.{digits}f}", f"{upper:z.{digits}f}")
+
+
+def _band(row: Mapping[str, Any]) -> str:
+    models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
+    return _range(signed(min(models)), signed(max(models)))
+
+
+def _range(first: str, last: str) -> str:
+    """Both ends; one where they are the same."""
+    return first if first == last else f"{first}…{last}"
 
 
 def signed(value: Decimal | float) -> str:

@@ -9,12 +9,17 @@ from rich.text import Text
 from bellwether.console import console
 from bellwether.replay.results.lines import Lines
 
+#: Least characters of a name, which is folded before any number is.
+_NAME = 12
+
 
 def show(lines: Lines, most: int | None = None) -> None:
     """Print a table, at most `most` rows of it, and its notes; cells are text, never markup."""
     table = Grid(title=Text(_plain(lines.title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for place, name in enumerate(lines.header):
-        table.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+    table.add_column(Text(lines.header[0]), overflow="fold", min_width=_NAME)
+    for place, name in enumerate(lines.header[1:], start=1):
+        widest = max(map(len, (*name.split(), *(row[place] for row in lines.rows[:most]))))
+        table.add_column(Text(name), justify="right", width=widest)
     for row in lines.rows[:most]:
         table.add_row(*(Text(_plain(cell)) for cell in row))
     console().print(table)

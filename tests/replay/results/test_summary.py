@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.calibration.bootstrap import Bootstrap
-from bellwether.replay.results.lines import agent_tables, comparison_table
+from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
 from bellwether.replay.results.summary import results, summarise
 from bellwether.tables.replay import RESULTS, SUMMARY
 from tests.replay.results.frames import KNOWN, backtest, backtests
@@ -99,13 +99,27 @@ def test_a_line_reads_as_in_the_published_tables() -> None:
     assert table.header[:6] == ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)")
     assert table.rows[0][:6] == ("A-1", "-100.00", "-10.00", "31.25", "500", "–")
     assert table.rows[2][:6] == ("C-1", "+12.34", "+1.23", "2.00", "1,000.50", "50.0")
-    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5", "-90.66 to -84.66")
+    assert table.rows[3] == ("Total", "-87.66", "-2.92", "31.25", "1,500.50", "62.5", "-90.66…-84.66")
 
 
 def test_agents_stand_beside_one_another_the_best_first() -> None:
     table = comparison_table(summarise(FOUR, PLAN))
     assert [row[0] for row in table.rows] == ["keeper", "chaser"]
-    assert table.rows[0] == ("keeper", "5.00", "0.50", "–", "1.00", "10", "3", "100.0", "+4.00 to +6.00")
+    assert table.rows[0] == ("keeper", "5.00", "0.50", "1.00", "10", "3", "100.0", "+4.00…+6.00")
+
+
+def test_the_band_holds_the_result_also_where_more_fills_earn_less() -> None:
+    summary = summarise(backtests(backtest("a", "E", 9, pnl_pessimistic=5, pnl_optimistic=-2)), PLAN)
+    assert comparison_table(summary).rows[0][-1] == "-2.00…+9.00"
+
+
+def test_intervals_are_shown_from_three_episodes_on() -> None:
+    chaser, keeper = (
+        dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR, PLAN)).rows)
+    )
+    assert (keeper["n"], keeper["mean"], keeper["interval"]) == ("1", "+5.00", "–")
+    assert chaser["n"] == "3"
+    assert chaser["interval"].startswith("-100.00…")
 
 
 def test_a_small_loss_is_not_written_as_a_negative_zero() -> None:
