@@ -174,7 +174,7 @@ def execute(core, orders, fills, o, lots, ts):
         return _WOULD_NOT_CROSS
     if crossing and tif == _POST_ONLY:
         return _WOULD_CROSS
-    fee = reserved_fee(core, k, price, rest) if rests else 0
+    fee = reserved_fee(core, orders, o, rest) if rests else 0
     if core[H_COLLATERAL] == 1 and not _affords(core, orders, k, o, filled, change, rest if rests else 0, fee, reached):
         return _INSUFFICIENT_CASH
     if tif == _FOK and rest > 0:
@@ -315,7 +315,7 @@ def amend_now(core, grid, orders, fills, o, price, lots, ts):
     side, old_price, old_bid, old_count = orders[o, O_BID_SIDE], orders[o, O_PRICE], orders[o, O_BID_PRICE], orders[o, O_COUNT]
     if price == old_price and lots <= old_count - filled:
         orders[o, O_COUNT] = filled + lots
-        orders[o, O_RESERVED_FEE] = reserved_fee(core, k, old_bid, lots)
+        orders[o, O_RESERVED_FEE] = reserved_fee(core, orders, o, lots)
         reserve_side(core, orders, k, side)
         return _NO_REASON
     if _bad_price(core, grid, t, price, orders[o, O_TIF]):

@@ -53,6 +53,7 @@ from bellwether.replay.engine.codes import (
     O_FEES,
     O_FILLED,
     O_NEXT,
+    O_PRICE,
     O_QUEUED,
     O_RESERVED_FEE,
     O_SIDE,
@@ -261,9 +262,11 @@ def set_reserve(core, k, side, reserve):
 
 
 @compiled
-def reserved_fee(core, k, price, lots):
-    """Maker fee that is reserved for an order of `lots` at canonical `price`: one fill, no waiver, no account rounding."""
-    return trade_fee(core, k, _MAKER, price, lots) if core[H_COLLATERAL] == 1 else 0
+def reserved_fee(core, orders, o, lots):
+    """Maker fee that is reserved for `lots` of an order: one fill at its price as sent, no waiver, no account rounding."""
+    if core[H_COLLATERAL] == 0:
+        return 0
+    return trade_fee(core, HEADER + orders[o, O_TICKER] * K_COLS, _MAKER, orders[o, O_PRICE], lots)
 
 
 @compiled

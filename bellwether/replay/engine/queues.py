@@ -234,8 +234,7 @@ def fill_resting(core, orders, fills, o, m, lots, ts):
         orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _CANCELLED, _INSUFFICIENT_CASH, ts
         return 0
     if m == 0:
-        k = HEADER + orders[o, O_TICKER] * K_COLS
-        orders[o, O_RESERVED_FEE] = reserved_fee(core, k, orders[o, O_BID_PRICE], orders[o, O_COUNT] - orders[o, O_FILLED])
+        orders[o, O_RESERVED_FEE] = reserved_fee(core, orders, o, orders[o, O_COUNT] - orders[o, O_FILLED])
     return size
 
 
