@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from bellwether.report.plots_canvas import BLUE, COLOURS, GREY, INK, MOST_PANELS, PALE, Panels, dress, empty
-from bellwether.report.plots_trading import dates
+from bellwether.report.plots_trading import dates, tail
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +23,9 @@ _WIDE, _NARROW = 480, 200
 #: Marks of a panel. When there are more fills, those of one kind in one of so many stretches of time are one mark, the larger the more they are.
 _MOST_MARKS = 300
 _STRETCHES, _FEW_STRETCHES = 60, 30
+
+#: Area of a mark where there are at most so many, and where there are more.
+_FEW, _SIZES = (20, 100), (52, 28, 16)
 
 _BUYS, _SELLS = BLUE, COLOURS[1]
 
@@ -50,7 +53,7 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
         if not axes.has_data():
             empty(axes, "no book")
         _frame(axes, edges, sheet.alone)
-        sheet.head(axes, name)
+        sheet.head(axes, tail(name))
         if left:
             axes.set_ylabel("price of YES (c)", fontsize=8, color=INK)
         dress(axes)
@@ -83,7 +86,7 @@ def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> byt
         else:
             empty(axes, "no book")
         _frame(axes, edges, sheet.alone)
-        sheet.head(axes, name)
+        sheet.head(axes, tail(name))
         if left:
             axes.set_ylabel("price of YES (c)", fontsize=8, color=INK)
         dress(axes)
@@ -141,6 +144,7 @@ def _fills(axes: Axes, fills: pl.DataFrame, edges: np.ndarray) -> None:
     width = max(int(edges[-1] - edges[0]) // stretches, 1)
     together = (pl.col("at") - int(edges[0])) // width if fills.height > _MOST_MARKS else pl.int_range(pl.len())
     cells = placed.group_by("role", "up", stretch=together).agg(pl.col("at").mean(), pl.col("price").mean(), n=pl.len())
+    least = _SIZES[int(np.searchsorted(_FEW, cells.height))]
     for role in ("maker", "taker"):
         for up in (True, False):
             own = cells.filter((pl.col("role") == role) & (pl.col("up") == up)).sort("stretch")
@@ -148,13 +152,13 @@ def _fills(axes: Axes, fills: pl.DataFrame, edges: np.ndarray) -> None:
             axes.scatter(
                 _instants(own["at"].to_numpy().astype(np.int64)),
                 own["price"].to_numpy(),
-                s=14 + 5 * np.log2(own["n"].to_numpy()),
+                s=least + 5 * np.log2(own["n"].to_numpy()),
                 marker="^" if up else "v",
                 facecolors=colour if role == "taker" else "white",
-                edgecolors=colour,
-                linewidths=0.9,
-                alpha=0.8,
+                edgecolors=colour if role == "maker" else "white",
+                linewidths=1.0 if role == "maker" else 0.5,
                 zorder=4 if role == "taker" else 3,
+                clip_on=False,
             )
 
 

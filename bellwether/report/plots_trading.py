@@ -92,7 +92,7 @@ def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str]
                 _pnl(axes, part, colour)
         if not episodes:
             empty(axes, "no backtest")
-        sheet.head(axes, name)
+        sheet.head(axes, tail(name))
         if left:
             axes.set_ylabel("P&L ($)", fontsize=8, color=INK)
         own = [part for (episode, _), part in parts.items() if episode == name]
@@ -258,6 +258,11 @@ def dates(axes: Axes, first: Any, last: Any, *, most: int) -> None:
     axes.xaxis.get_offset_text().set(fontsize=7, color=GREY)
     if first != last:
         axes.set_xlim(*date2num(np.array([first, last])))
+
+
+def tail(name: str, most: int = 32) -> str:
+    """The end of a long name of an episode or a market: names of one event begin alike."""
+    return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:

@@ -65,25 +65,26 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
 
 
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Of the episodes with the most fills: the book, and the fills of the agent that earned most there."""
+    """Of the episodes with the most fills: the book, and the fills of the agent that had most of them."""
     from bellwether.report import plots_books
+    from bellwether.report.plots_trading import tail
 
     for episode in [episode for episode in _busiest(inputs) if episode in inputs.tapes][:_MOST_EPISODES]:
         tape, file = inputs.tapes[episode], safe_name(episode)
         yield Figure(
             f"book_{file}",
             "Contracts displayed at each price of YES over time: bids blue, asks orange.",
-            partial(plots_books.book_heat_map, tape, f"Book: {episode}"),
+            partial(plots_books.book_heat_map, tape, f"Book: {tail(episode, 60)}"),
             f"{episode}: depth of the book",
         )
-        best = _best_trader(inputs, episode)
-        if best is not None:
-            own = inputs.fills.filter((pl.col("episode") == episode) & (pl.col("agent") == best))
+        agent = _busiest_agent(inputs, episode)
+        if agent is not None:
+            own = inputs.fills.filter((pl.col("episode") == episode) & (pl.col("agent") == agent))
             yield Figure(
                 f"fills_{file}",
-                "Bid and ask, and the fills of the agent that earned most.",
-                partial(plots_books.price_with_fills, tape, own, f"{inputs.title(best)} in {episode}"),
-                f"{episode}: prices and fills of its best agent",
+                "Bid and ask, and the fills of the agent that had most.",
+                partial(plots_books.price_with_fills, tape, own, f"{inputs.title(agent)} in {tail(episode, 44)}"),
+                f"{episode}: prices and fills of its busiest agent",
             )
 
 
@@ -92,11 +93,10 @@ def _busiest(inputs: TradingInputs) -> list[str]:
     return counts["episode"].to_list()
 
 
-def _best_trader(inputs: TradingInputs, episode: str) -> str | None:
-    """Among the agents whose fills are known."""
-    traded = inputs.fills.filter(pl.col("episode") == episode)["agent"].unique()
-    rows = inputs.backtests.filter((pl.col("episode") == episode) & pl.col("agent").is_in(traded.implode()))
-    return next(iter(rows.sort("pnl", "agent", descending=[True, False])["agent"]), None)
+def _busiest_agent(inputs: TradingInputs, episode: str) -> str | None:
+    """The agent with the most fills that are known."""
+    counts = inputs.fills.filter(pl.col("episode") == episode)["agent"].value_counts().sort("count", "agent", descending=[True, False])
+    return next(iter(counts["agent"]), None)
 
 
 def _make(draft: Draft, inputs: TradingInputs) -> None:
