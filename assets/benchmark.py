@@ -16,12 +16,11 @@ from bellwether.settings import settings
 from orchestration.automation import FOLLOW, FOLLOW_ANY, FOLLOW_UNASKED
 from orchestration.partitions import ALL_DAYS, RELEASE, RELEASE_FORECASTER
 from resources import ModelsResource
+from resources.models import payer
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
 
-#: Dagster's tag of the runs of a backfill.
-BACKFILL = "dagster/backfill"
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
@@ -107,16 +106,11 @@ def forecasts(
 
     _, name = _pair(context)
     try:
-        asking = models.of_run(config.paid_by or _payer(context.run), _limits(config))
+        asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
         frame = forecaster(name).forecast(questions.read(), markets.scan(), asking)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     return dg.Output(frame, metadata=_came_of_it(frame))
-
-
-def _payer(run: dg.DagsterRun) -> str:
-    """The backfill that the run belongs to, else the run that it repeats, else the run itself."""
-    return run.tags.get(BACKFILL) or run.root_run_id or run.run_id
 
 
 def _limits(config: ForecastConfig) -> "Limits":

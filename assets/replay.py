@@ -18,6 +18,7 @@ from orchestration.automation import FOLLOW_AGENTS, FOLLOW_ANY
 from orchestration.partitions import ALL_DAYS, EPISODE, EPISODE_AGENT
 from resources import LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
+from resources.models import payer
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
@@ -124,7 +125,7 @@ def backtest(
         entry = agent_of(keys["agent"])
         agent = entry.make()
         if entry.asks is not None:
-            agent.models = models.of_run(context.run.root_run_id or context.run.run_id, _limits(config))
+            agent.models = models.of_run(payer(context.run), _limits(config))
         done = _replay(store.load(keys["episode"]), agent, _settings(config, entry), store)
         made = frames(done, known_at=episodes.read()["known_at"].max())
     except BellwetherError as error:

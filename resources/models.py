@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from bellwether.models.client import Limits, ModelClient
 
 
+#: Dagster's tag of the runs of a backfill.
+BACKFILL = "dagster/backfill"
+
+
+def payer(run: dg.DagsterRun) -> str:
+    """Under which name a run's spending is counted: the backfill that it belongs to, else the run that it repeats, else its own."""
+    return run.tags.get(BACKFILL) or run.root_run_id or run.run_id
+
+
 class ModelsResource(dg.ConfigurableResource):
     """Language models of the registry, asked over the journal: the sandbox's own there, everybody's with the user's keys elsewhere."""
 
