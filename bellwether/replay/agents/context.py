@@ -68,9 +68,11 @@ class AgentContext:
         "_market_status",
         "_markets",
         "_quoted",
+        "_quoted_at",
         "_random",
         "_series",
         "_session",
+        "_standing",
         "_status",
         "_top",
         "calls_left",
@@ -102,7 +104,8 @@ class AgentContext:
         self._random: random.Random | None = None
         self._limit, self.calls_left = calls_per_step, 0
         self._delay, self._series = data_latency, dict(series or {})
-        self._quoted: dict[tuple[int, int], tuple[Order, int]] = {}
+        self._quoted, self._quoted_at = [-1] * (2 * len(self.tickers)), [0] * (2 * len(self.tickers))
+        self._standing: list[bool | None] = []
         self._top: list[list[int]] | None = None
         self._holdings: list[list[int]] | None = None
         self._market_status: list[int] | None = None
@@ -115,6 +118,7 @@ class AgentContext:
     def begin_step(self) -> None:
         """A decision point was reached: the budget is whole again."""
         self.calls_left, self._top, self._holdings, self._market_status = self._limit, None, None, None
+        self._standing = []
         if self._frozen:
             self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
             self._dropped |= self._cancelled
@@ -243,7 +247,10 @@ class AgentContext:
             price, tif = _price(price), _GTC if tif is None else _choice(tif, _TIFS, "tif")
         if (tif == _GTD) != (expires is not None):
             raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
-        return self._send(code, side, action, price, _lots(lots), tif, _instant(expires))
+        lots, until = _lots(lots), _instant(expires)
+        self._spend(1)
+        self._changed()
+        return self._order(self._session.place(code, side, action, price, lots, tif, until))
 
     def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
         """Buy contracts of a side; at the market when there is no price."""
@@ -259,9 +266,9 @@ class AgentContext:
         A quote that rests at its price stays and keeps its place in the queue. The offer is sent as a bid for NO at a dollar less `ask`, which is
         the same. Costs a call for each order placed or cancelled.
         """
-        code, lots = self._code_of(ticker), _lots(lots)
-        self._quote_side(code, YES, None if bid is None else _price(bid), lots)
-        self._quote_side(code, NO, None if ask is None else DOLLAR - _integer(ask, "ask"), lots)
+        place, lots = 2 * self._code_of(ticker), _lots(lots)
+        self._quote_side(place + YES, None if bid is None else _price(bid), lots)
+        self._quote_side(place + NO, None if ask is None else DOLLAR - _integer(ask, "ask"), lots)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
         """Send many orders in one go: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
@@ -274,13 +281,14 @@ class AgentContext:
             found = f"{requests.dtype}{list(requests.shape)}" if isinstance(requests, np.ndarray) else type(requests).__name__
             raise OrderError(f"placing orders: found {found}; requests are int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
         self._spend(len(requests))
-        self._top = self._holdings = None
+        self._changed()
         return self._session.place_many(np.ascontiguousarray(requests))
 
     def cancel(self, order: SupportsIndex) -> bool:
         """Take an order out of the book; False when it was not in it any more. (With latency: when it cannot be in it on arrival.)"""
         self._spend(1)
         number = order.id if type(order) is Order else _integer(order, "order")
+        self._changed()
         done = self._session.cancel(number)
         if not done:
             self._id_of(number)
@@ -292,6 +300,7 @@ class AgentContext:
         """Take several orders out of the book: bool[n], False for those that are not in it any more or never were."""
         numbers = _ids(orders)
         self._spend(len(numbers))
+        self._changed()
         if self._frozen:
             self._cancelled.update(numbers[numbers >= 0].tolist())
         return self._session.cancel_many(numbers)
@@ -302,13 +311,14 @@ class AgentContext:
         code = -1 if ticker is None else self._code_of(ticker)
         if self._frozen:
             self._cancelled.update(self._listed(code).tolist())
+        self._changed()
         return self._session.cancel_all(code)
 
     def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
         """Change price or remaining size of a resting order; None when done, else the reason why not. Only a smaller size keeps its queue place."""
         self._spend(1)
         number = self._id_of(order)
-        self._top = self._holdings = None
+        self._changed()
         return reason_text(self._session.amend(number, _price(price), _lots(lots)))
 
     # Inside.
@@ -355,20 +365,35 @@ class AgentContext:
     def _order(self, number: int) -> Order:
         return Order(self._session, self.tickers, number)
 
-    def _send(self, code: int, side: int, action: int, price: int, lots: int, tif: int, expires: int) -> Order:  # noqa: PLR0917
-        self._spend(1)
-        self._top = self._holdings = None
-        return Order(self._session, self.tickers, self._session.place(code, side, action, price, lots, tif, expires))
-
-    def _quote_side(self, code: int, side: int, price: int | None, lots: int) -> None:
-        quoted = self._quoted.pop((code, side), None)
-        if quoted is not None and quoted[0].is_resting:
-            if quoted[1] == price:
-                self._quoted[code, side] = quoted
+    def _quote_side(self, place: int, price: int | None, lots: int) -> None:
+        """Have the quote of market `place // 2` and side `place % 2` at a price, or none."""
+        stands = self._standing[place] if self._standing else self._read_standing()[place]
+        if stands is None:
+            stands = _stands(self._session.orders[self._quoted[place], codes.O_STATUS])
+        if stands:
+            if self._quoted_at[place] == price:
                 return
-            self.cancel(quoted[0])
+            self._spend(1)
+            self._session.cancel(self._quoted[place])
+            if self._frozen:
+                self._cancelled.add(self._quoted[place])
+        self._standing[place] = False
         if price is not None:
-            self._quoted[code, side] = self._send(code, side, BUY, price, lots, _POST_ONLY, 0), price
+            self._spend(1)
+            self._top = self._holdings = None
+            number = self._session.place(place >> 1, place & 1, BUY, price, lots, _POST_ONLY, 0)
+            self._quoted[place], self._quoted_at[place], self._standing[place] = number, price, None if number >= 0 else False
+
+    def _read_standing(self) -> list[bool | None]:
+        """Which quotes rest or are on their way: by market and side, None where it must be looked up."""
+        rows, quoted = self._session.orders, np.array(self._quoted)
+        self._standing = (_stands(rows[quoted, codes.O_STATUS]) & (quoted >= 0)).tolist() if len(rows) else [False] * len(quoted)
+        return self._standing
+
+    def _changed(self) -> None:
+        """Orders were sent or taken back: what was read in this step is to be read again."""
+        self._top = self._holdings = None
+        self._standing = []
 
     def _listed(self, code: int) -> np.ndarray:
         """Frozen observations: what rested when the step began, and what has filled since it rested and was not cancelled."""
@@ -414,6 +439,11 @@ def _integer(value: Any, name: str) -> int:
     if not -_LARGEST < whole < _LARGEST:
         raise OrderError(f"{name} is {str(whole)[:20]}…; that is too large")
     return whole
+
+
+def _stands(status: Any) -> Any:
+    """Whether an order is on its way or rests."""
+    return status <= _RESTING
 
 
 def _price(value: Any) -> int:
