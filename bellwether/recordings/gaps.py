@@ -163,6 +163,7 @@ class Watch:
         self._gaps: list[tuple[Key, int, int, Mark | None, Mark]] = []
         self._open: dict[str, Outage] = {}
         self._books: dict[str, tuple[Key, int]] = {}
+        self._beside: dict[tuple[str, Key], int] = {}
         self._marks: dict[Key, Mark] = {}
         self._last: tuple[int, Mark] | None = None
 
@@ -224,6 +225,8 @@ class Watch:
             # It came after changes that it does not hold.
             self._invalidate(market, "gap", key, mark)
             return Effect.IGNORED
+        if known is not None:
+            self._beside[market, known[0]] = known[1]
         outage = self._open.pop(market, None)
         if outage is not None:
             self.outages.append(replace(outage, end=mark))
@@ -232,6 +235,10 @@ class Watch:
 
     def _delta(self, market: str, key: Key, seq: int, mark: Mark) -> Effect:
         known = self._books.get(market)
+        if self.partial and known is not None and known[0] != key and seq > self._beside.get((market, key), seq):
+            # A snapshot asked for on another subscription does not end the one that the changes come on.
+            self._beside[market, known[0]] = known[1]
+            self._books[market] = known = (key, seq - 1)
         if known is None or known[0] != key:
             if known is None and market not in self._open:
                 self._open[market] = Outage(market, "start", *key, mark, None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from bellwether.recordings.captures import event_of
 from bellwether.recordings.recording import About, Recording
-from bellwether.replay.building.columns import KINDS, LEVEL
+from bellwether.replay.building.columns import INVALID, KINDS, LEVEL
 from bellwether.replay.building.known import Known
 from bellwether.replay.building.lives import Seen, close_of, close_time_of, phases_of, settlement_of
 from bellwether.replay.building.tracker import Tracker
@@ -127,7 +127,7 @@ class _Assembly:
             has_trades=bool(len(trades)),
             description=f"{event}, recorded as {self._recording}",
             source=self._source(),
-            gaps=self._gaps(markets),
+            gaps=self._gaps(book),
             exogenous=tuple(Series(name) for name in sorted(self._tracker.series)),
         )
         return EpisodeDraft(metadata, self._book_table(book), self._trade_table(trades), settlements, self._exogenous(end))
@@ -163,18 +163,18 @@ class _Assembly:
             return _CENT
         return _DECI if ((between > 100) & (between < 900)).any() else _TAPERED
 
-    def _gaps(self, markets: list[Market]) -> tuple[Gap, ...]:
-        """The stretches that began while a market traded."""
-        held = {self._tracker.markets[market.ticker].code: market for market in markets}
-        found = ((held[lost.code], int(self._times[lost.since]), lost) for lost in self._tracker.losses if lost.code in held)
+    def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
+        """The stretches whose beginning is among these book rows."""
+        names = list(self._tracker.markets)
+        held = set(book[self._book["kind"][book] == INVALID].tolist())
         return tuple(
-            Gap(market.ticker, since, None if lost.until < 0 else int(self._times[lost.until]), lost.cause)
-            for market, since, lost in found
-            if market.close is None or since < market.close
+            Gap(names[lost.code], int(self._times[lost.since]), None if lost.until < 0 else int(self._times[lost.until]), lost.cause)
+            for lost in self._tracker.losses
+            if lost.row in held
         )
 
     def _source(self) -> dict[str, Any]:
-        counts = {name: self._tracker.counts[name] for name in ("unapplied", "below_zero", "trades_off_book")}
+        counts = {name: self._tracker.counts[name] for name in ("unapplied", "below_zero", "crossed", "trades_off_book")}
         return {
             "recording": self._recording,
             "recorded": self._about.source,
@@ -199,7 +199,9 @@ class _Assembly:
         wiped = np.full(len(self._tracker.markets), len(kept), np.int64)
         for ticker in tickers:
             wiped[self._tracker.markets[ticker].code] = ends[ticker][1]
-        return np.flatnonzero(kept & (np.arange(len(kept)) < wiped[self._book["ticker"]]))
+        places = np.flatnonzero(kept & (np.arange(len(kept)) < wiped[self._book["ticker"]]))
+        # That an instant ended with a crossed book is known when the next frame comes.
+        return places[np.argsort(self._book_ts[places], kind="stable")]
 
     def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
         """Places of the trades from the start of the episode up to their market's close, each id once."""

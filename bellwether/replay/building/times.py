@@ -37,6 +37,12 @@ class Times:
         self._beside.append(beside)
         return len(self._said) - 1
 
+    def are_one_instant(self, one: int, other: int) -> bool:
+        """Whether two places are of one time, as far as their frames tell."""
+        if self._said[one] == self._said[other] == _UNKNOWN != self._received[other]:
+            return self._received[one] == self._received[other]
+        return self._clocks[one] == self._clocks[other]
+
     def resolve(self, name: str) -> np.ndarray:
         """int64[places]: the time of each place, ns UTC. Raises `SchemaError` when nothing of the recording `name` is dated."""
         said, clocks, received = (np.frombuffer(column, np.int64) for column in (self._said, self._clocks, self._received))

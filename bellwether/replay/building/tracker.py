@@ -6,15 +6,17 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bellwether.recordings.books import Side
 from bellwether.recordings.gaps import Effect, Watch
 from bellwether.recordings.instants import exchange_time, instant
 from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START, TRADES, Rows, Texts
 from bellwether.replay.building.lives import Life
 from bellwether.replay.building.messages import Levels, Reader, rest_books, rest_trades
 from bellwether.replay.building.times import Times
+from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import (
     LIFECYCLE,
     REFERENCE,
@@ -35,11 +37,17 @@ _WATCHED = "watch_market"
 
 @dataclass(slots=True)
 class _Market:
-    """One market so far. book: None until its first snapshot, and while it cannot be trusted. wiped: place and row where its book was emptied."""
+    """One market so far.
+
+    book: bids of both sides, None until the first snapshot and from the loss of it to the next. crossed: place and ordinal of the last frame, where it
+    left the book crossed. is_hidden: an instant ended so, and rows are not written until it is mended. wiped: place and row where it was emptied.
+    """
 
     code: int
     life: Life
-    book: Levels | None = None
+    book: tuple[Side, Side] | None = None
+    crossed: tuple[int, int] | None = None
+    is_hidden: bool = False
     was_filled: bool = False
     wiped: tuple[int, int] | None = None
     last_trade: int | None = None
@@ -49,9 +57,10 @@ class _Market:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A book was lost: market code, places of the frames between which it could not be trusted (until -1: the end), and why."""
+    """A book was lost: market code, its row of kind invalid, places of the frames between which it could not be trusted (until -1: the end), and why."""
 
     code: int
+    row: int
     since: int
     until: int
     cause: str
@@ -109,6 +118,8 @@ class Tracker:
 
     def finish(self) -> None:
         """No more frames come: books that are lost still, stay so."""
+        for market in self.markets.values():
+            self._hide_if_left_crossed(market, None)
         self.losses += self._lost.values()
         self._lost = {}
         self.losses.sort(key=lambda lost: (lost.since, lost.code))
@@ -154,16 +165,29 @@ class Tracker:
 
     def _set(self, frame: Frame, market: _Market, levels: Levels, place: int) -> None:
         """A whole book: the changes of one that is valid, or all of it."""
-        before, market.book = market.book, levels
+        self._hide_if_left_crossed(market, place)
+        before, market.book = market.book, (Side(levels[0]), Side(levels[1]))
         self._note_wipe(market, levels, place)
-        if before is None:
-            self._found(market, place)
-            self.book.add((place, frame.ordinal, market.code, SNAPSHOT_START, _NONE, _NONE, _NONE))
-            before = ({}, {})
-        for side, (was, now) in enumerate(zip(before, levels, strict=True)):
-            for mills in sorted(was.keys() | now.keys(), reverse=True):
-                if was.get(mills, 0) != now.get(mills, 0):
-                    self.book.add((place, frame.ordinal, market.code, LEVEL, side, mills, now.get(mills, 0)))
+        if before is None or market.is_hidden:
+            self._show(frame, market, place)
+        else:
+            for side, (was, now) in enumerate(zip(before, levels, strict=True)):
+                for mills in sorted(was.levels.keys() | now.keys(), reverse=True):
+                    if was.levels.get(mills, 0) != now.get(mills, 0):
+                        self.book.add((place, frame.ordinal, market.code, LEVEL, side, mills, now.get(mills, 0)))
+        self._note_crossing(frame, market, place)
+
+    def _show(self, frame: Frame, market: _Market, place: int) -> None:
+        """Write a book that is to be trusted from here on."""
+        assert market.book is not None
+        market.is_hidden = False
+        lost = self._lost.pop(market.code, None)
+        if lost is not None:
+            self.losses.append(replace(lost, until=place))
+        self.book.add((place, frame.ordinal, market.code, SNAPSHOT_START, _NONE, _NONE, _NONE))
+        for side, held in enumerate(market.book):
+            for mills in sorted(held.levels, reverse=True):
+                self.book.add((place, frame.ordinal, market.code, LEVEL, side, mills, held.levels[mills]))
 
     def _note_wipe(self, market: _Market, levels: Levels, place: int) -> None:
         if levels[0] or levels[1]:
@@ -173,32 +197,44 @@ class Tracker:
 
     def _change(self, frame: Frame, market: _Market, body: dict[str, Any], place: int) -> None:
         assert market.book is not None
+        self._hide_if_left_crossed(market, place)
         side, mills, by = self._reader.change(frame, body)
-        levels = market.book[side]
-        lots = levels.get(mills, 0) + by
+        lots = market.book[side].change(mills, by)
         if lots < 0:
             self.counts["below_zero"] += 1
             self._lose(frame, market, f"level below zero at frame {frame.ordinal}")
             return
         if lots:
-            levels[mills] = lots
             market.was_filled, market.wiped = True, None
-        else:
-            levels.pop(mills, None)
-        self.book.add((place, frame.ordinal, market.code, LEVEL, side, mills, lots))
+        if not market.is_hidden:
+            self.book.add((place, frame.ordinal, market.code, LEVEL, side, mills, lots))
+        elif not _is_crossed(market.book):
+            self._show(frame, market, place)
+        self._note_crossing(frame, market, place)
+
+    def _note_crossing(self, frame: Frame, market: _Market, place: int) -> None:
+        assert market.book is not None
+        market.crossed = (place, frame.ordinal) if _is_crossed(market.book) else None
+
+    def _hide_if_left_crossed(self, market: _Market, place: int | None) -> None:
+        """Changes of one action come one by one, but an instant that ends with a crossed book shows that something is missing."""
+        if market.crossed is None or market.is_hidden or (place is not None and self.times.are_one_instant(market.crossed[0], place)):
+            return
+        self.counts["crossed"] += 1
+        market.is_hidden = True
+        self._invalidate(market, *market.crossed, "crossed book")
 
     def _lose(self, frame: Frame, market: _Market, cause: str) -> None:
         """The book cannot be trusted behind the last frame that came."""
         if market.book is None:
             return
-        market.book = None
-        self._lost[market.code] = Lost(market.code, self._last_place, _NONE, cause)
-        self.book.add((self._last_place, frame.ordinal, market.code, INVALID, _NONE, _NONE, _NONE))
+        if not market.is_hidden:
+            self._invalidate(market, self._last_place, frame.ordinal, cause)
+        market.book, market.crossed, market.is_hidden = None, None, False
 
-    def _found(self, market: _Market, place: int) -> None:
-        lost = self._lost.pop(market.code, None)
-        if lost is not None:
-            self.losses.append(Lost(lost.code, lost.since, place, lost.cause))
+    def _invalidate(self, market: _Market, place: int, ordinal: int, cause: str) -> None:
+        self._lost[market.code] = Lost(market.code, len(self.book), place, _NONE, cause)
+        self.book.add((place, ordinal, market.code, INVALID, _NONE, _NONE, _NONE))
 
     # --- trades and prices beside ------------------------------------------------------------------------------------------
 
@@ -227,3 +263,7 @@ class Tracker:
         series = self.series.setdefault(name, _Series())
         series.times.append(self.times.hear(exchange_time(body), frame.received_at, beside=True))
         series.values.append(value)
+
+
+def _is_crossed(book: tuple[Side, Side]) -> bool:
+    return book[0].best + book[1].best > DOLLAR and bool(book[0].best and book[1].best)

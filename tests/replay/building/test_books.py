@@ -208,3 +208,52 @@ def test_rows_leave_the_books_that_replaying_the_frames_leaves(seed: int) -> Non
         assert levels(draft, ticker) == of(ticker)
     marked = {ticker for ticker in (A, B) if "invalid" in [kind for _, kind, *_ in rows(draft, ticker)]}
     assert marked == {gap.ticker for gap in draft.metadata.gaps}
+
+
+def test_a_book_may_be_crossed_between_two_changes_of_one_instant() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.6500", **at(1)), delta(A, 3, by="-10.00", side="no", **at(1))))
+    assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", *["level"] * 4]
+    assert draft.metadata.gaps == ()
+
+
+def test_a_book_that_an_instant_leaves_crossed_is_invalid_until_it_is_mended() -> None:
+    said = [
+        snapshot(A, 1),
+        snapshot(B, 2),
+        delta(A, 3, price="0.6500", **at(1)),
+        delta(B, 4, **at(2)),
+        delta(A, 5, price="0.2000", **at(3)),
+        delta(A, 6, price="0.6500", by="-1.00", **at(4)),
+        delta(A, 7, price="0.2000", **at(5)),
+    ]
+    draft = built(frames(*said))
+    assert rows(draft)[3:] == [
+        (1, "level", "yes", 650, 100),
+        (1, "invalid", None, None, None),
+        (4, "snapshot_start", None, None, None),
+        (4, "level", "yes", 400, 1000),
+        (4, "level", "yes", 200, 100),
+        (4, "level", "no", 400, 1000),
+        (5, "level", "yes", 200, 200),
+    ]
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(4), "crossed book"),)
+    assert draft.book["ts"].to_pylist() == sorted(draft.book["ts"].to_pylist())
+    assert "invalid" not in [kind for _, kind, *_ in rows(draft, B)]
+
+
+def test_a_book_that_is_crossed_at_the_end_stays_invalid() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.6500", **at(1))))
+    assert rows(draft)[-1] == (1, "invalid", None, None, None)
+    assert draft.metadata.gaps == (Gap(A, moment(1), None, "crossed book"),)
+
+
+def test_a_snapshot_mends_a_crossed_book() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.6500", **at(1)), delta(A, 3, **at(2)), snapshot(A, 4), delta(A, 5, **at(3))))
+    assert [kind for _, kind, *_ in rows(draft)[4:]] == ["invalid", "snapshot_start", "level", "level", "level"]
+
+
+def test_deltas_go_on_behind_a_snapshot_of_another_subscription_of_a_partial_recording() -> None:
+    said = [snapshot(A, 4), delta(A, 9, **at(1)), snapshot(A, 1, sid=3, yes_dollars_fp=[["0.4000", "11.00"]]), delta(A, 12, **at(2))]
+    draft = built(frames(*said, delta(A, 2, sid=3, **at(3)), delta(A, 9, **at(4))), about=PARTIAL)
+    assert rows(draft)[-3:] == [(1, "level", "no", 400, 0), (2, "level", "yes", 400, 1200), (3, "level", "yes", 400, 1300)]
+    assert draft.metadata.source["unapplied"] == 1
