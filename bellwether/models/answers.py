@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bellwether.journal import CallKey, Outcome, Usage
 from bellwether.journal.facts import NO_USAGE
@@ -24,6 +26,7 @@ class Answer:
     spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
     reused: whether it was taken from the journal, and nothing was paid now.
     tool_calls: tools that the model asks for.
+    thoughts: fields that the provider wants back in the message that repeats these calls.
     """
 
     key: CallKey
@@ -35,6 +38,7 @@ class Answer:
     attempts: int = 1
     reused: bool = False
     tool_calls: tuple[ToolCall, ...] = ()
+    thoughts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     spent: Usage = NO_USAGE
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bellwether.errors import ConfigError
 from bellwether.journal import (
@@ -30,7 +30,10 @@ from bellwether.models.limits import Limits
 from bellwether.models.model import Model
 from bellwether.models.retry import Retry, Verdict
 from bellwether.models.tally import Tally
-from bellwether.models.wire.call import Call, Result, ToolCall, Wire
+from bellwether.models.wire.call import Call, Result, Wire
+
+if TYPE_CHECKING:
+    from bellwether.models.wire.message import Message
 
 __all__ = ["Answer", "Limits", "ModelClient", "NoAnswer", "Retry", "Stopped", "Tally", "asked_as", "request_of"]
 
@@ -266,6 +269,7 @@ class ModelClient:
             return NoAnswer(found.key, found.outcome, found.reason, attempts, usage, final=True, reused=reused)
         reply = found.reply
         alone = found.attempt == 1 and not found.late
+        asked_for = _tools(reply.body)
         return Answer(
             key=found.key,
             content=found.content,
@@ -275,7 +279,8 @@ class ModelClient:
             latency_ms=reply.latency_ms,
             attempts=found.attempt,
             reused=reused,
-            tool_calls=_tool_calls(reply.body),
+            tool_calls=asked_for.tool_calls if asked_for else (),
+            thoughts=asked_for.thoughts if asked_for else {},
             spent=reply.usage if alone else (await self._used(found.key))[1],
         )
 
@@ -283,9 +288,11 @@ class ModelClient:
         return await self._writer.do(partial(self._journal.used, key), Urgency.LOOK)
 
 
-def _tool_calls(body: bytes) -> tuple[ToolCall, ...]:
+def _tools(body: bytes) -> Message | None:
+    """The message, where it calls tools."""
     if b'"tool_calls"' not in body:
-        return ()
+        return None
     from bellwether.models.wire.message import read_reply
 
-    return read_reply(body).tool_calls
+    found = read_reply(body)
+    return found if found.tool_calls else None

@@ -44,11 +44,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model asks for; `arguments` is the text that it wrote, usually JSON. Nothing is executed here."""
+    """A tool that the model asks for; `arguments` is the text that it wrote, usually JSON. Nothing is executed here.
+
+    signed: further fields of the call that the provider wants back with its result.
+    """
 
     id: str
     name: str
     arguments: str
+    signed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

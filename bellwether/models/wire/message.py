@@ -15,6 +15,9 @@ from bellwether.models.wire.call import ToolCall
 
 _THOUGHT = re.compile(r"\s*<(think|thinking)>")
 _LARGEST = 2**62
+#: Reasoning that is sent back within a turn of tool calls (DeepSeek, Moonshot; OpenRouter; Anthropic), and signatures of calls (Google).
+_THOUGHTS = ("reasoning_content", "reasoning_details", "thinking_blocks")
+_SIGNATURES = ("extra_content", "provider_specific_fields")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Message:
     refusal: the words of a refusal in a field of its own.
     finish_reason: why the model stopped, in the provider's word.
     tool_calls: tools that the model asks for.
+    thoughts: fields with the reasoning as the provider wants them back, together with the results of these tools.
     tokens: what was used.
     usage: the usage object as it came.
     error: the error object, where the body has one.
@@ -40,6 +44,7 @@ class Message:
     refusal: str | None = None
     finish_reason: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
+    thoughts: Mapping[str, Any] = field(default_factory=dict)
     tokens: Tokens = NO_TOKENS
     usage: Mapping[str, Any] = field(default_factory=dict)
     error: Any = None
@@ -75,6 +80,7 @@ def read_reply(body: bytes) -> Message:
         refusal=_text(message.get("refusal")) or _text(_mapping(message.get("provider_specific_fields")).get("refusal")),
         finish_reason=_text(choice.get("finish_reason")),
         tool_calls=tuple(_tool_calls(message.get("tool_calls"))),
+        thoughts=_kept(message, _THOUGHTS),
     )
 
 
@@ -160,7 +166,11 @@ def _tool_calls(calls: Any) -> Iterable[ToolCall]:
             continue
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {}, ensure_ascii=False)
-        yield ToolCall(_text(call.get("id")) or "", name, text)
+        yield ToolCall(_text(call.get("id")) or "", name, text, _kept(call, _SIGNATURES))
+
+
+def _kept(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: found[name] for name in names if found.get(name)}
 
 
 # --- usage -------------------------------------------------------------------------------------------------------------

@@ -97,6 +97,15 @@ def test_arguments_of_a_tool_that_come_as_an_object_become_text() -> None:
     assert [(one.id, one.name, one.arguments) for one in found] == [("", "submit", '{"p": 0.4}')]
 
 
+def test_reasoning_and_signatures_that_providers_want_back_are_kept_as_they_came() -> None:
+    signature = {"google": {"thought_signature": "c2ln"}}
+    calls = [{"id": "1", "function": {"name": "look", "arguments": "{}"}, "extra_content": signature, "index": 0}]
+    blocks = [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]
+    found = read(tool_calls=calls, reasoning_content="hm", thinking_blocks=blocks, refusal=None, annotations=[])
+    assert found.thoughts == {"reasoning_content": "hm", "thinking_blocks": blocks}
+    assert found.tool_calls[0].signed == {"extra_content": signature}
+
+
 def test_what_was_stored_reads_as_what_was_heard() -> None:
     body = json.dumps(chat(content="0.4", reasoning_content="hm")).encode()
     result = judge(MODEL, Heard(200, {}, body))

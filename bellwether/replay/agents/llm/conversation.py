@@ -92,10 +92,20 @@ def _calls(answer: Answer, number: int) -> tuple[Called, ...]:
 def _message(answer: Answer, calls: Sequence[Called]) -> dict[str, Any]:
     """The answer as the next round repeats it: names and arguments that are none are made such that every provider takes them."""
     called = [
-        {"id": call.id, "type": "function", "function": {"name": _name(call.name), "arguments": _arguments(call.arguments)}}
-        for call in calls
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": _name(call.name), "arguments": _arguments(call.arguments)},
+            **asked.signed,
+        }
+        for call, asked in zip(calls, answer.tool_calls, strict=False)
     ]
-    return {"role": "assistant", "content": answer.content or None, **({"tool_calls": called} if called else {})}
+    return {"role": "assistant", "content": _sendable(answer.content) or None, **answer.thoughts, **({"tool_calls": called} if called else {})}
+
+
+def _sendable(text: str) -> str:
+    """A text without lone surrogates, which UTF-8 does not have."""
+    return text.encode(errors="replace").decode()
 
 
 def _name(name: str) -> str:
@@ -106,7 +116,7 @@ def _arguments(text: str) -> str:
     """The text where it is a JSON object; else an object that holds it."""
     try:
         if isinstance(json.loads(text), dict):
-            return text
+            return _sendable(text)
     except (ValueError, RecursionError):
         pass
     return json.dumps({"unreadable": text[:1000]} if text.strip() else {})

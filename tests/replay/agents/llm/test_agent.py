@@ -237,6 +237,18 @@ def test_calls_without_ids_or_with_equal_ones_are_told_apart(tmp_path: Path) -> 
     assert [message["tool_call_id"] for message in models.calls[1].messages[3:]] == ids
 
 
+def test_reasoning_and_signatures_go_back_within_the_step_and_not_beyond(tmp_path: Path) -> None:
+    call = {"id": "x", "type": "function", "function": {"name": "get_cash", "arguments": "{}"}, "extra_content": {"signature": "c2ln"}}
+    models = Scripted(
+        tmp_path / "journal.db",
+        lambda state, number: answer([("done", {})]) if number else answer(tool_calls=[call], reasoning_content="hm"),
+    )
+    trade(models, tmp_path / "run", episode(2))
+    said = models.calls[1].messages[2]
+    assert (said["reasoning_content"], said["tool_calls"]) == ("hm", [call])
+    assert "reasoning_content" not in json.dumps(models.calls[2].messages)
+
+
 def test_too_many_calls_are_not_carried_out(tmp_path: Path) -> None:
     step, _ = once(tmp_path, answer([("get_cash", {})] * 500), answer([("done", {})]))
     assert Counter(call.fate for call in step.rounds[0].calls) == {"ok": MOST_CALLS, "skipped": 1}
