@@ -146,7 +146,7 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", help="Name of the recording; the capture's own when left out.")
 def import_(path: Path, name: str | None) -> None:
-    """Make recordings of the captures in PATH, a file or a folder: per-market lines, wrapped events or a list of frames."""
+    """Make recordings of the captures in PATH, a file or a folder: lines of messages, wrapped events, a list of frames or of order events."""
     from bellwether.recordings.importing import import_captures
 
     for recording in import_captures(settings().recordings_path, path, name=name):
