@@ -78,7 +78,7 @@ def fills(on: Tape, count: int, seed: int = 0, agent: str = "a", episode: str = 
 
 
 def _table(table: Any, frame: pl.DataFrame, time: str, agent: str, episode: str) -> pl.DataFrame:
-    alike = {"episode": episode, "agent": agent, "rules": "r", "known_at": KNOWN}
+    alike = {"episode": episode, "agent": agent, "rules": "kalshi-2025-10-01", "known_at": KNOWN}
     frame = frame.with_columns(pl.col(time).cast(_NS), *(pl.lit(value).alias(name) for name, value in alike.items()))
     return table.validate(frame.select(table.names).cast(dict(table.schema)), unique=False)
 

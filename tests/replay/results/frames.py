@@ -46,21 +46,22 @@ _PLAIN = {
 }
 
 
-def backtest(agent: str, episode: str, pnl: float, **other: Any) -> dict[str, Any]:
+def backtest(agent: str, episode: str, pnl: float | str, **other: Any) -> dict[str, Any]:
     """One row; the band is 1 dollar to either side, the bankroll 1,000 dollars; columns that are not named are null where they may be."""
+    earned = Decimal(str(pnl))
     row = {
         **_PLAIN,
         "agent": agent,
         "episode": episode,
         "bankroll": 1000,
-        "pnl": pnl,
-        "final_equity": 1000 + pnl,
-        "pnl_pessimistic": pnl - 1,
-        "pnl_optimistic": pnl + 1,
-        "realised": pnl,
+        "pnl": earned,
+        "final_equity": 1000 + earned,
+        "pnl_pessimistic": earned - 1,
+        "pnl_optimistic": earned + 1,
+        "realised": earned,
         "settlement_pnl": 0,
         "fees": 0,
-        "return": pnl / 1000,
+        "return": float(earned) / 1000,
         "max_drawdown": 0.01,
         "contracts": 10,
         "fill_ratio": 1.0,

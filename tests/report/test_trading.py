@@ -1,0 +1,218 @@
+"""The trading report and its command: from rows alone, the same bytes each time, names of anyone escaped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bellwether.cli import main
+from bellwether.errors import ConfigError, LakeError, SchemaError
+from bellwether.replay.results.folder import read_backtests
+from bellwether.report import plots_books, plots_trading
+from bellwether.report.trading import document, trading_figures, write_trading_report
+from bellwether.report.trading_inputs import TradingInputs, backtests_of, chosen, inputs_of_folder
+from bellwether.report.trading_page import page
+from bellwether.tables.replay import EQUITY, FILLS
+from tests.replay.results.frames import KNOWN, backtest, backtests
+from tests.replay.results.tapes import book, tape
+from tests.report.test_plots_trading import equity, fills
+
+ROWS = backtests(
+    *(backtest("steady", f"E-{index}", index, sharpe_annualised=1.5, sharpe=0.1) for index in range(4)),
+    backtest(
+        "reckless", "E-0", "-12.5", failure="ValueError: | no <b>book</b>\n# head", failed_step=7, rejected=2, rejections='{"halted": 2}'
+    ),
+)
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (
+        *((plots_trading, name) for name in ("pnl_distribution", "equity_by_episode", "markout_curve")),
+        *((plots_books, name) for name in ("book_heat_map", "price_with_fills")),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, **__: b"\x89PNG")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What `bellwether backtest --out` leaves."""
+    out = tmp_path / "out" / "first"
+    out.mkdir(parents=True)
+    ROWS.write_parquet(out / "backtests.parquet")
+    fills(tape(*book(0, 400, 420)), 20, agent="steady", episode="E-0").write_parquet(out / "fills.parquet")
+    return tmp_path / "out"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_report_is_a_page_every_number_figures_and_metadata_that_name_them(tmp_path: Path) -> None:
+    on = tape(*book(0, 400, 420), *book(500, 430, 450))
+    inputs = TradingInputs(
+        ROWS,
+        fills=fills(on, 20, agent="steady", episode="E-0"),
+        equity=equity("steady", "E-0"),
+        tapes={"E-0": on},
+        titles={"steady": "Steady!"},
+    )
+    written = write_trading_report(inputs, tmp_path)
+    files = contents(tmp_path / "trading")
+    stamp = KNOWN.strftime("%Y%m%d_%H%M%S")
+    expected = ("results", "pnl", "equity", "markouts", "book_e-0", "fills_e-0", "trading", "metadata")
+    assert sorted({name.rsplit("_", 2)[0].split("-")[0] for name in files}) == sorted({name.split("-")[0] for name in expected})
+    assert len(written) == len(files) == len(expected)
+    metadata = json.loads(files[f"metadata_{stamp}.json"])
+    assert set(metadata["files"]) == set(files) - {f"metadata_{stamp}.json"}
+    assert metadata["rules"] == ["kalshi-2025-10-01"]
+    text = files.pop(f"trading_{stamp}.md").decode()
+    assert "Steady!" in text
+    assert [name for name in files if f"]({name})" not in text] == []
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_same_rows_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
+    for name, rows in (("a", ROWS), ("b", ROWS.reverse())):
+        write_trading_report(TradingInputs(rows), tmp_path / name)
+    assert contents(tmp_path / "a" / "trading") == contents(tmp_path / "b" / "trading")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_an_older_report_goes_when_the_new_one_is_complete_and_other_files_stay(tmp_path: Path) -> None:
+    write_trading_report(TradingInputs(ROWS), tmp_path)
+    old = set(contents(tmp_path / "trading"))
+    (tmp_path / "trading" / "mine.txt").write_text("x")
+    later = ROWS.with_columns(known_at=pl.col("known_at") + timedelta(days=1))
+    write_trading_report(TradingInputs(later), tmp_path)
+    now = set(contents(tmp_path / "trading"))
+    assert "mine.txt" in now
+    assert not now & old
+    assert len(now) == len(old) + 1
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_another_report_beside_it_stays(tmp_path: Path) -> None:
+    write_trading_report(TradingInputs(ROWS, name="first"), tmp_path)
+    write_trading_report(TradingInputs(ROWS, name="second"), tmp_path)
+    assert len(contents(tmp_path / "first")) == len(contents(tmp_path / "second"))
+
+
+def test_no_name_breaks_the_page() -> None:
+    evil = "<script>x</script>|`a`\n# heading ![p](http://e.vil) $x$"
+    rows = backtests(backtest(evil, evil, 1, failure=evil, failed_step=0, rules="kalshi-2025-10-01"), backtest("b", "E", 2))
+    text = page(TradingInputs(rows, name=evil), {}, {})
+    assert "<script>" not in text
+    assert "\n# heading" not in text
+    assert "](http" not in text.replace("\\]", "")
+    tables = [line for line in text.splitlines() if line.startswith("|")]
+    assert all(line.replace("\\|", "").count("|") > 2 for line in tables)
+
+
+def test_a_failure_is_on_the_page_with_its_decision() -> None:
+    text = page(TradingInputs(ROWS), {}, {})
+    row = next(line for line in text.splitlines() if "ValueError" in line and line.startswith("|"))
+    assert row.endswith("| 7 |")
+    assert "## Failures" not in page(TradingInputs(ROWS.filter(pl.col("failure").is_null())), {}, {})
+
+
+def test_the_document_keeps_every_digit_and_null() -> None:
+    inputs = TradingInputs(backtests(backtest("a", "E", "0.000001", slippage="0.000003")))
+    row = document(inputs)["backtests"][0]
+    assert (row["pnl"], row["slippage"], row["sharpe"]) == (Decimal("0.000001"), Decimal("0.000003"), None)
+
+
+def test_figures_are_only_of_what_there_is() -> None:
+    assert [figure.name for figure in trading_figures(TradingInputs(ROWS))] == ["pnl"]
+
+
+def test_without_backtests_there_is_no_report() -> None:
+    with pytest.raises(ConfigError, match="there is no backtest"):
+        TradingInputs(backtests())
+
+
+def test_backtests_are_read_from_all_folders_below(folder: Path) -> None:
+    (folder / "second").mkdir()
+    backtests(backtest("late", "E-0", 3)).write_parquet(folder / "second" / "backtests.parquet")
+    assert read_backtests(folder).height == ROWS.height + 1
+    inputs = inputs_of_folder(folder, ["steady"])
+    assert (inputs.agents, inputs.fills.height) == (["steady"], 20)
+    assert inputs.equity.equals(EQUITY.empty())
+
+
+def test_copies_count_once_and_different_backtests_of_one_episode_are_refused(folder: Path) -> None:
+    (folder / "copy").mkdir()
+    ROWS.write_parquet(folder / "copy" / "backtests.parquet")
+    assert read_backtests(folder).height == ROWS.height
+    backtests(backtest("steady", "E-0", 3, settings_digest="other")).write_parquet(folder / "copy" / "backtests.parquet")
+    with pytest.raises(ConfigError, match="different backtests of steady in E-0"):
+        read_backtests(folder)
+
+
+def test_what_is_no_folder_of_backtests_is_said(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no folder"):
+        read_backtests(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"holds no backtests\.parquet"):
+        read_backtests(tmp_path / "empty")
+    (folder / "first" / "backtests.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(LakeError, match=r"first/backtests\.parquet"):
+        read_backtests(folder)
+    FILLS.empty().write_parquet(folder / "first" / "backtests.parquet")
+    with pytest.raises(SchemaError, match="missing"):
+        read_backtests(folder)
+
+
+def test_an_unknown_agent_or_rule_set_is_named_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="there are with reckless, steady"):
+        chosen(ROWS, ["timid"])
+    with pytest.raises(ConfigError, match="there are with kalshi-2025-10-01"):
+        chosen(ROWS, rules="pmb")
+
+
+def test_the_command_prints_a_table_per_agent_and_all_beside_one_another(folder: Path) -> None:
+    shown = CliRunner().invoke(main, ["trading", str(folder)])
+    assert shown.exit_code == 0, shown.output
+    assert "reckless under kalshi-2025-10-01" in shown.output
+    assert "All agents over 1 to 4 episodes" in shown.output
+    assert max(map(len, shown.output.splitlines())) <= 80
+    line = next(line for line in shown.output.splitlines() if line.startswith("reckless ") and "under" not in line)
+    assert line.split() == ["reckless", "-12.50", "-1.25", "1.00", "10", "3", "100.0", "-13.50…-11.50"]
+
+
+def test_the_command_prints_json_with_exact_amounts(folder: Path) -> None:
+    shown = CliRunner().invoke(main, ["trading", str(folder), "--agent", "reckless", "--json"])
+    found = json.loads(shown.output)
+    assert [row["pnl"] for row in found["results"]] == ["-12.500000", "-12.500000"]
+    assert found["agents"][0]["return_mean_lower"] is None
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_command_writes_the_report(folder: Path, tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["trading", str(folder), "--report", str(tmp_path / "reports"), "--name", "mine"])
+    assert shown.exit_code == 0, shown.output
+    assert any(name.startswith("trading_") for name in contents(tmp_path / "reports" / "mine"))
+
+
+def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["trading", str(tmp_path / "none")])
+    assert (shown.exit_code, "there is no folder" in shown.output) == (1, True)
+
+
+def test_backtests_of_a_warehouse_are_the_published_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.lake import warehouse
+
+    monkeypatch.setattr(warehouse, "query", lambda path, sql: ROWS if sql == "FROM replay.backtests" else pytest.fail(sql))
+    assert backtests_of(None, "w.duckdb").equals(ROWS)
+
+
+def test_inputs_with_another_name_are_the_same_rows() -> None:
+    inputs = TradingInputs(ROWS)
+    assert replace(inputs, name="x").summary.equals(inputs.summary)
