@@ -37,8 +37,11 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     for market in metadata.markets:
         try:
             fee_terms(rules, market.fee)
-        except (BellwetherError, TypeError, ArithmeticError) as error:
+        except BellwetherError as error:
             findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {error}", METADATA)
+        except (TypeError, ArithmeticError) as error:
+            what = f"fee is {dict(market.fee)!r:.80}, which cannot be read ({error})"
+            findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {what}", METADATA)
 
 
 def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:

@@ -118,7 +118,8 @@ class Columns:
     def require(self, name: str, fine: np.ndarray, values: np.ndarray, wanted: str) -> None:
         """Raises `SchemaError` for the first row that is not fine."""
         if (row := first_true(~fine)) >= 0:
-            raise self.wrong(row, name, values[row].item(), wanted)
+            value = self.table.column(name)[row].as_py() if name in self else values[row].item()
+            raise self.wrong(row, name, value, wanted)
 
     def in_order(self, name: str, values: np.ndarray) -> None:
         """Raises `SchemaError` unless the times do not decrease."""

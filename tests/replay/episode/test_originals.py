@@ -1,0 +1,192 @@
+"""The original's format, in each of its forms, and what its prices are of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bellwether.errors import SchemaError
+from bellwether.replay.episode import draft_of, load, load_original, validate, write
+from bellwether.replay.tape import build
+from bellwether.replay.tape.layout import LEVEL, unpack
+from tests.replay.episode.folders import TIME, at
+from tests.replay.episode.originals import FORMS, structs
+
+YES, NO = 0, 1
+
+
+@pytest.mark.parametrize("form", FORMS[1:], ids=lambda form: form.__name__)
+def test_every_form_says_the_same(tmp_path: Path, form: object) -> None:
+    structs(tmp_path / "structs")
+    form(tmp_path / "form")  # type: ignore[operator]
+    assert load(tmp_path / "form").digest == load(tmp_path / "structs").digest
+
+
+def test_snapshots_become_what_changed(tmp_path: Path) -> None:
+    structs(tmp_path)
+    book = load(tmp_path).content.book
+    kind, ticker, side, price, value = unpack(book.words)
+    assert (kind == LEVEL).all()
+    changes = list(zip(ticker.tolist(), side.tolist(), price.tolist(), value.tolist(), strict=True))
+    rows = [changes[start:end] for start, end in zip([0, *book.end.tolist()], book.end.tolist(), strict=False)]
+    assert rows == [
+        [(0, YES, 400, 20_000), (0, YES, 450, 10_000), (0, NO, 500, 15_000), (0, NO, 520, 5_000)],
+        [(1, NO, 950, 10_000)],
+        [(0, YES, 450, 7_000)],
+        [],
+        [(0, YES, 400, 0), (0, NO, 520, 0)],
+        [(1, NO, 950, 0)],
+    ]
+
+
+def test_it_becomes_an_episode_of_this_format_with_the_same_content(tmp_path: Path) -> None:
+    structs(tmp_path / "original")
+    original = load_original(tmp_path / "original")
+    written = write(tmp_path / "native", draft_of(original))
+    assert written.digest == original.digest == load(tmp_path / "native").digest
+    for tie in ("aligned", "books_first"):
+        first, second = (build(episode.content, episode.digest, tie) for episode in (original, written))
+        assert first.digest == second.digest
+        assert all((getattr(first, name) == getattr(second, name)).all() for name in ("ts", "event", "rows_ts", "rows_end", "grid"))
+    assert len(first.rows_ts) == 6
+
+
+def test_rows_that_nothing_tells_apart_are_numbered_when_written_anew(tmp_path: Path) -> None:
+    structs(tmp_path / "original")
+    table = pq.read_table(tmp_path / "original" / "orderbook.parquet").set_column(1, "sequence_id", pa.array([0] * 6))
+    same_times = pa.array([at(0)] * 6).view(TIME)
+    pq.write_table(table.set_column(0, "ts", same_times).take([0, 1, 2, 4, 5]), tmp_path / "original" / "orderbook.parquet")
+    first = load(tmp_path / "original")
+    again = write(tmp_path / "native", draft_of(first))
+    tapes = [build(episode.content, "", "books_first") for episode in (first, again)]
+    assert (tapes[0].event == tapes[1].event).all() and (tapes[0].rows_end == tapes[1].rows_end).all()
+
+
+def _priced(folder: Path, prices: list[int]) -> Path:
+    structs(folder)
+    table = pq.read_table(folder / "trades.parquet")
+    pq.write_table(table.set_column(5, "price_cents", pa.array(prices)), folder / "trades.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(("prices", "convention"), [([55, 48, 5], "taker"), ([45, 48, 5], "yes")])
+def test_the_side_of_the_prices_is_the_one_that_agrees_with_the_books(tmp_path: Path, prices: list[int], convention: str) -> None:
+    episode = load_original(_priced(tmp_path, prices))
+    assert episode.trade_price == episode.metadata.source["trade_price"] == convention
+    assert episode.content.trades.price.tolist() == [450, 480, 50]
+
+
+def test_the_side_of_the_prices_can_be_said(tmp_path: Path) -> None:
+    _priced(tmp_path, [45, 48, 5])
+    assert load_original(tmp_path, "taker").content.trades.price.tolist() == [550, 480, 50]
+    assert load_original(tmp_path, "taker").digest != load_original(tmp_path, "yes").digest
+    with pytest.raises(SchemaError, match="trade_price is 'no'"):
+        load_original(tmp_path, "no")
+
+
+def test_without_its_mark_the_trades_are_not_read(tmp_path: Path) -> None:
+    structs(tmp_path)
+    metadata = json.loads((tmp_path / "metadata.json").read_text())
+    del metadata["has_trades_tape"]
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    assert len(load(tmp_path).content.trades.ts) == 0
+
+
+def test_an_early_close_time_stands_in_the_settlement(tmp_path: Path) -> None:
+    structs(tmp_path)
+    settlement = json.loads((tmp_path / "settlement.json").read_text())
+    settlement["KXT-B"]["close_time"] = "2026-01-20T00:08:00+00:00"
+    (tmp_path / "settlement.json").write_text(json.dumps(settlement))
+    assert [market.close for market in load(tmp_path).metadata.markets] == [None, at(480)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ([{"price_cents": 45, "size": -1}], ["row 2", "in yes_bids", "a size of -1 contracts"]),
+        ([{"price_cents": 45, "size": 21_474_837}], ["row 2", "more than 2147483647 lots"]),
+        ([{"price_cents": 100, "size": 1}], ["row 2", "100 cents is not on the market's price grid"]),
+        ([{"price_cents": 0, "size": 1}], ["row 2", "0 cents is not on the market's price grid"]),
+        ([{"price_cents": -5, "size": 1}], ["row 2", "-5 cents is not on the market's price grid"]),
+        ([{"price_cents": 45, "size": 1}, {"price_cents": 45, "size": 2}], ["row 2", "45 cents is set twice"]),
+        ([{"price_cents": None, "size": 1}], ["row 2", "a level of yes_bids is None"]),
+        ([None], ["row 2", "a level of yes_bids is None"]),
+        (None, ["row 2", "yes_bids is None"]),
+        ([{"price_cents": 60, "size": 1}], ["row 2", "KXT-A crosses", "YES bid 60 and NO bid 52"]),
+    ],
+)
+def test_a_wrong_level_is_named(tmp_path: Path, levels: object, said: list[str]) -> None:
+    structs(tmp_path)
+    table = pq.read_table(tmp_path / "orderbook.parquet")
+    column = table.column("yes_bids").to_pylist()
+    column[2] = levels
+    pq.write_table(table.set_column(3, "yes_bids", pa.array(column, table.schema.field(3).type)), tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError) as refusal:
+        load(tmp_path)
+    assert all(text in str(refusal.value) for text in ["orderbook.parquet", *said]), str(refusal.value)
+    assert not validate(tmp_path).is_valid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[",
+        "{}",
+        '[{"price_cents": 45}]',
+        "[[45, 1]]",
+        '[{"price_cents": "45", "size": 1}]',
+        '[{"price_cents": 45.5, "size": 1}]',
+        '[{"price_cents": 45, "size": 0.001}]',
+        "[1]",
+        '[{"price_cents": true, "size": 1}]',
+        '[{"price_cents": 45, "size": 1},]',
+    ],
+)
+def test_json_that_is_no_level_is_named(tmp_path: Path, text: str) -> None:
+    from tests.replay.episode.originals import json_text
+
+    json_text(tmp_path)
+    table = pq.read_table(tmp_path / "orderbook.parquet")
+    column = table.column("no_bids").to_pylist()
+    column[3] = text
+    pq.write_table(table.set_column(4, "no_bids", pa.array(column)), tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError, match="row 3") as refusal:
+        load(tmp_path)
+    assert "no_bids" in str(refusal.value)
+
+
+def test_a_row_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    structs(tmp_path)
+    table = pq.read_table(tmp_path / "orderbook.parquet").take([0, 1, 1, 2])
+    pq.write_table(table, tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError, match=r"row 2: it is the same as row 1 \(sequence_id 11\)"):
+        load(tmp_path)
+
+
+def test_levels_without_a_size_are_no_levels(tmp_path: Path) -> None:
+    structs(tmp_path / "plain")
+    structs(tmp_path / "padded")
+    table = pq.read_table(tmp_path / "padded" / "orderbook.parquet")
+    column = [[*levels, {"price_cents": 2, "size": 0}] for levels in table.column("yes_bids").to_pylist()]
+    pq.write_table(table.set_column(3, "yes_bids", pa.array(column, table.schema.field(3).type)), tmp_path / "padded" / "orderbook.parquet")
+    assert load(tmp_path / "padded").digest == load(tmp_path / "plain").digest
+
+
+def test_unsorted_rows_are_named_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.replay.episode import books
+
+    structs(tmp_path)
+    monkeypatch.setattr(books, "BATCH", 2)
+    digest = load(tmp_path).digest
+    monkeypatch.undo()
+    assert digest == load(tmp_path).digest
+    monkeypatch.setattr(books, "BATCH", 2)
+    table = pq.read_table(tmp_path / "orderbook.parquet").take([0, 1, 2, 4, 3, 5])
+    pq.write_table(table, tmp_path / "orderbook.parquet")
+    with pytest.raises(SchemaError, match="row 4: ts is '2026-01-20T00:00:06"):
+        load(tmp_path)

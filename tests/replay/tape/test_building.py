@@ -1,0 +1,421 @@
+"""From an episode to its tape, under both tie rules."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.replay.arrow import array_of
+from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
+from bellwether.replay.episode.content import Book, Content, Trades
+from bellwether.replay.rules import fee_terms, rule_set, rules_for
+from bellwether.replay.tape import Tape, build, cache, tape_of
+from bellwether.replay.tape.layout import (
+    CLOSE,
+    HALT,
+    INVALID,
+    KINDS,
+    LEVEL,
+    OPEN,
+    PRINT,
+    SETTLE,
+    TRADED,
+    VALID,
+    VOID,
+    pack,
+    unpack,
+)
+from tests.replay.episode.folders import Native
+
+YES, NO = 0, 1
+Event = tuple[int, ...]
+
+
+def content(
+    rows: list[tuple[int, int, list[int]]],
+    prints: list[Event] = [],  # noqa: B006
+    *,
+    markets: tuple[Market, ...] = (Market("A"), Market("B")),
+    settlements: tuple[Settlement, ...] | None = None,
+    end: int = 10**12,
+) -> Content:
+    """rows: ts, ticker, words. prints: ts, ticker, passive side, price, lots."""
+    ts, ticker, words = ([row[index] for row in rows] for index in range(3))
+    book = Book(
+        ts,  # type: ignore[arg-type]
+        list(range(len(rows))),  # type: ignore[arg-type]
+        ticker,  # type: ignore[arg-type]
+        np.cumsum([len(part) for part in words]),
+        [word for part in words for word in part],  # type: ignore[arg-type]
+    )
+    columns = [np.array([one[index] for one in prints], np.int64) for index in range(5)]
+    price = np.where(columns[2] == YES, columns[3], 1000 - columns[3])
+    trades = Trades(columns[0], array_of(np.arange(len(prints))), columns[1], 1 - columns[2], price, columns[4])
+    known = settlements or tuple(Settlement(market.ticker) for market in markets)
+    return Content(Metadata("E", 0, end, markets), known, book, trades, {})
+
+
+def events(tape: Tape) -> list[tuple[Any, ...]]:
+    """(ts, kind, ticker, side, price, value), the kind as its name."""
+    columns = [column.tolist() for column in unpack(tape.event)]
+    return [(ts, KINDS[kind], *rest) for ts, kind, *rest in zip(tape.ts.tolist(), *columns, strict=True)]
+
+
+def level(side: int, price: int, lots: int, ticker: int = 0) -> int:
+    return pack(LEVEL, ticker, side, price, lots)
+
+
+def aligned(*args: Any, **kwargs: Any) -> list[tuple[Any, ...]]:
+    """Events of the aligned tape but for the close at the recording's end."""
+    return [event for event in events(build(content(*args, **kwargs), "")) if event[:2] != (10**12, "close")]
+
+
+class TestAligned:
+    def test_a_print_stands_directly_before_the_cut_that_it_made(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 100), level(NO, 500, 10)]), (5, 0, [level(YES, 450, 60)]), (6, 0, [level(NO, 500, 20)])]
+        assert aligned(rows, [(7, 0, YES, 450, 40)]) == [
+            (0, "level", 0, YES, 450, 100),
+            (0, "level", 0, NO, 500, 10),
+            (5, "print", 0, YES, 450, 40),
+            (5, "traded", 0, YES, 450, 60),
+            (6, "level", 0, NO, 500, 20),
+        ]
+
+    def test_a_print_is_moved_forward_to_its_cut_too(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 100)]), (5, 0, [level(YES, 450, 60)])]
+        assert aligned(rows, [(4, 0, YES, 450, 40)])[1:] == [(5, "print", 0, YES, 450, 40), (5, "traded", 0, YES, 450, 60)]
+
+    def test_a_cut_that_is_larger_than_its_prints_is_split(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 100)]), (5, 0, [level(YES, 450, 10)])]
+        assert aligned(rows, [(5, 0, YES, 450, 40), (5, 0, YES, 450, 20)])[1:] == [
+            (5, "print", 0, YES, 450, 40),
+            (5, "print", 0, YES, 450, 20),
+            (5, "traded", 0, YES, 450, 40),
+            (5, "level", 0, YES, 450, 10),
+        ]
+
+    def test_a_print_that_made_no_cut_stays_behind_the_book_of_its_instant(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 100)]), (5, 0, [level(YES, 440, 10)]), (5, 1, [level(NO, 440, 10, 1)])]
+        assert aligned(rows, [(5, 0, YES, 450, 40)])[1:] == [
+            (5, "level", 0, YES, 440, 10),
+            (5, "level", 1, NO, 440, 10),
+            (5, "print", 0, YES, 450, 40),
+        ]
+
+    def test_what_a_print_leaves_of_a_smaller_cut_stays_where_it_was(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 30)]), (5, 0, [level(YES, 450, 0)])]
+        assert aligned(rows, [(6, 0, YES, 450, 40)])[1:] == [
+            (5, "print", 0, YES, 450, 30),
+            (5, "traded", 0, YES, 450, 0),
+            (6, "print", 0, YES, 450, 10),
+        ]
+
+    def test_rows_end_behind_their_events_and_rows_without_any_count(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 30)]), (3, 0, []), (5, 0, [level(YES, 450, 0)]), (7, 1, [])]
+        tape = build(content(rows, [(6, 0, YES, 450, 40)]), "")
+        assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 3, 5, 7], [1, 1, 3, 4])
+
+    def test_marks_of_a_gap_stay_where_they_are(self) -> None:
+        rows = [(0, 0, [level(YES, 450, 30)]), (5, 0, [pack(INVALID, 0, 0, 0, 0)]), (6, 0, [level(YES, 450, 0), pack(VALID, 0, 0, 0, 0)])]
+        assert [event[:2] for event in aligned(rows)] == [(0, "level"), (5, "invalid"), (6, "level"), (6, "valid")]
+
+
+class TestLifecycle:
+    BOOK = ((0, 0, [level(YES, 450, 100), level(NO, 450, 70)]),)
+
+    def market(self, *phases: tuple[int, str], **times: int) -> tuple[Market, ...]:
+        return (Market("A", lifecycle=tuple(Phase(at, event) for at, event in phases), **times),)  # type: ignore[arg-type]
+
+    def life(self, **kwargs: Any) -> list[Event]:
+        found = events(build(content(list(self.BOOK), **kwargs), ""))
+        return [event[:2] for event in found if event[1] not in ("level", "traded", "print")]
+
+    def test_halts_opens_close_and_settlement_come_last_in_their_instant(self) -> None:
+        markets = self.market((5, "halt"), (7, "open"), (9, "close"))
+        rows = [*self.BOOK, (5, 0, [level(YES, 450, 90)]), (9, 0, [level(YES, 450, 80)])]
+        settled = (Settlement("A", "YES", 1_000_000, 12),)
+        found = events(build(content(rows, [(9, 0, NO, 450, 5)], markets=markets, settlements=settled), ""))
+        assert [event[:2] for event in found[2:]] == [
+            (5, "level"),
+            (5, "halt"),
+            (7, "open"),
+            (9, "level"),
+            (9, "print"),
+            (9, "close"),
+            (12, "settle"),
+        ]
+        assert found[-1] == (12, "settle", 0, 0, 0, 1_000_000)
+
+    def test_nothing_of_a_market_follows_its_close(self) -> None:
+        rows = [
+            *self.BOOK,
+            (9, 1, [level(YES, 450, 5, 1)]),
+            (10, 0, [level(YES, 450, 0), level(NO, 450, 0)]),
+            (11, 1, [level(YES, 450, 6, 1)]),
+        ]
+        markets = (Market("A", close_time=9), Market("B"))
+        found = events(build(content(rows, [(10, 0, YES, 450, 40)], markets=markets), ""))
+        assert [event[:3] for event in found] == [
+            (0, "level", 0),
+            (0, "level", 0),
+            (9, "level", 1),
+            (9, "close", 0),
+            (11, "level", 1),
+            (10**12, "close", 1),
+        ]
+
+    def test_a_book_that_is_wiped_at_the_close_stays_as_it_was(self) -> None:
+        wiped = [*self.BOOK, (9, 0, [level(YES, 450, 0)]), (9, 0, [level(NO, 450, 0)])]
+        assert [e[1] for e in events(build(content(wiped, markets=self.market((9, "close"))), ""))] == ["level", "level", "close"]
+        cut = [*self.BOOK, (9, 0, [level(YES, 450, 0)])]
+        assert [e[1] for e in events(build(content(cut, markets=self.market((9, "close"))), ""))] == ["level", "level", "level", "close"]
+
+    def test_a_late_print_of_a_cut_before_the_close_is_kept(self) -> None:
+        rows = [*self.BOOK, (9, 0, [level(YES, 450, 60)])]
+        found = events(build(content(rows, [(11, 0, YES, 450, 40), (11, 0, YES, 450, 1)], markets=self.market(close_time=10)), ""))
+        assert found[2:] == [(9, "print", 0, YES, 450, 40), (9, "traded", 0, YES, 450, 60), (10, "close", 0, 0, 0, 0)]
+
+    def test_trading_ends_with_the_recording(self) -> None:
+        settled = (Settlement("A", "NO", 0, 90),)
+        assert self.life(markets=self.market(close_time=50), settlements=settled, end=20) == [(20, "close"), (90, "settle")]
+
+    def test_a_settlement_closes(self) -> None:
+        settled = (Settlement("A", "VOID", None, 20),)
+        assert self.life(markets=self.market(close_time=50), settlements=settled) == [(20, "void")]
+
+    def test_a_market_without_a_known_settlement_never_settles(self) -> None:
+        assert self.life(markets=self.market(), settlements=(Settlement("A", "YES", 1_000_000, None),), end=20) == [(20, "close")]
+
+    @pytest.mark.parametrize(
+        "market", [{"open_time": 6}, {"lifecycle": (Phase(6, "open"),)}, {"open_time": 6, "lifecycle": (Phase(6, "open"),)}]
+    )
+    def test_a_market_is_halted_until_it_opens(self, market: dict[str, Any]) -> None:
+        assert self.life(markets=(Market("A", **market),), end=20) == [(0, "halt"), (6, "open"), (20, "close")]
+
+    def test_a_scalar_settlement_pays_its_value(self) -> None:
+        found = events(build(content(list(self.BOOK), markets=self.market(), settlements=(Settlement("A", "SCALAR", 123_456, 20),)), ""))
+        assert found[-1] == (20, "settle", 0, 0, 0, 123_456)
+
+
+WORDS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from([400, 401]), st.integers(0, 6)), max_size=3, unique_by=lambda word: word[:2])
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), WORDS), max_size=15)
+PRINTS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(0, 1), st.sampled_from([400, 401]), st.integers(1, 5)), max_size=12
+)
+TIMES = st.none() | st.integers(1, 25)
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> Content:
+    def timed(steps: list[Any]) -> list[Any]:
+        times = np.cumsum([step[0] for step in steps]).tolist()
+        return [(at, *step[1:]) for at, step in zip(times, steps, strict=True)]
+
+    shown: dict[Event, int] = {}
+    rows = []
+    for at, ticker, words in timed(draw(ROWS)):
+        changed = [word for word in sorted(words) if shown.get((ticker, *word[:2]), 0) != word[2]]
+        shown |= {(ticker, *word[:2]): word[2] for word in changed}
+        rows.append((at, ticker, [level(*word, ticker) for word in changed]))
+    markets = tuple(Market(ticker, close_time=draw(TIMES)) for ticker in "AB")
+    settled = tuple(Settlement(ticker, "YES", 1_000_000, draw(TIMES)) for ticker in "AB")
+    return content(rows, timed(draw(PRINTS)), markets=markets, settlements=settled, end=draw(st.integers(1, 30)))
+
+
+def books(found: list[tuple[Any, ...]]) -> dict[int, dict[Event, int]]:
+    """The book at the end of each instant."""
+    shown: dict[Event, int] = {}
+    after = {}
+    for ts, kind, *key, value in found:
+        if kind in ("level", "traded"):
+            shown[tuple(key)] = value
+        after[ts] = {level: size for level, size in shown.items() if size}
+    return after
+
+
+@settings(max_examples=200, deadline=None)
+@given(contents())
+def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
+    found = events(build(episode, ""))
+    assert [event[0] for event in found] == sorted(event[0] for event in found)
+    closes: dict[int, int] = {}
+    shown: dict[Event, int] = {}
+    due: tuple[Event, int] = ((), 0)
+    order = {name: number for number, name in enumerate(KINDS)}
+    for at, (ts, kind, ticker, *key, value) in enumerate(found):
+        level_of = (ticker, *key)
+        if order[kind] >= HALT:
+            closes.setdefault(ticker, ts)
+            assert at + 1 == len(found) or found[at + 1][0] > ts or order[found[at + 1][1]] >= order[kind]
+            continue
+        assert ticker not in closes
+        if kind == "traded":
+            assert due == ((ts, *level_of), shown[level_of] - value)
+        made = due[1] if due[0] == (ts, *level_of) else 0
+        due = ((ts, *level_of), made + value) if kind == "print" else ((), 0)
+        if kind in ("level", "traded"):
+            shown[level_of] = value
+    assert set(closes) == {0, 1}
+    _books_agree(episode, found, closes)
+    _prints_agree(episode, found, closes)
+
+
+def _books_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
+    plain = books(events(build(episode, "", "books_first")))
+    mine = books(found)
+    for ticker, close in closes.items():
+        for ts in sorted(set(mine) & set(plain)):
+            if ts < close:
+                assert {k: v for k, v in mine[ts].items() if k[0] == ticker} == {k: v for k, v in plain[ts].items() if k[0] == ticker}
+
+
+def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
+    side, price = episode.trades.passive
+    given: dict[Event, int] = {}
+    for ts, *key, lots in zip(episode.trades.ts, episode.trades.ticker, side, price, episode.trades.lots, strict=True):
+        if ts <= closes[int(key[0])]:
+            given[tuple(map(int, key))] = given.get(tuple(map(int, key)), 0) + int(lots)
+    printed: dict[Event, int] = {}
+    for _, kind, *key, value in found:
+        if kind == "print":
+            printed[tuple(key)] = printed.get(tuple(key), 0) + value
+    # Prints behind the close that belong to cuts before it are kept too.
+    assert all(printed.get(key, 0) >= lots for key, lots in given.items())
+
+
+@settings(max_examples=200, deadline=None)
+@given(contents())
+def test_books_first_is_the_order_of_the_original(episode: Content) -> None:
+    book, trades = episode.book, episode.trades
+    side, price = trades.passive
+    steps: list[tuple[int, int, int, list[int]]] = []
+    start = 0
+    for row, (ts, end) in enumerate(zip(book.ts.tolist(), book.end.tolist(), strict=True)):
+        steps.append((ts, 0, row, book.words[start:end].tolist()))
+        start = end
+    for number, (ts, *key, lots) in enumerate(zip(trades.ts.tolist(), trades.ticker, side, price, trades.lots, strict=True)):
+        steps.append((ts, 1, number, [pack(PRINT, *map(int, key), int(lots))]))
+    for code, one in enumerate(episode.settlements):
+        if one.at is not None:
+            steps.append((one.at, 2, code, [pack(SETTLE, code, 0, 0, 1_000_000)]))
+    steps.sort()
+    expected = [(ts, word) for ts, _, _, words in steps for word in words]
+    ends, size = [], 0
+    for _, kind, _, words in steps:
+        size += len(words)
+        ends += [size] if kind == 0 else []
+    tape = build(episode, "", "books_first")
+    assert list(zip(tape.ts.tolist(), tape.event.tolist(), strict=True)) == expected
+    assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == (book.ts.tolist(), ends)
+
+
+def test_books_first_knows_no_gaps_and_no_lifecycle() -> None:
+    rows = [
+        (0, 0, [level(YES, 450, 30)]),
+        (5, 0, [pack(INVALID, 0, 0, 0, 0)]),
+        (6, 0, [level(YES, 450, 0), pack(VALID, 0, 0, 0, 0)]),
+        (7, 0, []),
+    ]
+    market = Market("A", open_time=3, close_time=6, lifecycle=(Phase(4, "halt"), Phase(5, "open")))
+    settled = (Settlement("A", "VOID", None, 8),)
+    tape = build(content(rows, [(7, 0, YES, 450, 1)], markets=(market,), settlements=settled), "", "books_first")
+    assert [event[:2] for event in events(tape)] == [(0, "level"), (6, "level"), (7, "print"), (8, "void")]
+    assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 6, 7], [1, 2, 2])
+
+
+def test_kinds_are_named_in_their_order() -> None:
+    order = (LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID)
+    assert [KINDS[kind] for kind in order] == list(KINDS)
+
+
+class TestTapeOf:
+    RULES = rules_for("kalshi", date(2026, 1, 20))
+
+    def test_rules_choose_order_and_fees(self, tmp_path: Path) -> None:
+        episode = load(Native().write(tmp_path))
+        mine, original = tape_of(episode, self.RULES), tape_of(episode, rule_set("pmb-2026-01"))
+        assert mine.digest != original.digest
+        assert (mine.event == build(episode.content, episode.digest, "aligned").event).all()
+        assert (original.event == build(episode.content, episode.digest, "books_first").event).all()
+        for tape, rules in ((mine, self.RULES), (original, rule_set("pmb-2026-01"))):
+            assert (tape.fees == [fee_terms(rules, market.fee) for market in episode.metadata.markets]).all()
+
+    def test_the_grid_is_the_markets(self, tmp_path: Path) -> None:
+        native = Native()
+        native.metadata["markets"][1]["price_ranges"] = [["0", "1", "0.01"]]
+        native.book = [row for row in native.book if row[5] != 955]
+        grid = tape_of(load(native.write(tmp_path)), self.RULES).grid
+        assert np.flatnonzero(grid[0]).tolist() == [*range(1, 100), *range(100, 900, 10), *range(900, 1000)]
+        assert np.flatnonzero(grid[1]).tolist() == list(range(10, 1000, 10))
+
+    def test_a_kept_tape_is_the_built_one(self, tmp_path: Path) -> None:
+        episode = load(Native().write(tmp_path / "episode"))
+        first = tape_of(episode, self.RULES, tmp_path / "tapes")
+        (file,) = (tmp_path / "tapes").iterdir()
+        written = file.read_bytes()
+        again = tape_of(episode, self.RULES, tmp_path / "tapes")
+        for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
+            assert (getattr(first, name) == getattr(again, name)).all(), name
+        assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
+        assert str(again.event.flags.writeable) == "False" and again.event.base is not None
+        cache.keep(file, first)
+        assert file.read_bytes() == written
+
+    def test_a_kept_tape_serves_other_fees(self, tmp_path: Path) -> None:
+        episode = load(Native().write(tmp_path / "episode"))
+        rules = (self.RULES, rules_for("kalshi", date(2026, 11, 1)), rule_set("pmb-2026-01"))
+        kept = [tape_of(episode, of, tmp_path / "tapes") for of in rules]
+        assert len(list((tmp_path / "tapes").iterdir())) == 2
+        assert kept[0].digest == kept[1].digest != kept[2].digest
+
+    @pytest.mark.parametrize("damage", ["torn", "empty", "other"])
+    def test_a_damaged_file_is_built_again(self, tmp_path: Path, damage: str) -> None:
+        episode = load(Native().write(tmp_path / "episode"))
+        whole = tape_of(episode, self.RULES, tmp_path / "tapes")
+        (file,) = (tmp_path / "tapes").iterdir()
+        if damage == "other":
+            cache.keep(file, replace(whole, digest="0" * 64))
+        else:
+            file.write_bytes(file.read_bytes()[:1000] if damage == "torn" else b"")
+        assert cache.read(file, whole.digest) is None
+        assert (tape_of(episode, self.RULES, tmp_path / "tapes").event == whole.event).all()
+        assert cache.read(file, whole.digest) is not None
+
+    def test_a_kept_tape_is_read_without_the_episode(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder = Native().write(tmp_path / "episode")
+        tape_of(load(folder, cache=tmp_path / "tapes"), self.RULES, tmp_path / "tapes")
+        episode = load(folder, cache=tmp_path / "tapes")
+        tape_of(episode, self.RULES, tmp_path / "tapes")
+        assert "content" not in episode.__dict__
+
+    def test_reading_a_kept_tape_imports_no_data_frames(self, tmp_path: Path) -> None:
+        folder = Native().write(tmp_path / "episode")
+        tape_of(load(folder, cache=tmp_path / "tapes"), self.RULES, tmp_path / "tapes")
+        code = (
+            "import sys\nfrom pathlib import Path\nfrom bellwether.replay.episode import load\nfrom bellwether.replay.rules import rule_set\n"
+            "from bellwether.replay.tape import tape_of\nfolder, tapes = map(Path, sys.argv[1:])\n"
+            f"tape_of(load(folder, cache=tapes), rule_set({self.RULES.name!r}), tapes)\n"
+            "found = {'polars', 'pandas', 'pydantic', 'duckdb', 'matplotlib', 'pyarrow.parquet'} & set(sys.modules)\nsys.exit(', '.join(found) or 0)"
+        )
+        done = subprocess.run([sys.executable, "-c", code, folder, tmp_path / "tapes"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.strip()) == (0, "")
+
+    def test_fees_that_the_rules_do_not_know_are_refused(self, tmp_path: Path) -> None:
+        from bellwether.errors import ConfigError
+
+        episode = load(Native().write(tmp_path))
+        market = replace(episode.metadata.markets[0], fee={"type": "cubic"})
+        other = copy.copy(episode)
+        object.__setattr__(other, "metadata", replace(episode.metadata, markets=(market, market)))
+        with pytest.raises(ConfigError, match="cubic"):
+            tape_of(other, self.RULES)
