@@ -329,7 +329,7 @@ class AgentContext:
             self._refuse(calls)
 
     def _refuse(self, calls: int) -> None:
-        self.calls_left = min(self.calls_left + calls, 0)
+        self.calls_left += calls
         raise BudgetError(
             f"a decision may make {self._limit} calls, and only within `act`; this one made more. "
             "Use attributes, `markets()` or `place_many`, or raise calls_per_step"

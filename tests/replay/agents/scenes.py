@@ -1,0 +1,91 @@
+"""Short markets for tests of agents, and agents that are told what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bellwether.replay import Agent, AgentContext, Backtest, BacktestSettings, EpisodeInfo, run
+from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
+from bellwether.replay.units import CONTRACT, MICROS, NO, SECOND, YES
+from tests.replay.results.tapes import Event, book, tape
+
+RULES = "kalshi-2026-08-30"
+#: YES 45 bid and 48 asked, 100 and 50 contracts; cents as mills.
+BOOK: list[Event] = [
+    (0, LEVEL, 0, YES, 450, 100 * CONTRACT),
+    (0, LEVEL, 0, YES, 400, 200 * CONTRACT),
+    (0, LEVEL, 0, NO, 520, 50 * CONTRACT),
+    (0, LEVEL, 0, NO, 500, 150 * CONTRACT),
+]
+#: Closes after 600 seconds; YES pays.
+END: list[Event] = [(600, CLOSE, 0, YES, 0, 0), (601, SETTLE, 0, YES, 0, MICROS)]
+TRADE: Event = (90, PRINT, 0, YES, 450, 130 * CONTRACT)
+
+
+def market(*events: Event) -> Tape:
+    """The book, what happens, the end."""
+    return tape(*sorted([*BOOK, *events, *END], key=lambda event: event[0]), end=601)
+
+
+def two_markets() -> Tape:
+    """Two markets with a spread of a cent and of ten; only the first has a book at once."""
+    return tape(*book(0, 490, 500), *book(100, 300, 400, ticker=1), (600, CLOSE, 0, 0, 0, 0), (600, CLOSE, 1, 0, 0, 0), tickers=2, end=600)
+
+
+class Scripted(Agent):
+    """Calls a function at each decision."""
+
+    def __init__(self, what: Callable[[AgentContext], Any]) -> None:
+        self.what = what
+
+    def act(self, ctx: AgentContext) -> Any:
+        return self.what(ctx)
+
+
+class Noted(Agent):
+    """Notes what is called, in the order of calls."""
+
+    def __init__(self, notes: list[Any]) -> None:
+        self.notes = notes
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        self.notes.append(("start", ctx.now_ns, episode.tickers))
+
+    def act(self, ctx: AgentContext) -> None:
+        self.notes.append(("act", ctx.step, ctx.now_ns // SECOND))
+
+    def end(self, ctx: AgentContext) -> None:
+        self.notes.append(("end", ctx.cash))
+
+
+def settings(**changed: Any) -> BacktestSettings:
+    """A decision a minute, with a thousand dollars."""
+    return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, **changed})
+
+
+def traded(what: Callable[[AgentContext], Any], *events: Event, **changed: Any) -> Backtest:
+    """A backtest of one function on the market; an error of the function's is the test's."""
+    errors: list[BaseException] = []
+
+    def watched(ctx: AgentContext) -> Any:
+        try:
+            return what(ctx)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    backtest = run(market(*events), Scripted(watched), settings(**changed))
+    if errors:
+        raise errors[0]
+    return backtest
+
+
+def once(what: Callable[[AgentContext], Any], step: int = 0) -> Callable[[AgentContext], None]:
+    """Do it at one decision only."""
+
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == step:
+            what(ctx)
+
+    return act

@@ -1,0 +1,361 @@
+"""What an agent sees and can do within a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.replay import BUY, CENT, CONTRACT, MICROS, NO, SECOND, SELL, YES, AgentContext, BudgetError, OrderError, requests, run
+from bellwether.replay.agents.views import Series
+from bellwether.replay.engine.codes import Status, Tif
+from bellwether.replay.prepared import Prepared, prepare
+from bellwether.replay.tape.layout import HALT, INVALID, LEVEL
+from tests.replay.agents.scenes import RULES, TRADE, Scripted, market, once, settings, traded, two_markets
+from tests.replay.results.tapes import tape
+
+NAN = math.nan
+
+
+def test_a_market_shows_both_sides_of_its_book() -> None:
+    def look(ctx: AgentContext) -> None:
+        (one,) = ctx.markets()
+        assert (one.yes_bid, one.yes_ask, one.no_bid, one.no_ask) == (450, 480, 520, 550)
+        assert (one.mid, one.spread, one.yes_bid_lots, one.no_bid_lots) == (465.0, 30, 100 * CONTRACT, 50 * CONTRACT)
+        assert (one.status, one.is_active, ctx.market("M-0")) == ("active", True, one)
+
+    traded(once(look))
+
+
+def test_a_side_without_quotes_is_none() -> None:
+    def look(ctx: AgentContext) -> None:
+        first, second = ctx.markets()
+        assert (first.yes_bid, first.spread) == (490, 10)
+        assert (second.yes_bid, second.yes_ask, second.mid, second.spread, second.yes_bid_lots) == (None, None, None, None, 0)
+        assert (second.status, second.is_active) == ("no_book", False)
+        assert ctx.quotes.yes_bid.tolist() == [490, 0]
+        assert ctx.quotes.yes_ask.tolist() == [500, 1000]
+        assert ctx.quotes.active.tolist() == [True, False]
+
+    assert run(two_markets(), Scripted(once(look)), settings()).failure is None
+
+
+def test_the_book_is_shown_to_a_depth_best_first() -> None:
+    def look(ctx: AgentContext) -> None:
+        full, top = ctx.book("M-0"), ctx.book("M-0", 1)
+        assert full.yes_bids == ((450, 10_000), (400, 20_000))
+        assert full.yes_asks == ((480, 5_000), (500, 15_000))
+        assert (top.no_bids, top.no_asks) == (((520, 5_000),), ((550, 10_000),))
+        with pytest.raises(OrderError, match="depth is -1"):
+            ctx.book("M-0", -1)
+
+    traded(once(look))
+
+
+@pytest.mark.parametrize(("kind", "status"), [(HALT, "halted"), (INVALID, "invalid")])
+def test_a_market_says_when_it_takes_no_orders(kind: int, status: str) -> None:
+    def look(ctx: AgentContext) -> None:
+        assert ctx.market("M-0").status == status
+        order = ctx.buy("M-0", YES, CONTRACT, 450)
+        assert (order.status, order.reason) == ("rejected", {"halted": "halted", "invalid": "invalid_book"}[status])
+        assert order.explanation
+
+    traded(once(look, 1), (30, kind, 0, YES, 0, 0))
+
+
+def test_money_is_live_within_a_step() -> None:
+    def trade(ctx: AgentContext) -> None:
+        one = ctx.market("M-0")
+        order = ctx.buy("M-0", YES, 60 * CONTRACT, 490)
+        assert (order.status, order.filled, order.remaining) == ("resting", 50 * CONTRACT, 10 * CONTRACT)
+        assert order.cost == 50 * 480_000
+        assert ctx.cash == 1000 * MICROS - order.cost - order.fees
+        assert ctx.available < ctx.cash
+        assert one.yes_position == 50 * CONTRACT == ctx.positions[0, YES]
+        assert one.yes_ask == 500, "what was taken is gone"
+        assert ctx.equity == ctx.cash + 50 * 450_000
+
+    traded(once(trade))
+
+
+def test_time_is_that_of_the_decision() -> None:
+    def look(ctx: AgentContext) -> None:
+        assert (ctx.now_ns, ctx.now) == (60 * SECOND, datetime(1970, 1, 1, 0, 1, tzinfo=UTC))
+        assert ctx.market("M-0").seconds_to_close is None
+
+    traded(once(look, 1))
+
+
+WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
+    ("unknown ticker", lambda ctx: ctx.buy("M-9", YES, 100, 450), "no market 'M-9'"),
+    ("ticker of another type", lambda ctx: ctx.buy(["M-0"], YES, 100, 450), "no market"),
+    ("float price", lambda ctx: ctx.buy("M-0", YES, 100, 45.0), "price is 45.0"),
+    ("price that is no number", lambda ctx: ctx.buy("M-0", YES, 100, NAN), "price is nan"),
+    ("price in words", lambda ctx: ctx.buy("M-0", YES, 100, "450"), "price is '450'"),
+    ("price of 0", lambda ctx: ctx.buy("M-0", YES, 100, 0), "price is 0; a market order"),
+    ("price beyond 64 bits", lambda ctx: ctx.buy("M-0", YES, 100, 10**30), "too large"),
+    ("true as a price", lambda ctx: ctx.buy("M-0", YES, 100, True), "price is True"),
+    ("size of 0", lambda ctx: ctx.buy("M-0", YES, 0, 450), "lots is 0"),
+    ("negative size", lambda ctx: ctx.buy("M-0", YES, -5, 450), "lots is -5"),
+    ("float size", lambda ctx: ctx.buy("M-0", YES, 1.5, 450), "lots is 1.5"),
+    ("no size", lambda ctx: ctx.buy("M-0", YES, None, 450), "lots is None"),
+    ("unknown side", lambda ctx: ctx.buy("M-0", "maybe", 100, 450), "side is 'maybe'; it is one of YES, NO"),
+    ("side out of range", lambda ctx: ctx.buy("M-0", 2, 100, 450), "side is 2"),
+    ("true as a side", lambda ctx: ctx.buy("M-0", True, 100, 450), "side is True"),
+    ("unknown action", lambda ctx: ctx.place("M-0", YES, "hold", 450, 100), "action is 'hold'"),
+    ("unknown time in force", lambda ctx: ctx.buy("M-0", YES, 100, 450, "day"), "tif is 'day'; it is one of IOC, GTC"),
+    ("GTD without an end", lambda ctx: ctx.buy("M-0", YES, 100, 450, "gtd"), "GTD, and no other"),
+    ("an end without GTD", lambda ctx: ctx.place("M-0", YES, BUY, 450, 100, expires=5), "GTD, and no other"),
+    (
+        "an end without a zone",
+        lambda ctx: ctx.place("M-0", YES, BUY, 450, 100, "gtd", datetime(2026, 1, 1)),
+        "no zone",
+    ),
+    ("cancel of nothing", lambda ctx: ctx.cancel(77), "no order 77"),
+    ("cancel of a word", lambda ctx: ctx.cancel("all"), "order is 'all'"),
+    ("amend of nothing", lambda ctx: ctx.amend(77, 450, 100), "no order 77"),
+    ("quote at a float", lambda ctx: ctx.quote("M-0", 440.0, 490, 100), "price is 440.0"),
+    ("requests of floats", lambda ctx: ctx.place_many(np.zeros((1, 7))), r"found float64\[1, 7\]"),
+    ("requests of another shape", lambda ctx: ctx.place_many(np.zeros((1, 6), np.int64)), r"int64\[1, 6\]"),
+    ("requests in a list", lambda ctx: ctx.place_many([[0, 0, 0, 450, 100, 1, 0]]), "found list"),
+    ("a column of floats", lambda ctx: requests(0, YES, BUY, np.array([45.0]), 100), "price is float64"),
+    ("columns of two lengths", lambda ctx: requests(np.zeros(2, int), YES, BUY, np.ones(3, int), 100), "2 and 3 rows"),
+    ("series that is not there", lambda ctx: ctx.exogenous("spx"), "no 'spx'; there are none"),
+    ("ids of floats", lambda ctx: ctx.cancel_many(np.array([1.0])), "float64"),
+    ("ids that are not there", lambda ctx: ctx.buy("M-0", YES, 100, 440) and ctx.is_resting(np.array([0, 9])), "no order 9"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), [wrong[1:] for wrong in WRONG_ORDERS], ids=[wrong[0] for wrong in WRONG_ORDERS])
+def test_what_is_no_order_is_an_error_and_nothing_is_sent(call: Callable[[AgentContext], Any], message: str) -> None:
+    def act(ctx: AgentContext) -> None:
+        with pytest.raises(OrderError, match=message):
+            call(ctx)
+
+    sent = traded(once(act)).outcome.orders
+    assert len(sent) == (1 if "no order 9" in message else 0)
+
+
+def test_what_the_venue_refuses_comes_back_with_the_reason() -> None:
+    def act(ctx: AgentContext) -> None:
+        assert ctx.buy("M-0", YES, CONTRACT, 480, "post_only").reason == "would_cross"
+        assert ctx.buy("M-0", YES, CONTRACT, 1000).reason == "bad_price"
+        assert ctx.buy("M-0", YES, 100_000 * CONTRACT, 440).reason == "insufficient_cash"
+        assert ctx.buy("M-0", YES, 60 * CONTRACT, 480, "fok").reason == "fok_unfilled"
+
+    traded(once(act))
+
+
+def test_words_and_codes_mean_the_same() -> None:
+    def act(ctx: AgentContext) -> None:
+        for side, action, tif in ((NO, BUY, Tif.GTC), ("no", "buy", "gtc"), ("NO", "BUY", 1), (np.int64(1), np.int64(0), np.int64(1))):
+            order = ctx.place("M-0", side, action, np.int64(510), np.int64(100), tif)
+            assert (order.side, order.action, order.price, order.lots, order.status) == ("no", "buy", 510, 100, "resting")
+
+    traded(once(act))
+
+
+def test_an_order_expires_at_its_time() -> None:
+    orders = []
+
+    def act(ctx: AgentContext) -> None:
+        orders.append(ctx.place("M-0", YES, BUY, 440, 100, "gtd", datetime(1970, 1, 1, 0, 1, tzinfo=UTC)))
+        assert orders[0].status == "resting"
+
+    traded(once(act))
+    assert orders[0].status == "expired"
+
+
+def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
+    def act(ctx: AgentContext) -> None:
+        worse, better = ctx.buy("M-0", YES, 200, 430), ctx.buy("M-0", YES, 100, 440)
+        assert [order.id for order in ctx.resting()] == [better.id, worse.id]
+        assert ctx.resting("M-0")[0].remaining == 100
+        assert ctx.is_resting([worse, better, -1]).tolist() == [True, True, False]
+        assert ctx.amend(worse, 430, 50) is None
+        assert ctx.order(worse.id).lots == 50
+        assert ctx.amend(worse, 5000, 50) == "bad_price"
+        assert ctx.cancel(better) is True
+        assert ctx.cancel(better) is False
+        assert (better.status, better.reason, better.remaining) == ("cancelled", "agent", 0)
+        assert ctx.cancel_all() == 1
+        assert ctx.resting_ids().tolist() == []
+
+    traded(once(act))
+
+
+def test_many_orders_go_in_one_call() -> None:
+    def act(ctx: AgentContext) -> None:
+        numbers = ctx.place_many(requests(0, np.array([YES, NO]), BUY, np.array([440, 510]), CONTRACT, Tif.POST_ONLY))
+        assert [ctx.order(number).status for number in numbers] == ["resting", "resting"]
+        assert ctx.cancel_many(numbers).tolist() == [True, True]
+        assert ctx.cancel_many(numbers).tolist() == [False, False]
+
+    traded(once(act))
+
+
+def test_a_quote_that_stands_keeps_its_place() -> None:
+    seen: list[list[tuple[str, int | None, int]]] = []
+
+    def act(ctx: AgentContext) -> None:
+        prices = {0: (440, 490), 1: (440, 490), 2: (430, 490), 3: (430, None)}
+        if ctx.step in prices:
+            ctx.quote("M-0", *prices[ctx.step], 10 * CONTRACT)
+            seen.append([(order.side, order.price, order.id) for order in ctx.resting()])
+
+    traded(act)
+    assert seen == [
+        [("yes", 440, 0), ("no", 510, 1)],
+        [("yes", 440, 0), ("no", 510, 1)],
+        [("yes", 430, 2), ("no", 510, 1)],
+        [("yes", 430, 2)],
+    ]
+
+
+def test_a_quote_that_has_filled_or_was_cancelled_is_sent_anew() -> None:
+    def act(ctx: AgentContext) -> None:
+        if ctx.step in (0, 2):
+            ctx.quote("M-0", 450, None, 10 * CONTRACT)
+        if ctx.step == 2:
+            ctx.cancel_all()
+            ctx.quote("M-0", 450, None, 10 * CONTRACT)
+            ctx.quote("M-0", 450, None, 10 * CONTRACT)
+            assert len(ctx.resting()) == 1
+
+    backtest = traded(act, TRADE)
+    assert backtest.outcome.count(Status.FILLED) == 1
+    assert len(backtest.outcome.orders) == 3
+
+
+def test_the_budget_of_a_step_counts_methods_and_orders_but_no_attributes() -> None:
+    def act(ctx: AgentContext) -> None:
+        for _ in range(50):
+            assert ctx.cash and ctx.positions.sum() == 0 and ctx.quotes.yes_bid[0] and ctx.now and ctx.random
+        ctx.markets()
+        ctx.place_many(requests(0, YES, BUY, np.full(3, 440), 100))
+        assert ctx.calls_left == 1
+        with pytest.raises(BudgetError, match="5 calls"):
+            ctx.place_many(requests(0, YES, BUY, np.full(2, 440), 100))
+        ctx.buy("M-0", YES, 100, 440)
+        for call in (ctx.markets, ctx.resting, lambda: ctx.book("M-0"), lambda: ctx.buy("M-0", YES, 100, 440), ctx.cancel_all):
+            with pytest.raises(BudgetError):
+                call()
+        assert ctx.calls_left == 0
+
+    backtest = traded(act, calls_per_step=5)
+    assert len(backtest.outcome.orders) == 4 * backtest.steps, "the budget is whole again at each decision"
+
+
+def test_nothing_can_be_called_outside_of_a_decision() -> None:
+    class Eager(Scripted):
+        def start(self, ctx: AgentContext, episode: Any) -> None:
+            assert ctx.cash == 1000 * MICROS
+            ctx.buy("M-0", YES, 100, 440)
+
+    backtest = run(market(), Eager(lambda ctx: None), settings())
+    assert backtest.failure is not None
+    assert (backtest.failure.type, backtest.failure.step) == ("BudgetError", -1)
+
+
+@pytest.mark.parametrize("name", ["positions", "yes_bid", "no_bid", "bids", "_book", "_status"])
+def test_what_is_seen_cannot_be_changed(name: str) -> None:
+    def act(ctx: AgentContext) -> None:
+        array = getattr(ctx.quotes, name) if hasattr(ctx.quotes, name) else getattr(ctx, name)
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 7
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+
+    traded(once(act))
+
+
+def with_series() -> Prepared:
+    base = prepare(market(), RULES)
+    ts = np.array([0, 59 * SECOND, 60 * SECOND, 61 * SECOND], np.int64)
+    return Prepared(base.info, base.digest, base.rules, base.tape, exogenous={"spx": (ts, np.array([1.0, 2.0, 3.0, 4.0]))})
+
+
+def owners(array: np.ndarray) -> list[np.ndarray]:
+    """The array and those whose memory it shows."""
+    found = [array]
+    while isinstance(found[-1].base, np.ndarray):
+        found.append(found[-1].base)
+    return found
+
+
+@pytest.mark.parametrize(("latency", "known"), [(0, [1, 3, 4]), (SECOND, [0, 2, 4])])
+def test_a_series_is_known_up_to_now_and_no_further(latency: int, known: list[int]) -> None:
+    seen: list[int] = []
+
+    def act(ctx: AgentContext) -> None:
+        ts, values = ctx.exogenous("spx")
+        seen.append(len(ts))
+        assert len(values) == len(ts)
+        if ctx.step < 2:
+            assert all(4.0 not in owner for owner in owners(values)), "a later value can be reached"
+
+    backtest = run(with_series(), Scripted(act), settings(data_latency=latency))
+    assert backtest.failure is None
+    assert seen[:3] == known
+
+
+def test_a_series_cannot_be_changed() -> None:
+    ts, values = Series(np.arange(3, dtype=np.int64), np.arange(3.0)).until(1)
+    assert (ts.tolist(), values.tolist()) == ([0, 1], [0.0, 1.0])
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 5
+
+
+def test_frozen_rules_show_the_account_as_the_step_found_it_and_list_what_has_filled() -> None:
+    levels = [
+        (0, LEVEL, 0, YES, 450, 10_000),
+        (0, LEVEL, 0, NO, 520, 5_000),
+        (100, LEVEL, 0, YES, 400, 100),
+        (200, LEVEL, 0, YES, 400, 200),
+    ]
+    rows = np.array([0, 100, 200], np.int64) * SECOND
+    base = tape(levels[0], levels[1], levels[2], TRADE, levels[3], end=300)
+    played = replace(base, rows_ts=rows, rows_end=np.array([2, 3, 5], np.int64))
+    listed: list[list[int]] = []
+
+    def act(ctx: AgentContext) -> None:
+        before = ctx.cash
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, CONTRACT)
+            ctx.buy("M-0", YES, CONTRACT, 450)
+            assert ctx.cash == before == ctx.equity == 1000 * MICROS, "frozen"
+            assert ctx.positions[0, YES] == CONTRACT, "positions are live"
+        listed.append([order.id for order in ctx.resting()])
+        if ctx.step == 1:
+            assert ctx.cash < 1000 * MICROS
+            assert ctx.cancel(1) is True
+            assert [order.id for order in ctx.resting()] == listed[-1], "the list is that of the step's beginning"
+
+    backtest = run(played, Scripted(act), settings(rules="pmb-2026-01", cadence=10 * SECOND))
+    assert backtest.failure is None, backtest.failure
+    assert listed == [[], [1], []]
+
+
+def test_an_order_beyond_the_limit_of_the_run_says_so() -> None:
+    def act(ctx: AgentContext) -> None:
+        assert ctx.buy("M-0", YES, 100, 440).reason is None
+        beyond = ctx.buy("M-0", YES, 100, 440)
+        assert (beyond.id, beyond.status, beyond.reason, beyond.is_resting) == (-1, "rejected", "order_limit", False)
+        assert "order_limit" in repr(beyond)
+
+    traded(once(act), max_orders=1)
+
+
+def test_selling_more_than_is_held_is_buying_the_other_side() -> None:
+    def act(ctx: AgentContext) -> None:
+        order = ctx.sell("M-0", YES, CONTRACT, 45 * CENT)
+        assert order.status == "filled"
+        assert ctx.positions.tolist() == [[0, CONTRACT]]
+        assert SELL == 1
+
+    traded(once(act))
