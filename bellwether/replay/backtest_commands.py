@@ -30,7 +30,8 @@ _MOST_SHOWN = 20
 
 
 @click.command()
-@click.option("--agent", "agents", multiple=True, required=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated.")
+@click.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated.")
+@click.option("--replay", "replays", multiple=True, metavar="FOLDER", help="Repeat a model's finished trajectory without the model.")
 @click.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated.")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; may be repeated.")
 @click.option("--grid", multiple=True, metavar="NAME=VALUES", help="Try all values: a,b,c or 1..10 or 1..3:0.5; may be repeated.")
@@ -62,6 +63,9 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
 
     combinations = grid(options["grid"])
     candidates = [found for name in agents for found in _candidates(name, parameters(options["params"]), combinations, options)]
+    candidates += [_repetition(Path(name), options) for name in options["replays"]]
+    if not candidates:
+        raise click.UsageError("Say who trades: --agent NAME, or --replay FOLDER for the trajectory of a model.")
     request = _Request(
         folders=_different([_folder(name) for name in episodes], episodes, "--episode"),
         candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
@@ -126,6 +130,16 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
         Candidate(found.agent, found.name, label(found.name, varied), {**found.params, **params, **varied}, varied, cadence, found.title)
         for varied in combinations
     ]
+
+
+def _repetition(folder: Path, options: dict[str, Any]) -> Candidate:
+    """A model's trajectory once more, at its own cadence unless another is asked for, which it then refuses."""
+    from bellwether.replay.agents.llm import LLMReplay, Trajectory
+    from bellwether.replay.sweep import Candidate
+
+    cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
+    where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
+    return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
 
 
 def _folder(name: str) -> Path:

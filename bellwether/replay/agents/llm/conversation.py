@@ -100,7 +100,12 @@ def _message(answer: Answer, calls: Sequence[Called]) -> dict[str, Any]:
         }
         for call, asked in zip(calls, answer.tool_calls, strict=False)
     ]
-    return {"role": "assistant", "content": _sendable(answer.content) or None, **answer.thoughts, **({"tool_calls": called} if called else {})}
+    return {
+        "role": "assistant",
+        "content": _sendable(answer.content) or None,
+        **answer.thoughts,
+        **({"tool_calls": called} if called else {}),
+    }
 
 
 def _sendable(text: str) -> str:

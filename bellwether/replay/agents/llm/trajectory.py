@@ -137,7 +137,7 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path
     """Raise `Mismatch` that names what differs, unless all that `now` names is the same in a stored trajectory."""
     differing = [f"{name} is {_cut(now[name])} and was {_cut(stored.get(name))}" for name in now if stored.get(name) != now[name]]
     if differing:
-        raise Mismatch(f"replaying {folder}: it is the trajectory of another run: {'; '.join(differing)}. Give this run another folder")
+        raise Mismatch(f"replaying {folder}: it is the trajectory of another run: {'; '.join(differing)}. Run it as it was, or elsewhere")
 
 
 def require_repeated(stored: Step, now: Step, folder: Path) -> None:
@@ -147,7 +147,7 @@ def require_repeated(stored: Step, now: Step, folder: Path) -> None:
     where, was, found = next(_differences(stored, now), ("it", "otherwise", "this"))
     raise Mismatch(
         f"replaying {folder}: step {stored.number} came out otherwise: {where} is {_cut(found)} and was {_cut(was)}. "
-        "The episode, the rules or the simulator have changed; give this run another folder"
+        "The episode, the rules or the simulator have changed; run it anew in another folder"
     )
 
 
