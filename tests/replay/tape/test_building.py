@@ -243,7 +243,7 @@ def books(found: list[tuple[Any, ...]]) -> dict[int, dict[Event, int]]:
     return after
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(contents())
 def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
     found = events(build(episode, ""))
@@ -293,7 +293,7 @@ def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[i
     assert all(printed.get(key, 0) >= lots for key, lots in given.items())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(contents())
 def test_books_first_is_the_order_of_the_original(episode: Content) -> None:
     book, trades = episode.book, episode.trades

@@ -137,7 +137,7 @@ def feed_of(steps: list[tuple]) -> Feed:  # type: ignore[type-arg]
     return feed
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(STEPS.map(feed_of))
 def test_prints_are_matched_as_a_plain_matcher_does(feed: Feed) -> None:
     assert feed.match() == Plain().match(feed)
