@@ -12,11 +12,9 @@ from typing import Any
 import click
 
 from bellwether import __version__
-from bellwether.console import console, emit, grid, leaderboard_table
+from bellwether.console import AS_JSON, console, emit, grid, leaderboard_table
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 class Commands(click.Group):

@@ -15,6 +15,8 @@ from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
 
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
 
 @lru_cache(maxsize=1)
 def console() -> Console:

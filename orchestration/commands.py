@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import console, emit, leaderboard_table
+from bellwether.console import AS_JSON, console, emit, leaderboard_table
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import World, settings
 
@@ -152,8 +152,6 @@ def close(
     for name, reason in stopped.items():
         console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)
 
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 ARCHIVE = click.option(
     "--archive/--no-archive",

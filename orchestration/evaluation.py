@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from bellwether.console import console, emit, grid
+from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import settings
-from orchestration.commands import AS_JSON, close, runner
+from orchestration.commands import close, runner
 
 if TYPE_CHECKING:
     from bellwether.forecasting.evaluation import Evaluation, Progress

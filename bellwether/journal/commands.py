@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bellwether.console import console, emit, grid
+from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
     import polars as pl
 
     from bellwether.journal import CallStatus, Journal
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 def _journal() -> Journal:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import console, emit
+from bellwether.console import AS_JSON, console, emit
 from bellwether.errors import ConfigError
 from bellwether.settings import World, settings
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 #: Events that `bellwether recordings generate` takes when none is named, and the demo.
 RECENT_EVENTS = 3
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 @click.command()

@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.cli import AS_JSON
-from bellwether.console import console, emit
+from bellwether.console import AS_JSON, console, emit
 from bellwether.errors import ConfigError
 from bellwether.settings import settings
 

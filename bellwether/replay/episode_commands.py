@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import console, emit
+from bellwether.console import AS_JSON, console, emit
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.settings import settings
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
     from bellwether.replay.building import Known
     from bellwether.replay.episode import Episode, Report
-
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _PRICES = ("auto", "taker", "yes")
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from bellwether.cli import AS_JSON
-from bellwether.console import console, emit
+from bellwether.console import AS_JSON, console, emit
 from bellwether.settings import settings
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
-from orchestration.partitions import DAY, RECORDING, RELEASE, RELEASE_FORECASTER
+from orchestration.partitions import DAY, EPISODE, EPISODE_AGENT, RECORDING, RELEASE, RELEASE_FORECASTER
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ def defs() -> dg.Definitions:
 
 def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert keys == {*TABLES, "summary/warehouse", "benchmark/report", "benchmark/export"}
+    assert keys == {*TABLES, "summary/warehouse", "benchmark/report", "benchmark/export", "replay/report"}
 
 
 def test_definitions_are_loadable(defs: dg.Definitions) -> None:
@@ -46,7 +46,15 @@ def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
 
 def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
     graph = defs.resolve_asset_graph()
-    expected = {(): None, ("day",): DAY, ("recording",): RECORDING, ("release",): RELEASE, ("release", "forecaster"): RELEASE_FORECASTER}
+    expected = {
+        (): None,
+        ("day",): DAY,
+        ("recording",): RECORDING,
+        ("release",): RELEASE,
+        ("release", "forecaster"): RELEASE_FORECASTER,
+        ("episode",): EPISODE,
+        ("episode", "agent"): EPISODE_AGENT,
+    }
     for name, declared in TABLES.items():
         assert graph.get(dg.AssetKey(name.split("/"))).partitions_def == expected[declared.partitioned_by], name
 
@@ -67,6 +75,10 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "analyse",
         "report",
         "export",
+        "episodes",
+        "replay",
+        "compare_agents",
+        "trading_report",
         "publish",
     }
     assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {
@@ -77,6 +89,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",
         "finished_recordings": "RUNNING",
+        "recorded_episodes": "RUNNING",
         "automation": "RUNNING",
         "publisher": "RUNNING",
     }

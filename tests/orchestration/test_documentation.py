@@ -35,7 +35,7 @@ def asset_names(cell: str) -> set[str]:
 
 
 def test_the_table_of_assets_has_every_asset() -> None:
-    cells = re.findall(r"^\| (`(?:raw|clean|benchmark|summary)/[^|]*) \|", DESIGN, re.MULTILINE)
+    cells = re.findall(r"^\| (`(?:raw|clean|benchmark|replay|summary)/[^|]*) \|", DESIGN, re.MULTILINE)
     named = set().union(*(asset_names(cell) for cell in cells))
     assert named == {"/".join(key.path) for key in defs.resolve_asset_graph().get_all_asset_keys()}
     assert named >= set(TABLES)

@@ -10,6 +10,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.forecasting import available
 from bellwether.questions import releases
+from bellwether.replay.agents.registry import agents
 from bellwether.settings import settings
 from orchestration.automation import FOLLOW_ANY
 from orchestration.sensors import missing, registry
@@ -24,7 +25,7 @@ def test_the_first_tick_adds_everything_registered_and_the_next_nothing() -> Non
         result = registry(dg.build_sensor_context(instance=instance))
         assert isinstance(result, dg.SensorResult)
         added = {request.partitions_def_name: list(request.partition_keys) for request in result.dynamic_partitions_requests or ()}
-        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": list(available())}
+        assert added == {"release": ["sandbox-2026", "sandbox-both"], "forecaster": list(available()), "agent": list(agents())}
         for name, keys in added.items():
             instance.add_dynamic_partitions(name, keys)
         assert isinstance(registry(dg.build_sensor_context(instance=instance)), dg.SkipReason)
@@ -35,6 +36,7 @@ def test_a_new_forecaster_in_the_users_registry_is_added(tmp_path: Path, monkeyp
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("release", list(releases()))
         instance.add_dynamic_partitions("forecaster", list(available()))
+        instance.add_dynamic_partitions("agent", list(agents()))
         monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
         settings.cache_clear()
         result = registry(dg.build_sensor_context(instance=instance))
