@@ -18,13 +18,15 @@ from orchestration.automation import FOLLOW_AGENTS, FOLLOW_ANY
 from orchestration.partitions import ALL_DAYS, EPISODE, EPISODE_AGENT
 from resources import LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
-from resources.models import payer
+from resources.models import ModelsOfRun, payer
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
 if TYPE_CHECKING:
+    from bellwether.replay import Agent
     from bellwether.replay.agents.registry import RegisteredAgent
     from bellwether.replay.backtest import Backtest, BacktestSettings
+    from bellwether.replay.episode import Episode
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity")
 STANDING_TABLES = ("replay/summary", "replay/results")
@@ -121,13 +123,14 @@ def backtest(
     from bellwether.replay.results.frames import frames
 
     keys = context.partition_key.keys_by_dimension
+    known_at = episodes.read()["known_at"].to_list()[0]
     try:
         entry = agent_of(keys["agent"])
         agent = entry.make()
         if entry.asks is not None:
-            agent.models = models.of_run(payer(context.run), _limits(config))
+            _give_models(agent, models.of_run(payer(context.run), _limits(config)))
         done = _replay(store.load(keys["episode"]), agent, _settings(config, entry), store)
-        made = frames(done, known_at=episodes.read()["known_at"].max())
+        made = frames(done, known_at=known_at)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     shown = _of_backtest(done, made)
@@ -136,7 +139,15 @@ def backtest(
         yield dg.Output(made[name], short, metadata=shown if short == "backtests" else None)
 
 
-def _replay(episode: Any, agent: Any, chosen: "BacktestSettings", store: EpisodesResource) -> "Backtest":
+def _give_models(agent: "Agent", models: ModelsOfRun) -> None:
+    """Let an agent that asks a model ask it within the limits of the run."""
+    from bellwether.replay.agents.llm import LLMAgent
+
+    if isinstance(agent, LLMAgent):
+        agent.models = models
+
+
+def _replay(episode: "Episode", agent: "Agent", chosen: "BacktestSettings", store: EpisodesResource) -> "Backtest":
     from bellwether.replay.backtest import run
 
     return run(episode, agent, chosen, cache=store.cache)

@@ -49,7 +49,8 @@ class Settings(BaseSettings):
     lake: str | None = Field(default=None, description="folder or object-store URL of the lake; <home>/<world>/lake when left out")
     warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
     registry: Path | None = Field(
-        default=None, description="folder with your own releases.toml, forecasters.toml, models.toml and agents.toml, read after the built-in ones"
+        default=None,
+        description="folder with your own releases.toml, forecasters.toml, models.toml and agents.toml, read after the built-in ones",
     )
     models: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
