@@ -17,15 +17,12 @@ from bellwether.lake.storage import Storage, open_storage
 from bellwether.report.draft import Draft, put_in_place
 from bellwether.report.figures import Figure
 from bellwether.report.results import PACKAGES, installed
-from bellwether.report.trading_inputs import TradingInputs
+from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest
 from bellwether.report.trading_page import page
 from bellwether.report.write import safe_name
 from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
 
 BENCHMARK = "Bellwether replay"
-
-#: Episodes whose books and fills are drawn.
-_MOST_EPISODES = 6
 
 
 def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -> list[str]:
@@ -42,7 +39,8 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
     """The figures of the report; those of fills, curves and books only where there are such rows and tapes."""
     from bellwether.report import plots_trading
 
-    agents, name = inputs.agents, inputs.name
+    name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
+    equity, fills = inputs.labelled(inputs.equity), inputs.labelled(inputs.fills)
     yield Figure(
         "pnl",
         "P&L of every episode, with the mean, its 95 % bootstrap interval over episodes, and the median.",
@@ -52,14 +50,14 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
         yield Figure(
             "equity",
             "P&L over time, sampled; one panel per episode.",
-            partial(plots_trading.equity_by_episode, inputs.equity, f"P&L over time: {name}", agents=agents),
+            partial(plots_trading.equity_by_episode, equity, f"P&L over time: {name}", agents=labels),
         )
     if inputs.fills.height:
-        traded = set(inputs.fills["agent"])
+        traded = set(fills["agent"])
         yield Figure(
             "markouts",
             "Mean markout after a fill, weighted by contracts: below zero the market moved against the fills.",
-            partial(plots_trading.markout_curve, inputs.fills, f"Markouts: {name}", names=[agent for agent in agents if agent in traded]),
+            partial(plots_trading.markout_curve, fills, f"Markouts: {name}", names=[label for label in labels if label in traded]),
         )
     yield from _book_figures(inputs)
 
@@ -69,7 +67,8 @@ def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
     from bellwether.report import plots_books
     from bellwether.report.plots_trading import tail
 
-    for episode in [episode for episode in _busiest(inputs) if episode in inputs.tapes][:_MOST_EPISODES]:
+    shown = [episode for episode in dict.fromkeys(name for name, _ in busiest(inputs.backtests)) if episode in inputs.tapes]
+    for episode in shown[:MOST_BOOKS]:
         tape, file = inputs.tapes[episode], safe_name(episode)
         yield Figure(
             f"book_{file}",
@@ -77,9 +76,8 @@ def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
             partial(plots_books.book_heat_map, tape, f"Book: {tail(episode, 60)}"),
             f"{episode}: depth of the book",
         )
-        agent = _busiest_agent(inputs, episode)
-        if agent is not None:
-            own = inputs.fills.filter((pl.col("episode") == episode) & (pl.col("agent") == agent))
+        agent, own = _busiest_agent(inputs, episode)
+        if own.height:
             yield Figure(
                 f"fills_{file}",
                 "Bid and ask, and the fills of the agent that had most.",
@@ -88,15 +86,12 @@ def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
             )
 
 
-def _busiest(inputs: TradingInputs) -> list[str]:
-    counts = inputs.backtests.group_by("episode").agg(pl.col("fills").sum()).sort("fills", "episode", descending=[True, False])
-    return counts["episode"].to_list()
-
-
-def _busiest_agent(inputs: TradingInputs, episode: str) -> str | None:
-    """The agent with the most fills that are known."""
-    counts = inputs.fills.filter(pl.col("episode") == episode)["agent"].value_counts().sort("count", "agent", descending=[True, False])
-    return next(iter(counts["agent"]), None)
+def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFrame]:
+    """The agent with the most fills that are known, and these."""
+    fills = inputs.fills.filter(pl.col("episode") == episode)
+    parts = fills.partition_by("agent", "rules", as_dict=True, maintain_order=True)
+    key = max(sorted(parts), key=lambda key: parts[key].height, default=None)
+    return ("", fills) if key is None else (str(key[0]), parts[key])
 
 
 def _make(draft: Draft, inputs: TradingInputs) -> None:

@@ -19,6 +19,9 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 if TYPE_CHECKING:
     from bellwether.replay.tape.layout import Tape
 
+#: Episodes whose books and fills a report shows.
+MOST_BOOKS = 6
+
 
 @dataclass(frozen=True, slots=True)
 class TradingInputs:
@@ -62,9 +65,20 @@ class TradingInputs:
         return self.known_at.strftime("%Y%m%d_%H%M%S")
 
     @property
+    def ordered(self) -> pl.DataFrame:
+        """The summary, the largest sum of P&L first."""
+        return self.summary.sort("pnl", "agent", "rules", descending=[True, False, False])
+
+    @property
     def agents(self) -> list[str]:
         """Names, the largest sum of P&L first."""
-        return self.summary.sort("pnl", "agent", "rules", descending=[True, False, False])["agent"].unique(maintain_order=True).to_list()
+        return self.ordered["agent"].unique(maintain_order=True).to_list()
+
+    def labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """`rows` of any table with the rule set in the agent's name, where there are several rule sets: figures must not mix them."""
+        if self.summary["rules"].n_unique() == 1:
+            return rows
+        return rows.with_columns(agent=pl.format("{} ({})", "agent", "rules"))
 
     @property
     def episodes(self) -> list[str]:
@@ -114,17 +128,23 @@ def titles() -> dict[str, str]:
 
 
 def tapes_of(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
-    """The tapes of those episodes below `root` that are still as they were replayed. cache: folder of tapes."""
+    """The tapes of the episodes with the most fills, as many as a report shows, that are below `root` as they were replayed. cache: of tapes."""
     from bellwether.replay.episode import load
     from bellwether.replay.prepared import prepare
 
-    found = {}
-    for name, digest in backtests.select("episode", "episode_digest").unique().sort("episode").iter_rows():
-        if (root / name / "metadata.json").is_file():
+    found: dict[str, Tape] = {}
+    for name, digest in busiest(backtests):
+        if len(found) < MOST_BOOKS and (root / name / "metadata.json").is_file():
             prepared = prepare(load(root / name, cache=cache), cache=cache)
             if prepared.digest == digest:
                 found[name] = prepared.tape
     return found
+
+
+def busiest(backtests: pl.DataFrame) -> list[tuple[str, str]]:
+    """Names and digests of the episodes, those with the most fills first."""
+    counts = backtests.group_by("episode", "episode_digest").agg(pl.col("fills").sum())
+    return counts.sort("fills", "episode", "episode_digest", descending=[True, False, False]).select("episode", "episode_digest").rows()
 
 
 def _published(warehouse: Path | str, table: Table) -> pl.DataFrame:

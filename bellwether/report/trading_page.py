@@ -205,7 +205,7 @@ def _files(files: Mapping[str, str]) -> list[str]:
 
 
 def _ordered(inputs: TradingInputs) -> list[dict[str, Any]]:
-    return inputs.summary.sort("pnl", "agent", "rules", descending=[True, False, False]).to_dicts()
+    return inputs.ordered.to_dicts()
 
 
 def _who(inputs: TradingInputs, row: Mapping[str, Any]) -> tuple[str, str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+from matplotlib.figure import Figure
 
 from bellwether.report import plots
 
@@ -13,3 +17,17 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = ("score_comparison", "coverage_bars", "brier_over_time", "score_by_distance", "reliability_diagram", "confidence_histograms")
     for name in drawn:
         monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
+
+
+@pytest.fixture
+def drawn_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every text that a figure draws."""
+    drawn: list[str] = []
+    original = Figure.draw
+
+    def draw(self: Figure, renderer: Any) -> None:
+        drawn.extend(artist.get_text() for artist in self.findobj(lambda artist: hasattr(artist, "get_parse_math")))
+        original(self, renderer)
+
+    monkeypatch.setattr(Figure, "draw", draw)
+    yield drawn

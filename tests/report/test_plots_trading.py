@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 
 from bellwether.replay.results.depth import depth
@@ -32,20 +30,6 @@ def pixels(png: bytes) -> np.ndarray:
     assert png.startswith(b"\x89PNG")
     assert len(png) < MOST_BYTES
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
-
-
-@pytest.fixture
-def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Every text that is drawn."""
-    drawn: list[str] = []
-    original = Figure.draw
-
-    def draw(self: Figure, renderer: Any) -> None:
-        drawn.extend(artist.get_text() for artist in self.findobj(lambda artist: hasattr(artist, "get_parse_math")))
-        original(self, renderer)
-
-    monkeypatch.setattr(Figure, "draw", draw)
-    yield drawn
 
 
 def equity(agent: str = "a", episode: str = "E", count: int = 300, seed: int = 0) -> pl.DataFrame:
@@ -131,19 +115,19 @@ def test_a_fill_is_marked_where_it_was_made() -> None:
     assert 0.35 < (columns.max() - columns.min()) / pictures[0].shape[1] < 0.6
 
 
-def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted(texts: list[str]) -> None:
+def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted(drawn_texts: list[str]) -> None:
     some = fills(LARGE, 400).filter(pl.col("ticker").is_in(["M-31", "M-7"]))
     price_with_fills(LARGE, some, "x")
-    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(texts)
+    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(drawn_texts)
 
 
-def test_untrusted_names_are_drawn_as_text(texts: list[str]) -> None:
+def test_untrusted_names_are_drawn_as_text(drawn_texts: list[str]) -> None:
     name = "<b>$x^2$</b>\n![a](b)"
     pixels(equity_by_episode(equity(agent=name, episode=name), name))
     rows = backtests(backtest(name, "E", 1))
     pixels(pnl_distribution(rows, summarise(rows), name))
     pixels(markout_curve(fills(SMALL, 30, agent=name), name))
-    assert sum("<b>$x^2$</b>" in text for text in texts) >= 4
+    assert sum("<b>$x^2$</b>" in text for text in drawn_texts) >= 4
 
 
 def test_no_text_of_anyone_is_parsed_as_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,18 +137,18 @@ def test_no_text_of_anyone_is_parsed_as_mathematics(monkeypatch: pytest.MonkeyPa
     equity_by_episode(equity(agent=r"$\frac{a}$", episode=r"$\frac{b}$"), r"$\frac{c}$")
 
 
-def test_agents_with_and_without_intervals_stand_side_by_side(texts: list[str]) -> None:
+def test_agents_with_and_without_intervals_stand_side_by_side(drawn_texts: list[str]) -> None:
     rows = backtests(*(backtest("many", f"E{index}", index - 10) for index in range(40)), backtest("one", "E0", 5))
     pixels(pnl_distribution(rows, summarise(rows), "P&L"))
-    assert {"many", "one", "n = 40", "n = 1", "its 95 % interval"} <= set(texts)
+    assert {"many", "one", "n = 40", "n = 1", "its 95 % interval"} <= set(drawn_texts)
 
 
-def test_no_backtest_is_said_so(texts: list[str]) -> None:
+def test_no_backtest_is_said_so(drawn_texts: list[str]) -> None:
     pixels(pnl_distribution(backtests(), summarise(backtests()), "x"))
     pixels(equity_by_episode(equity(count=0), "x"))
     pixels(markout_curve(fills(SMALL, 0), "x"))
     pixels(equity_curve(equity(count=0), "x"))
-    assert {"no backtest", "no fill", "no sample"} <= set(texts)
+    assert {"no backtest", "no fill", "no sample"} <= set(drawn_texts)
 
 
 def test_a_long_curve_keeps_its_extremes() -> None:

@@ -213,6 +213,15 @@ def test_backtests_of_a_warehouse_are_the_published_rows(monkeypatch: pytest.Mon
     assert backtests_of(None, "w.duckdb").equals(ROWS)
 
 
+def test_figures_never_mix_rule_sets(drawn_texts: list[str]) -> None:
+    on = tape(*book(0, 400, 420))
+    rows = pl.concat((backtests(backtest("a", "E", 1)), backtests(backtest("a", "E", 2, rules="pmb-2026-01"))))
+    both = pl.concat((fills(on, 9), fills(on, 5).with_columns(rules=pl.lit("pmb-2026-01"))))
+    for figure in trading_figures(TradingInputs(rows, fills=both, equity=equity(), tapes={"E": on})):
+        figure.draw()
+    assert {"a (kalshi-2025-10-01)", "a (pmb-2026-01)"} <= set(drawn_texts)
+
+
 def test_inputs_with_another_name_are_the_same_rows() -> None:
     inputs = TradingInputs(ROWS)
     assert replace(inputs, name="x").summary.equals(inputs.summary)
