@@ -231,6 +231,13 @@ def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path
         assert all((settlement.source or "").startswith("inferred") for settlement in found.values())
 
 
+def test_a_market_recorded_without_trades_is_settled_by_what_its_ticker_messages_say(built: dict[str, list[Built]]) -> None:
+    assert all(one.draft.trades.num_rows == 0 for one in built[BTC])
+    found = [settlement for one in built[BTC] for settlement in one.episode.settlements if settlement.is_known]
+    assert found
+    assert all((settlement.source or "").startswith("inferred: last trade at") for settlement in found)
+
+
 def test_closes_come_from_the_wiped_book_or_the_other_recorder_and_nothing_lies_behind_them(built: dict[str, list[Built]]) -> None:
     sources = Counter(market.lifecycle[-1].source for one in everything(built) for market in one.episode.metadata.markets)
     assert sources["book wiped"] >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -142,6 +143,14 @@ def _mills(text: str) -> int:
     if rest:
         raise MalformedFrame("it is finer")
     return mills
+
+
+def last_trade(body: dict[str, Any]) -> int | None:
+    """The price of the last trade in mills, as a ticker message's body says it; None for a market that never traded, and for what is no price."""
+    with suppress(MalformedFrame):
+        mills = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
+        return mills if 0 < mills < DOLLAR else None
+    return None
 
 
 def rest_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,7 +14,7 @@ from bellwether.recordings.gaps import Effect, Watch
 from bellwether.recordings.instants import exchange_time, instant
 from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START, TRADES, Rows, Texts
 from bellwether.replay.building.lives import Life
-from bellwether.replay.building.messages import Levels, Reader, rest_books, rest_trades
+from bellwether.replay.building.messages import Levels, Reader, last_trade, rest_books, rest_trades
 from bellwether.replay.building.times import Times
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import (
@@ -22,6 +22,7 @@ from bellwether.venues.kalshi.stream.frame import (
     REFERENCE,
     REST_BOOKS,
     REST_TRADES,
+    TICKER,
     TRADE,
     Frame,
     body_of,
@@ -113,6 +114,8 @@ class Tracker:
             market.life.heard(body, self._beside(frame, found))
         elif kind == _WATCHED and (market := self.markets.get(ticker_of(body) or "")) is not None:
             market.life.watched(body)
+        elif kind == TICKER and (market := self.markets.get(ticker_of(body) or "")) is not None:
+            market.last_price = last_trade(body) or market.last_price
         elif kind == REFERENCE:
             self._take_reference(frame, body)
 

@@ -147,6 +147,22 @@ def test_only_a_last_trade_at_the_edge_tells_a_result(prices: list[str], result:
     assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(0)), *said), results=Outcomes(infer=True))).result == result
 
 
+@pytest.mark.parametrize(
+    ("told", "result"),
+    [
+        ({"price_dollars": "0.9950"}, "YES"),
+        ({"price": 1}, "NO"),
+        ({"price_dollars": "0.0000"}, None),
+        ({"price_dollars": "odd"}, None),
+        ({"price_dollars": "0.5000"}, None),
+        ({}, None),
+    ],
+)
+def test_ticker_messages_tell_the_last_trade_where_no_trades_are_heard(told: Json, result: str | None) -> None:
+    said = {"type": "ticker", "sid": 9, "seq": 1, "msg": {"market_ticker": A, **told}}
+    assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(1)), said), results=Outcomes(infer=True))).result == result
+
+
 def test_a_listed_settlement_before_the_close_is_paid_at_the_close() -> None:
     known = Known({A: KnownMarket(A, outcome=Settlement(A, "NO", 0, None, "listing"))})
     assert settlement(built(frames(snapshot(A, 1), delta(A, 2, **at(4))), known=known)).at == moment(4)
