@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from bellwether.errors import BellwetherError, ConfigError
+from bellwether.errors import ConfigError
 from bellwether.publish.card import CARD, DATA, card, is_export
 from bellwether.questions.release import Release
 from bellwether.settings import World
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
+from bellwether.whole import whole_folder
 
 #: Columns that a KalshiBench dataset has, in its order; ours follow.
 SHARED = ("id", "question", "description", "category", "close_time", "ground_truth", "market_probability", "series_ticker", "source")
@@ -56,7 +52,7 @@ def export(
     rows = dataset_rows(questions)
     target = Path(folder).expanduser().absolute()
     _require_replaceable(target)
-    with _written_whole(target) as draft:
+    with whole_folder(target) as draft:
         (draft / DATA).parent.mkdir(parents=True)
         rows.write_parquet(draft / DATA, compression="zstd", statistics=True)
         (draft / CARD).write_text(card(questions, rows.schema, world=world, recipe=recipe, license_id=license_id), encoding="utf-8")
@@ -81,25 +77,3 @@ def _require_replaceable(target: Path) -> None:
         raise ConfigError(f"exporting to {target}: the folder cannot be read ({error.strerror}); name another") from None
     if not is_ours:
         raise ConfigError(f"exporting to {target}: the folder holds something that is no earlier export; name another, or empty it")
-
-
-@contextmanager
-def _written_whole(target: Path) -> Iterator[Path]:
-    """A folder beside `target` that takes its place when the block ends; nothing is left of it when the block fails."""
-    token = secrets.token_hex(4)
-    draft, old = (target.with_name(f".{target.name}.{kind}-{token}") for kind in ("tmp", "old"))
-    try:
-        draft.mkdir(parents=True)
-        yield draft
-        if target.exists():
-            os.rename(target, old)
-        os.rename(draft, target)
-    except OSError as error:
-        raise BellwetherError(
-            f"exporting to {target}: cannot write ({error.strerror or error}); free space or name another folder"
-        ) from None
-    finally:
-        if old.exists() and not target.exists():
-            os.rename(old, target)
-        for rest in (draft, old):
-            shutil.rmtree(rest, ignore_errors=True)

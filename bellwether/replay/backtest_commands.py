@@ -248,7 +248,7 @@ def _titles(request: _Request) -> dict[str, str]:
 
 def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
     """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
-    from bellwether.replay.episode.whole import whole_file
+    from bellwether.whole import whole_file
 
     out.mkdir(parents=True, exist_ok=True)
     for name, frame in frames.items():

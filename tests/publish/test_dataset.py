@@ -112,7 +112,7 @@ def test_an_interruption_between_two_names_brings_the_earlier_export_back(tmp_pa
             raise KeyboardInterrupt
         rename(source, target)
 
-    monkeypatch.setattr(dataset.os, "rename", interrupted)
+    monkeypatch.setattr(os, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export(questions(3), tmp_path / "out", world=World.LIVE)
     assert contents(tmp_path / "out") == before

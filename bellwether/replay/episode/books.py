@@ -156,11 +156,10 @@ def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[M
     size, last = 0, None
     for batch in batches:
         columns = Columns(batch, file, differ.rows)
-        name = "ts" if "ts" in columns else "timestamp"
-        ts = columns.times(name)
+        ts = columns.times(columns.clock)
         if last is not None and len(ts) and ts[0] < last:
-            raise columns.wrong(0, name, iso(int(ts[0])), "at or after that of the row before: rows are in the order of time")
-        columns.in_order(name, ts)
+            raise columns.wrong(0, columns.clock, iso(int(ts[0])), "at or after that of the row before: rows are in the order of time")
+        columns.in_order(columns.clock, ts)
         last = ts[-1] if len(ts) else last
         ticker = columns.codes("ticker", differ.tickers)
         sequence = columns.integers("sequence_id") if "sequence_id" in columns else np.arange(differ.rows, differ.rows + len(ts))

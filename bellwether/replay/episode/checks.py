@@ -12,6 +12,7 @@ from bellwether.replay.episode import kernels
 from bellwether.replay.episode.books import RowsRead
 from bellwether.replay.episode.columns import first_true
 from bellwether.replay.episode.content import Content
+from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
 from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
@@ -132,6 +133,10 @@ def check_trades(file: str, content: Content, findings: Findings) -> None:
     if flipped[tells].sum() > hit[tells].sum():
         what = f"{int(flipped[tells].sum()):,} of {int(tells.sum()):,} trades of NO takers fit at the other side's price, {int(hit[tells].sum()):,} as given"
         findings.add(WARNING, "trades", f"{what}; is the price that of YES?", file)
+    off = ~level_grid(content.metadata.markets)[trades.ticker, trades.price]
+    if (row := first_true(off)) >= 0:
+        what = f"{int(off.sum())} trades are off their market's price grid, the first is row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / 10:g} cents"
+        findings.add(WARNING, "trades", what, file, row)
     _check_after_settlement(file, content, findings)
 
 

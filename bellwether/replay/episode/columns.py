@@ -31,6 +31,11 @@ class Columns:
     def __contains__(self, name: str) -> bool:
         return name in self.table.schema.names
 
+    @property
+    def clock(self) -> str:
+        """Name of the column of times; the original's first version had another."""
+        return "timestamp" if "timestamp" in self and "ts" not in self else "ts"
+
     def wrong(self, row: int, name: str, value: object, wanted: str) -> RowError:
         return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
 

@@ -21,7 +21,7 @@ from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, parse_metadata
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
-from bellwether.replay.episode.whole import whole_file
+from bellwether.whole import whole_file
 
 #: Raised whenever the checks or the digest change, so that what was checked before is checked again.
 CHECKS_VERSION = 1
@@ -71,7 +71,8 @@ class Episode:
     @property
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """name -> (ts int64, ns UTC, non-decreasing; value float64)."""
-        return self.content.exogenous if self.metadata.exogenous else {}
+        found: Content | None = self.__dict__.get("content")
+        return read_exogenous(self.folder, self.metadata) if found is None else found.exogenous
 
 
 def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = None) -> Episode:

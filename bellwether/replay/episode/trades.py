@@ -37,9 +37,8 @@ def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tupl
         return NAMES[0], no_trades(), False
     table = read_parquet(path, dictionaries=("ticker", "taker_side")) if path.suffix == ".parquet" else read_csv(path)
     columns = Columns(table, path.name)
-    name = "ts" if "ts" in columns else "timestamp"
-    ts = columns.times(name)
-    columns.in_order(name, ts)
+    ts = columns.times(columns.clock)
+    columns.in_order(columns.clock, ts)
     trade_id = columns.strings("trade_id")
     _refuse_duplicates(columns, trade_id)
     is_native = "yes_price_mills" in columns

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from bellwether.errors import SchemaError
+from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.draft import EpisodeDraft
 from bellwether.replay.episode.exogenous import EXOGENOUS
@@ -18,7 +18,7 @@ from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, dump_metadata
 from bellwether.replay.episode.reader import Episode, load
 from bellwether.replay.episode.settlements import dump_settlements
-from bellwether.replay.episode.whole import whole_folder
+from bellwether.whole import whole_folder
 
 TIME = pa.timestamp("ns", "UTC")
 BOOK = pa.schema(
@@ -47,8 +47,15 @@ _ROW_GROUP = 262_144
 
 
 def write(folder: Path, draft: EpisodeDraft) -> Episode:
-    """Write `draft` as the episode in `folder`, in place of an earlier one. Raises `SchemaError` as `load` does; nothing is written then."""
+    """Write `draft` as the episode in `folder`, in place of an earlier one.
+
+    Raises `SchemaError` as `load` does, and `ConfigError` for a folder that holds something else; nothing is written then.
+    """
     folder = Path(folder)
+    if folder.exists() and not (folder / METADATA).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"writing the episode {draft.metadata.episode_id}: {folder} holds something that is no episode; name another folder"
+        )
     with whole_folder(folder) as made:
         _table(made / "orderbook.parquet", draft.book, BOOK)
         _table(made / "trades.parquet", draft.trades, TRADES)

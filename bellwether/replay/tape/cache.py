@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 
 from bellwether.replay.arrow import array_of, values_of
-from bellwether.replay.episode.whole import whole_file
 from bellwether.replay.tape.layout import LAYOUT_VERSION, PRICES, Tape
+from bellwether.whole import whole_file
 
 _COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grid")
 

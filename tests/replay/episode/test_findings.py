@@ -47,6 +47,13 @@ def test_prices_of_the_other_side_are_warned_of(tmp_path: Path) -> None:
     assert any("1 of 1 trades of NO takers fit at the other side's price, 0 as given" in finding.message for finding in found)
 
 
+def test_a_trade_off_the_grid_is_warned_of(tmp_path: Path) -> None:
+    found = findings(Native(trades=replaced(TRADES, 1, 4, 475)), tmp_path, "warning")
+    assert any(
+        "1 trades are off their market's price grid, the first is row 1: KXTEST-A at 47.5 cents" in finding.message for finding in found
+    )
+
+
 def test_trades_behind_the_settlement_are_warned_of(tmp_path: Path) -> None:
     native = Native()
     native.settlement["KXTEST-A"]["settled_ts"] = "2026-01-20T00:00:05Z"

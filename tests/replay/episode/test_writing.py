@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bellwether.errors import SchemaError
+from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay.episode import (
     Episode,
     EpisodeDraft,
@@ -94,6 +94,22 @@ def test_a_draft_without_a_column_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"writing orderbook\.parquet"):
         write(tmp_path / "episode", replace(DRAFT, book=DRAFT.book.set_column(6, "lots", pa.array(["many"] * len(DRAFT.book)))))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="holds something that is no episode"):
+        write(tmp_path, DRAFT)
+    with pytest.raises(ConfigError, match="holds something that is no episode"):
+        write(tmp_path / "thesis.txt", DRAFT)
+    (tmp_path / "empty").mkdir()
+    assert write(tmp_path / "empty", DRAFT).id == "KXTEST"
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BellwetherError, match=r"writing .*file/episode: it cannot be written"):
+        write(tmp_path / "file" / "episode", DRAFT)
 
 
 def test_a_loaded_episode_can_be_written_anew(tmp_path: Path) -> None:
@@ -208,6 +224,13 @@ class TestReceipts:
         folder, cache = self.episode(tmp_path), tmp_path / "cache"
         first, again = (load(folder, cache=cache) for _ in range(2))
         assert again.content.digest() == first.content.digest() == first.digest
+
+    def test_a_series_is_read_without_the_books(self, tmp_path: Path) -> None:
+        write(tmp_path / "episode", DRAFT)
+        load(tmp_path / "episode", cache=tmp_path / "cache")
+        again = load(tmp_path / "episode", cache=tmp_path / "cache")
+        assert again.exogenous["spx"][1].tolist() == [4000.25, 4000.5]
+        assert "content" not in again.__dict__
 
     def test_other_bytes_are_checked(self, tmp_path: Path) -> None:
         folder, cache = self.episode(tmp_path), tmp_path / "cache"
