@@ -152,7 +152,9 @@ class _Assembly:
             fee=dict(known.fee),
             lifecycle=phases_of(life, self._times, close),
         )
-        return market, settlement, (close[0], len(self._book_ts) if tracked.wiped is None else tracked.wiped[1])
+        # Where a later trade shows that the wiping was no close, the book was empty all the same.
+        last_row = tracked.wiped[1] if tracked.wiped is not None and close[0] <= self._times[tracked.wiped[0]] else len(self._book_ts)
+        return market, settlement, (close[0], last_row)
 
     def _grid_seen(self, code: int) -> tuple[tuple[int, int, int], ...]:
         """The coarsest of the venue's usual grids that holds every price of a market's book and trades."""

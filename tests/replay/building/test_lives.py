@@ -93,6 +93,12 @@ def test_a_book_that_fills_again_was_not_closed() -> None:
     assert rows(draft)[-1] == (9, "level", "yes", 400, 100)
 
 
+def test_a_wiped_book_that_traded_later_was_empty_but_not_closed() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), EMPTY, trade(A, 1, **at(9))))
+    assert phases(draft) == [(9, "close", "end of recording")]
+    assert rows(draft)[-2:] == [(5, "level", "yes", 400, 0), (5, "level", "no", 400, 0)]
+
+
 def test_another_recorders_note_tells_the_close_and_nothing_behind_it_is_kept() -> None:
     note = {"type": "watch_market", "msg": {"market_ticker": A, "close_time": at(3)["ts"], "status": "active"}}
     draft = built(frames(note, snapshot(A, 1), delta(A, 2, **at(3)), delta(A, 3, **at(4)), EMPTY | {"seq": 4}))
