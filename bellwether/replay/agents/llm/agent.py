@@ -42,11 +42,19 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Suspended(RunStopped):
-    """The model cannot be asked now; every finished step is stored, and the same run again goes on where it was. `cause` says why."""
+    """The model cannot be asked now; every finished step is stored, and the same run again goes on where it was.
 
-    def __init__(self, cause: Exception, folder: Path, steps: int) -> None:
-        self.cause = cause
-        super().__init__(f"{cause} ({steps} steps are stored in {folder}; run the same again to go on)")
+    kind: why, in the client's word: budget, out_of_credit, authentication, …; "" where the client gives none.
+    """
+
+    kind: str = ""
+
+    @classmethod
+    def by(cls, cause: Exception, folder: Path, steps: int) -> Self:
+        """For this reason, after so many steps. Made of texts alone, so that it can be passed between processes."""
+        error = cls(f"{cause} ({steps} steps are stored in {folder}; run the same again to go on)")
+        error.kind = str(getattr(cause, "kind", ""))
+        return error
 
 
 class _Scripted(Agent):
@@ -168,7 +176,7 @@ class LLMAgent(_Scripted):
         try:
             return round_of(self._asking.ask(messages, f"{self._scope}/{step}/{number}"), number)
         except BellwetherError as error:
-            raise Suspended(error, self._trajectory.folder, step) from error
+            raise Suspended.by(error, self._trajectory.folder, step) from error
 
     def end(self, ctx: AgentContext) -> None:
         """Close the trajectory, with its totals."""

@@ -6,6 +6,7 @@ import _thread
 import asyncio
 import itertools
 import json
+import pickle
 import re
 import signal
 import subprocess
@@ -321,6 +322,9 @@ def test_a_spent_budget_stops_the_run_and_a_larger_one_goes_on(whole: tuple[Path
     with pytest.raises(Suspended, match=r"budget.*steps are stored.*run the same again") as stopped:
         trade(models, tmp_path / "run")
     assert isinstance(stopped.value, RunStopped)
+    assert stopped.value.kind == "budget"
+    passed_on = pickle.loads(pickle.dumps(stopped.value))
+    assert (str(passed_on), passed_on.kind) == (str(stopped.value), "budget")
     assert 100 < models.sent < sent
     richer = Scripted(tmp_path / "journal.db", dollars=Decimal(1))
     again = trade(richer, tmp_path / "run")

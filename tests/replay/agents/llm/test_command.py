@@ -1,0 +1,100 @@
+"""From a recording of the sandbox to a table: personalities of known skill trade over HTTP, and their trajectories replay without them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from bellwether.cli import main
+from bellwether.recordings.generating import generate_recording, settled_events
+from bellwether.replay.agents.llm import Trajectory
+from bellwether.sandbox import GeneratedWorld
+from bellwether.settings import settings
+
+pytestmark = pytest.mark.slow
+
+
+def told(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def world() -> GeneratedWorld:
+    return GeneratedWorld(7)
+
+
+@pytest.fixture
+def episode(world: GeneratedWorld) -> str:
+    """An event that is over, as an episode of its last day."""
+    config = settings()
+    event = settled_events(world, config.now(), 1)[0]
+    generate_recording(config.recordings_path, world, event, now=config.now())
+    told("episode", "build", event, "--infer-results")
+    return event
+
+
+def trade(episode: str, *options: str) -> dict[str, Any]:
+    rows = json.loads(told("backtest", "--episode", episode, "--cadence", "1800", "--json", *options))
+    assert len(rows) == 1
+    return dict(rows[0])
+
+
+def trajectory_of(model: str) -> Trajectory:
+    folders = (settings().world_home / "trajectories").glob("*/*")
+    return next(found for found in map(Trajectory.open, folders) if found.head.identity["model"] == f"sandbox/{model}")
+
+
+def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: str) -> None:
+    made = {
+        name: trade(episode, "--agent", "llm", "--param", f"model=sandbox-{name}") for name in ("calibrated", "contrarian", "malformed")
+    }
+    assert {name: row["failure"] for name, row in made.items()} == dict.fromkeys(made)
+    assert float(made["calibrated"]["contracts"]) > 0
+    assert float(made["calibrated"]["pnl"]) > float(made["contrarian"]["pnl"])
+    for name, row in made.items():
+        folder = trajectory_of(name).folder
+        again = trade(episode, "--replay", str(folder))
+        assert again["result_digest"] == row["result_digest"]
+    wrong = trajectory_of("malformed").finished
+    assert wrong is not None
+    assert wrong["fates"]["error"] > 0
+
+
+def test_a_refusing_model_trades_nothing_and_every_step_says_so(episode: str, caplog: pytest.LogCaptureFixture) -> None:
+    row = trade(episode, "--agent", "llm", "--param", "model=sandbox-refusing")
+    found = trajectory_of("refusing").finished
+    assert found is not None
+    assert (row["orders"], row["failure"]) == (0, None)
+    assert found["ended"] == {"failed": found["steps"]}
+    assert found["failures"] == {"refusal": found["steps"]}
+    assert f"{found['steps']} of {found['steps']} steps have no decision (refusal {found['steps']})" in caplog.text
+
+
+def test_a_trajectory_is_refused_in_another_episode_or_at_another_pace(episode: str) -> None:
+    trade(episode, "--agent", "llm", "--param", "model=sandbox-refusing")
+    folder = trajectory_of("refusing").folder
+    for options, words in (
+        (("--queue", "proportional"), "settings.queue is proportional"),
+        (("--cadence", "600"), "settings.cadence is 600"),
+    ):
+        result = CliRunner().invoke(main, ["backtest", "--episode", episode, "--cadence", "1800", "--replay", str(folder), *options])
+        assert result.exit_code != 0
+        assert words in result.output
+
+
+def test_somebody_must_trade() -> None:
+    result = CliRunner().invoke(main, ["backtest", "--episode", "x"])
+    assert result.exit_code == 2
+    assert "--replay" in result.output
+
+
+def test_a_replay_of_nothing_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["backtest", "--episode", str(tmp_path), "--replay", str(tmp_path)])
+    assert result.exit_code != 0
+    assert "trajectory.json: there is no such file" in result.output
