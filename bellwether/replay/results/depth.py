@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, NO
 
@@ -22,6 +23,7 @@ def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = 10) ->
     return result.transpose(1, 2, 3, 0)
 
 
+@stamped
 @njit(cache=True, nogil=True)
 def _depth(ts, event, slot, times, step, result):  # type: ignore[no-untyped-def]  # noqa: PLR0917
     markets = result.shape[1]

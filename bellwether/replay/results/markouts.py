@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
+from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
@@ -76,6 +77,7 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
     return _markouts((tops.first, tops.ts, tops.worth, tops.settled, tops.until), tuple(columns), horizons)
 
 
+@stamped
 @njit(cache=True, nogil=True)
 def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
     """Rows per ticker; they are stored from first[ticker] on, unless the columns are empty."""
@@ -121,6 +123,7 @@ def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
     return rows
 
 
+@stamped
 @njit(cache=True, nogil=True)
 def _next_below(sizes, price):  # type: ignore[no-untyped-def]
     while price > 0 and sizes[price] == 0:
@@ -128,6 +131,7 @@ def _next_below(sizes, price):  # type: ignore[no-untyped-def]
     return price
 
 
+@stamped
 @njit(cache=True, nogil=True)
 def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
     first, ts, worth, settled, until = tops
