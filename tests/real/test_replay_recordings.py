@@ -21,6 +21,8 @@ from bellwether.recordings.instants import instant
 from bellwether.recordings.recording import Recording
 from bellwether.replay.building import Outcomes, build_recording, episode_ids
 from bellwether.replay.episode import Episode, EpisodeDraft, load, validate, write
+from bellwether.replay.tape import build
+from bellwether.replay.tape.layout import PRINT, TRADED, unpack
 from bellwether.venues.kalshi.stream.frame import message
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -253,6 +255,15 @@ def test_every_trade_hits_a_level_that_the_book_showed(built: dict[str, list[Bui
     for one in [*built[NBA], *built[ORDERS]]:
         texts = [finding.message for finding in validate(one.episode.folder).findings if finding.check == "trades"]
         assert any("(100.0%)" in text for text in texts), texts
+
+
+def test_nearly_every_trade_stands_at_the_cut_that_it_made(built: dict[str, list[Built]]) -> None:
+    for one in built[NBA]:
+        trades = one.episode.content.trades
+        kind, *_, lots = unpack(build(one.episode.content, one.episode.digest).event)
+        assert lots[kind == PRINT].sum() == trades.lots.sum()
+        assert (kind == PRINT).sum() <= 1.001 * len(trades.ts)
+        assert (kind == TRADED).sum() >= 0.998 * len(trades.ts)
 
 
 def test_sub_cent_prices_and_parts_of_contracts_are_kept(built: dict[str, list[Built]]) -> None:
