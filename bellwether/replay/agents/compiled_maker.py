@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from bellwether.replay.agents.agent import CompiledAgent, EpisodeInfo
 from bellwether.replay.agents.market_maker import Quoting
 from bellwether.replay.engine.codes import Status, TickerStatus, Tif
-from bellwether.replay.engine.compiling import compiled
 from bellwether.replay.engine.kernel import best_bid, cancel, next_step, order_status, place, position, ticker_status, tickers
 from bellwether.replay.units import BUY, DOLLAR
 
@@ -17,7 +17,7 @@ _RESTING, _POST_ONLY = int(Status.RESTING), int(Tif.POST_ONLY)
 _BLOCKING = int(TickerStatus.SETTLED | TickerStatus.CLOSED | TickerStatus.HALTED | TickerStatus.NO_BOOK | TickerStatus.INVALID)
 
 
-@compiled
+@njit(cache=True, nogil=True)
 def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
     """The price to bid for a side, mills; 0 for none. params: spread, size, most, skew, tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
@@ -32,7 +32,7 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
     return max(price, 0)
 
 
-@compiled
+@njit(cache=True, nogil=True)
 def make_market(sim: Any, params: np.ndarray) -> None:
     """Quote every market anew at every decision."""
     count = tickers(sim)
@@ -40,15 +40,16 @@ def make_market(sim: Any, params: np.ndarray) -> None:
     while next_step(sim):
         for ticker in range(count):
             for side in range(2):
-                order, price = orders[ticker, side], wanted(sim, ticker, side, params)
+                price, order = wanted(sim, ticker, side, params), orders[ticker, side]
                 rests = order >= 0 and order_status(sim, order) == _RESTING
-                if rests and prices[ticker, side] == price:
-                    continue
-                if rests:
+                if rests and prices[ticker, side] != price:
                     cancel(sim, order)
-                orders[ticker, side], prices[ticker, side] = -1, price
-                if price > 0:
-                    orders[ticker, side] = place(sim, ticker, side, BUY, price, params[1], _POST_ONLY, 0)
+                if not rests or prices[ticker, side] != price:
+                    orders[ticker, side] = -1
+                prices[ticker, side] = price
+            for side in range(2):
+                if orders[ticker, side] < 0 and prices[ticker, side] > 0:
+                    orders[ticker, side] = place(sim, ticker, side, BUY, prices[ticker, side], params[1], _POST_ONLY, 0)
 
 
 class CompiledMarketMaker(Quoting, CompiledAgent):

@@ -267,8 +267,12 @@ class AgentContext:
         the same. Costs a call for each order placed or cancelled.
         """
         place, lots = 2 * self._code_of(ticker), _lots(lots)
-        self._quote_side(place + YES, None if bid is None else _price(bid), lots)
-        self._quote_side(place + NO, None if ask is None else DOLLAR - _integer(ask, "ask"), lots)
+        prices = None if bid is None else _price(bid), None if ask is None else DOLLAR - _integer(ask, "ask")
+        # Both are taken back before either is sent, so that no new quote meets an old one.
+        wanted = [side for side in (YES, NO) if not self._quote_stands(place + side, prices[side])]
+        for side in wanted:
+            if (price := prices[side]) is not None:
+                self._send_quote(place + side, price, lots)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
         """Send many orders in one go: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
@@ -365,24 +369,25 @@ class AgentContext:
     def _order(self, number: int) -> Order:
         return Order(self._session, self.tickers, number)
 
-    def _quote_side(self, place: int, price: int | None, lots: int) -> None:
-        """Have the quote of market `place // 2` and side `place % 2` at a price, or none."""
+    def _quote_stands(self, place: int, price: int | None) -> bool:
+        """Whether the quote of market `place // 2` and side `place % 2` stands at a price; one at another price is taken back."""
         stands = self._standing[place] if self._standing else self._read_standing()[place]
         if stands is None:
             stands = _stands(self._session.orders[self._quoted[place], codes.O_STATUS])
-        if stands:
-            if self._quoted_at[place] == price:
-                return
-            self._spend(1)
-            self._session.cancel(self._quoted[place])
-            if self._frozen:
-                self._cancelled.add(self._quoted[place])
+        if not stands or self._quoted_at[place] == price:
+            return bool(stands)
+        self._spend(1)
+        self._session.cancel(self._quoted[place])
         self._standing[place] = False
-        if price is not None:
-            self._spend(1)
-            self._top = self._holdings = None
-            number = self._session.place(place >> 1, place & 1, BUY, price, lots, _POST_ONLY, 0)
-            self._quoted[place], self._quoted_at[place], self._standing[place] = number, price, None if number >= 0 else False
+        if self._frozen:
+            self._cancelled.add(self._quoted[place])
+        return False
+
+    def _send_quote(self, place: int, price: int, lots: int) -> None:
+        self._spend(1)
+        self._top = self._holdings = None
+        number = self._session.place(place >> 1, place & 1, BUY, price, lots, _POST_ONLY, 0)
+        self._quoted[place], self._quoted_at[place], self._standing[place] = number, price, None if number >= 0 else False
 
     def _read_standing(self) -> list[bool | None]:
         """Which quotes rest or are on their way: by market and side, None where it must be looked up."""

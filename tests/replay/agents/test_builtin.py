@@ -1,0 +1,229 @@
+"""The agents that come with the package do what their sources say."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay import BUY, CENT, CONTRACT, MICROS, NO, SECOND, SELL, YES, Agent, Backtest, run
+from bellwether.replay.agents.agent import stable_seed
+from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
+from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
+from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
+from bellwether.replay.agents.signals import BollingerBands, Momentum, SpreadCapture
+from bellwether.replay.engine import codes
+from bellwether.replay.engine.codes import Role, Tif
+from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, Tape
+from tests.replay.agents.scenes import market, settings, two_markets
+from tests.replay.random_tapes import Shape, random_tape
+from tests.replay.results.tapes import Event, tape
+
+#: side, action, price, lots, time in force
+SENT = (codes.O_SIDE, codes.O_ACTION, codes.O_PRICE, codes.O_COUNT, codes.O_TIF)
+MINUTE = 60 * SECOND
+
+
+def sent(backtest: Backtest, *columns: int) -> list[list[int]]:
+    """What was sent, without what was rejected."""
+    assert backtest.failure is None, backtest.failure
+    orders = backtest.outcome.orders
+    return orders[orders[:, codes.O_STATUS] != codes.Status.REJECTED][:, columns or SENT].tolist()
+
+
+def path(middles: list[int], half: int = 10, size: int = 10_000 * CONTRACT) -> Tape:
+    """A market whose middle is at each minute as given, in mills."""
+    events: list[Event] = []
+    shown: list[tuple[int, int]] = []
+    for minute, middle in enumerate(middles):
+        wanted = [(YES, middle - half), (NO, 1000 - middle - half)]
+        events += [(60 * minute, LEVEL, 0, side, price, 0) for side, price in shown if (side, price) not in wanted]
+        events += [(60 * minute, LEVEL, 0, side, price, size) for side, price in wanted if (side, price) not in shown]
+        shown = wanted
+    last = 60 * len(middles) - 1
+    return tape(*events, (last, CLOSE, 0, 0, 0, 0), end=last)
+
+
+def played(agent: Agent, middles: list[int], **changed: Any) -> Backtest:
+    return run(path(middles), agent, settings(cadence=MINUTE, **changed))
+
+
+def test_passive_sends_nothing() -> None:
+    backtest = run(market(), Passive(), settings())
+    assert (sent(backtest), backtest.outcome.pnl) == ([], (0, 0, 0))
+
+
+def test_buy_and_hold_buys_what_is_offered_until_it_has_enough() -> None:
+    backtest = run(market((90, LEVEL, 0, NO, 520, 30 * CONTRACT)), BuyAndHold(size=70), settings())
+    assert sent(backtest) == [[YES, BUY, 480, 70 * CONTRACT, Tif.IOC], [YES, BUY, 500, 20 * CONTRACT, Tif.IOC]]
+    assert backtest.outcome.realised[0] == 70 * MICROS - 50 * 480_000 - 20 * 500_000
+
+
+def test_buy_and_hold_waits_for_a_market_without_an_ask() -> None:
+    backtest = run(two_markets(), BuyAndHold("no", 1), settings())
+    assert sent(backtest, codes.O_TICKER, codes.O_SIDE, codes.O_PRICE, codes.O_SENT) == [[0, NO, 510, 0], [1, NO, 700, 120 * SECOND]]
+
+
+def drawn(seed: int, steps: int, probability: float, most: int, largest: int) -> list[list[int]]:
+    """What RandomAgent sends in one always quoted deep market, from its description alone."""
+    rng = random.Random(stable_seed("", "random-agent", seed))
+    held, orders = [0, 0], []
+    for _ in range(steps):
+        if rng.random() > probability:
+            continue
+        rng.choice([0])
+        side = YES if rng.random() < 0.5 else NO
+        action = BUY if held[side] < most else SELL
+        size = rng.randint(1, largest)
+        orders.append([side, action, 0, size * CONTRACT, Tif.IOC])
+        bought = side if action == BUY else 1 - side
+        held[bought] += size
+        netted = min(held)
+        held = [held[YES] - netted, held[NO] - netted]
+    return orders
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_random_agent_sends_what_its_description_says(seed: int) -> None:
+    agent = RandomAgent(trade_probability=0.6, max_position=2, max_size=3)
+    orders = sent(played(agent, [500] * 200, seed=seed))
+    assert orders == drawn(seed, 200, 0.6, 2, 3)
+    assert {order[1] for order in orders} == {BUY, SELL}
+
+
+def test_random_agent_does_not_trade_with_less_than_a_dollar() -> None:
+    assert sent(played(RandomAgent(trade_probability=1), [500] * 20, bankroll=MICROS - 1)) == []
+
+
+def test_momentum_buys_a_rise_and_sells_a_fall_of_the_threshold() -> None:
+    agent = Momentum(lookback=3, threshold_cents=3, max_position=2)
+    orders = sent(played(agent, [400, 410, 420, 430, 450, 480, 470, 450, 440, 430, 430, 430]), *SENT, codes.O_SENT)
+    minutes = [(action, size // CONTRACT, at // MINUTE) for _, action, price, size, tif, at in orders if (price, tif) == (0, Tif.IOC)]
+    assert minutes == [(BUY, 1, 4), (BUY, 1, 5), (SELL, 1, 7), (SELL, 1, 8)]
+
+
+def test_momentum_buys_only_with_twice_the_price_in_cash() -> None:
+    rise = [400, 430, 460]
+    assert len(sent(played(Momentum(lookback=2), rise, bankroll=2 * 440_000))) == 1
+    assert sent(played(Momentum(lookback=2), rise, bankroll=2 * 440_000 - 1)) == []
+
+
+def test_momentum_takes_the_middle_in_whole_cents() -> None:
+    assert sent(played(Momentum(lookback=2, threshold_cents=1), [405, 409, 409])) == []
+    assert len(sent(played(Momentum(lookback=2, threshold_cents=1), [409, 410, 410]))) == 1
+
+
+def test_spread_capture_buys_one_contract_where_the_spread_is_wide() -> None:
+    backtest = run(two_markets(), SpreadCapture(), settings())
+    assert sent(backtest, codes.O_TICKER, *SENT) == [[1, YES, BUY, 400, CONTRACT, Tif.IOC]]
+    assert sent(run(two_markets(), SpreadCapture(min_spread_cents=11), settings())) == []
+
+
+def test_spread_capture_holds_no_more_markets_than_its_limit() -> None:
+    assert len(sent(run(two_markets(), SpreadCapture(min_spread_cents=1, limit=1), settings()))) == 1
+    assert len(sent(run(two_markets(), SpreadCapture(min_spread_cents=1, limit=2), settings()))) == 2
+
+
+def crossings(middles: list[int], period: int, k: float) -> list[tuple[int, int]]:
+    """(minute, side that is cheap) of every crossing of the bands, by the statistics module."""
+    places, found = [], []
+    for minute in range(len(middles)):
+        window = middles[max(0, minute + 1 - period) : minute + 1]
+        mean, deviation = statistics.fmean(window), statistics.pstdev(window)
+        outside = len(window) == period and abs(middles[minute] - mean) > k * deviation + 1e-9
+        places.append(0 if not outside else 1 if middles[minute] > mean else -1)
+        if places[-1] and (minute == 0 or places[-2] == 0):
+            found.append((minute, YES if places[-1] < 0 else NO))
+    return found
+
+
+@pytest.mark.parametrize(("seed", "period", "k"), [(1, 20, 2), (2, 10, 1.5), (3, 5, 1.2), (4, 20, 2.5)])
+def test_bollinger_bands_trade_on_crossings_only(seed: int, period: int, k: float) -> None:
+    rng = random.Random(seed)
+    middles = [500]
+    for _ in range(300):
+        middles.append(min(900, max(100, middles[-1] + 10 * rng.choice((-3, -1, -1, 0, 0, 1, 1, 3)))))
+    backtest = played(BollingerBands(period=period, k=k), middles, bankroll=100_000 * MICROS)
+    found = crossings(middles, period, k)
+    orders = sent(backtest, *SENT, codes.O_SENT)
+    assert [(at // MINUTE, side if action == BUY else 1 - side) for side, action, *_, at in orders] == found
+    assert len(found) >= 3
+    assert {(size, tif) for _, _, _, size, tif, _ in orders} <= {(10 * CONTRACT, Tif.GTC)}
+    fills = backtest.outcome.fills
+    assert not (fills[:, codes.F_ROLE] == Role.TAKER).any(), "its orders make"
+
+
+def test_bollinger_bands_withdraw_when_the_middle_is_back() -> None:
+    middles = [500, 510] * 10 + [440, 450, 480, 510, 510]
+    orders = played(BollingerBands(), middles).outcome.orders
+    assert orders[:, [codes.O_PRICE, codes.O_SENT, codes.O_ENDED]].tolist() == [[430, 20 * MINUTE, 23 * MINUTE]]
+
+
+def test_bollinger_bands_need_numbers_that_make_bands() -> None:
+    for wrong in ({"period": 1}, {"k": 0}, {"size": 0.001}):
+        with pytest.raises(ConfigError):
+            BollingerBands(**wrong)  # type: ignore[arg-type]
+
+
+def test_market_maker_quotes_around_the_middle_against_its_inventory() -> None:
+    agent = MarketMaker(spread_cents=6, size=10, max_position=15, skew_cents=1)
+    sold = (90, PRINT, 0, YES, 420, 50 * CONTRACT)
+    backtest = run(market(sold), agent, settings(cadence=MINUTE))
+    orders = backtest.outcome.orders[:, [codes.O_SIDE, codes.O_PRICE, codes.O_SENT, codes.O_FILLED]].tolist()
+    # Middle 46.5: 43.5 down to 43, and 49.5 up to 50; after ten contracts a cent lower.
+    assert orders[:2] == [[YES, 430, 0, 10 * CONTRACT], [NO, 500, 0, 0]]
+    assert orders[2:4] == [[YES, 420, 120 * SECOND, 0], [NO, 510, 120 * SECOND, 0]]
+
+
+def test_market_maker_stops_buying_what_it_has_enough_of() -> None:
+    agent = MarketMaker(spread_cents=6, size=10, max_position=10)
+    backtest = run(market((90, PRINT, 0, YES, 420, 50 * CONTRACT)), agent, settings(cadence=MINUTE))
+    late = backtest.outcome.orders[backtest.outcome.orders[:, codes.O_SENT] > 90 * SECOND]
+    assert set(late[:, codes.O_SIDE].tolist()) == {NO}
+
+
+def test_market_maker_never_crosses() -> None:
+    for seed in range(5):
+        backtest = run(random_tape(seed, Shape()), MarketMaker(spread_cents=0, size=1), settings(cadence=5 * SECOND, bankroll=10**11))
+        fills = backtest.outcome.fills
+        assert not (fills[:, codes.F_ROLE] == Role.TAKER).any()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_three_market_makers_send_the_same_orders(seed: int) -> None:
+    shape = Shape(tickers=3, instants=800, tick=(10, 1)[seed % 2], crossed=0.0)
+    parameters = {"spread_cents": (1, 0.2)[seed % 2], "size": 3, "max_position": 9, "skew_cents": 0.7, "tick_cents": (1, 0.1)[seed % 2]}
+    found = [
+        run(random_tape(seed, shape), cls(**parameters), settings(cadence=3 * SECOND, bankroll=10**11, calls_per_step=1000))
+        for cls in (MarketMaker, VectorMarketMaker, CompiledMarketMaker)
+    ]
+    assert [one.failure for one in found] == [None] * 3
+    assert len(found[0].outcome.fills) > 20
+    assert len({one.outcome.digest() for one in found}) == 1
+
+
+@pytest.mark.parametrize("cls", [MarketMaker, VectorMarketMaker, CompiledMarketMaker])
+@pytest.mark.parametrize("wrong", [{"size": 0}, {"tick_cents": 0}, {"spread_cents": -1}, {"spread_cents": 0.05}, {"max_position": "many"}])
+def test_market_makers_refuse_what_cannot_be_quoted(cls: type[Agent], wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        cls(**wrong)
+
+
+def test_an_error_of_a_compiled_strategy_is_its_failure() -> None:
+    class Wrong(CompiledMarketMaker):
+        def numbers(self, episode: Any, seed: int) -> np.ndarray:
+            raise ValueError("no numbers")
+
+    backtest = run(market(), Wrong(), settings())
+    assert str(backtest.failure) == "ValueError: no numbers"
+    assert backtest.outcome.pnl == (0, 0, 0)
+
+
+def test_prices_of_quotes_are_multiples_of_the_tick() -> None:
+    backtest = run(random_tape(3, Shape(tick=1)), MarketMaker(tick_cents=1), settings(cadence=5 * SECOND, bankroll=10**11))
+    assert len(backtest.outcome.orders) > 10
+    assert (backtest.outcome.orders[:, codes.O_PRICE] % CENT == 0).all()
