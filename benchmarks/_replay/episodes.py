@@ -16,8 +16,8 @@ _SIDES = np.array(["yes", "no"])
 _NS = pa.timestamp("ns", "UTC")
 
 
-def write_short(folder: Path, seed: int, *, changes: int = 100_000, prints: int = 30_000, hours: int = 2) -> Path:
-    """A tenth of the synthetic day as an episode in `folder`, and the folder."""
+def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: int) -> Path:
+    """Some hours of a synthetic day as an episode in `folder`, and the folder."""
     tape = synthetic(seed, changes=changes, prints=prints, length=hours * 3600 * 10**9)
     kind, ticker, side, price, lots = unpack(np.asarray(tape.event))
     names, levels, trades = np.array(tape.tickers), kind <= TRADED, kind == PRINT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from benchmarks._replay.snapshots import write_snapshots
 _HERE = Path(__file__).parent
 #: Rows and prints of the episode whose time is measured over and over; the paper's full size is measured once, for memory.
 _PART = {"rows": 30_000, "trades": 24_000}
-_EPISODES, _PARAMETERS, _JOBS = 10, 100, 2
+_EPISODES, _JOBS = 10, 2
 
 
 def original(rounds: int) -> dict[str, Any]:
@@ -52,10 +53,14 @@ def _json(command: list[Any]) -> dict[str, Any]:
 
 
 def _output(command: list[Any]) -> str:
-    done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False)
+    return _run(command).stdout
+
+
+def _run(command: list[Any], environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    return done.stdout
+    return done
 
 
 def start_up(rounds: int) -> dict[str, Any]:
@@ -81,30 +86,30 @@ def _children(command: list[Any]) -> tuple[float, str]:
 
 
 def sweep() -> dict[str, Any]:
-    """1,000 backtests on two workers: how much of the CPU time passed in engine and agents."""
-    from bellwether.replay.backtest import BacktestSettings
-    from bellwether.replay.sweep import Candidate
-    from bellwether.replay.sweep import sweep as run_sweep
-    from bellwether.replay.units import MINUTE
-
-    folders = [_short(number) for number in range(_EPISODES)]
-    maker = "bellwether.replay.agents.market_maker:MarketMaker"
-    candidates = [
-        Candidate(maker, "market-maker", f"maker-{n}", {"spread_cents": 1 + n % 10, "size": 1 + n // 10}) for n in range(_PARAMETERS)
-    ]
+    """1,000 backtests by one command on two workers: how much of the CPU time passed in engine and agents, as the command says."""
+    folders = [_short(number, hours=8) for number in range(_EPISODES)]
+    episodes = [part for folder in folders for part in ("--episode", folder)]
+    command = [Path(sys.executable).with_name("bellwether"), "backtest", "--agent", "market-maker", *episodes, "--cadence", 60]
+    command += ["--jobs", _JOBS]
+    environment = os.environ | {"BELLWETHER_HOME": str(CACHE / "home")}
+    _run(command, environment)  # The first run keeps the tapes.
     start = time.perf_counter()
-    done = run_sweep(folders, candidates, BacktestSettings(cadence=MINUTE, sample_every=MINUTE), cache=CACHE / "start-cache", jobs=_JOBS)
+    said = _run([*command, "--grid", "spread_cents=1..10", "--grid", "size=1..10"], environment).stderr
     wall = time.perf_counter() - start
-    return {"runs": len(done.rows), "share": done.busy / done.cpu, "cpu": done.cpu, "wall": wall}
+    found = re.search(r"([\d,]+) backtests, ([\d.]+) s of CPU, ([\d.]+)% of them", said)
+    if found is None:
+        raise RuntimeError(f"the sweep said {said.strip()[-200:]!r}")
+    runs, cpu, share = (float(number.replace(",", "")) for number in found.groups())
+    return {"runs": int(runs), "share": share / 100, "cpu": cpu, "wall": wall}
 
 
-def _short(number: int) -> Path:
-    folder = CACHE / "short" / f"e{number}"
+def _short(number: int, *, hours: int = 2) -> Path:
+    folder = CACHE / "short" / f"{hours}h-{number}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = folder.with_name(f"{folder.name}.draft")
         shutil.rmtree(draft, ignore_errors=True)
-        write_short(draft, number)
+        write_short(draft, number, changes=hours * 42_000, prints=hours * 12_500, hours=hours)
         draft.rename(folder)
     return folder
 

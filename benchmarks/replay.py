@@ -1,0 +1,47 @@
+"""The replay engine against the least that any replay must do, and a fresh process to its first result. The comparison with peers: make bench-replay."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import Any
+
+from bellwether.replay import BacktestSettings, prepare
+from bellwether.replay import run as replay
+from benchmarks._replay.makers import Watcher
+from benchmarks._replay.market import RULES, synthetic
+from benchmarks._replay.processes import start_up
+from benchmarks._replay.protocol import timed
+from benchmarks._replay.touch import touch_once
+
+DISTANCE, START_SECONDS = 2.0, 1.5
+ROUNDS = 5
+
+
+def distances() -> list[float]:
+    """CPU of a backtest of an agent that does nothing, at 300 s, over that of the pass, round by round; 1.3 M events."""
+    source, settings = prepare(synthetic(), RULES), BacktestSettings(rules=RULES)
+    ratios = []
+    for _ in range(ROUNDS + 1):
+        touched, _ = timed(lambda: touch_once(source.tape))
+        replayed, _ = timed(lambda: replay(source, Watcher(), settings))
+        ratios.append(replayed / touched)
+    return ratios[1:]
+
+
+def run() -> list[dict[str, Any]]:
+    """[{name, ratio, target, detail}]: each ratio is to be at most its target."""
+    distance, beyond = median(distances()), median(start_up(ROUNDS)["beyond"])
+    return [
+        {
+            "name": "replay: distance to touching every event once",
+            "ratio": distance,
+            "target": DISTANCE,
+            "detail": "1.3 M events, 10 tickers",
+        },
+        {
+            "name": "replay: a fresh process to its first result",
+            "ratio": beyond / START_SECONDS,
+            "target": 1.0,
+            "detail": f"{beyond:.2f} s of CPU beyond importing numpy and pyarrow, of at most {START_SECONDS} s",
+        },
+    ]
