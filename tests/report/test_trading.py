@@ -14,12 +14,15 @@ from click.testing import CliRunner
 
 from bellwether.cli import main
 from bellwether.errors import ConfigError, LakeError, SchemaError
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
 from bellwether.replay.results.folder import read_backtests
 from bellwether.report import plots_books, plots_trading
 from bellwether.report.trading import document, trading_figures, write_trading_report
-from bellwether.report.trading_inputs import TradingInputs, backtests_of, chosen, inputs_of_folder
+from bellwether.report.trading_inputs import TradingInputs, chosen, inputs_of_folder, inputs_of_warehouse
 from bellwether.report.trading_page import page
-from bellwether.tables.replay import EQUITY, FILLS
+from bellwether.settings import settings
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
 from tests.report.test_plots_trading import equity, fills
@@ -206,11 +209,35 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert (shown.exit_code, "there is no folder" in shown.output) == (1, True)
 
 
-def test_backtests_of_a_warehouse_are_the_published_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bellwether.lake import warehouse
+@pytest.fixture
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TradingInputs:
+    """Backtests, fills and equity, published."""
+    on = tape(*book(0, 400, 420))
+    made = TradingInputs(ROWS, fills=fills(on, 20, agent="steady", episode="E-0"), equity=equity("steady", "E-0"))
+    lake = Lake(str(tmp_path / "lake"))
+    for declared in (BACKTESTS, FILLS, EQUITY):
+        frame = getattr(made, declared.short_name)
+        for key, rows in frame.partition_by(*declared.partitioned_by, as_dict=True).items():
+            lake.write(declared, tuple(str(one) for one in key), rows.sort(declared.order), run_id="r1")
+    monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(tmp_path / "warehouse.duckdb"))
+    settings.cache_clear()
+    publish(lake, settings().warehouse_path)
+    return made
 
-    monkeypatch.setattr(warehouse, "query", lambda path, sql: ROWS if sql == "FROM replay.backtests" else pytest.fail(sql))
-    assert backtests_of(None, "w.duckdb").equals(ROWS)
+
+def test_a_warehouse_gives_the_report_that_the_frames_give(warehouse: TradingInputs) -> None:
+    read = inputs_of_warehouse(settings().warehouse_path)
+    assert read.backtests.equals(warehouse.backtests)
+    assert read.summary.equals(warehouse.summary)
+    assert read.fills.drop("filled_at").equals(warehouse.fills.drop("filled_at"))
+    assert read.equity.equals(warehouse.equity)
+    assert inputs_of_warehouse(settings().warehouse_path, ["reckless"]).fills.is_empty()
+
+
+def test_the_command_shows_what_was_published(warehouse: TradingInputs) -> None:
+    shown = CliRunner().invoke(main, ["trading", "--json"])
+    assert shown.exit_code == 0, shown.output
+    assert {row["agent"] for row in json.loads(shown.output)["agents"]} == {"steady", "reckless"}
 
 
 def test_figures_never_mix_rule_sets(drawn_texts: list[str]) -> None:
