@@ -79,7 +79,7 @@ def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
         percent(row["max_drawdown"], 2),
         contracts(row["contracts"]),
         percent(row["fill_ratio"], 1),
-        _band(row),
+        band(row),
     )
 
 
@@ -91,7 +91,7 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         contracts(row["contracts"]),
         f"{row['orders']:,}",
         percent(row["fill_ratio_mean"], 1),
-        _band(row),
+        band(row),
     )
 
 
@@ -112,7 +112,8 @@ def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
     return NOTHING if lower is None or upper is None else _range(f"{lower:z.{digits}f}", f"{upper:z.{digits}f}")
 
 
-def _band(row: Mapping[str, Any]) -> str:
+def band(row: Mapping[str, Any]) -> str:
+    """The range of P&L over the chosen, the pessimistic and the optimistic queue, of a row of any of the tables."""
     models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
     return _range(signed(min(models)), signed(max(models)))
 
