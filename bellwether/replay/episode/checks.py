@@ -16,7 +16,7 @@ from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
 from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
-from bellwether.replay.tape.layout import INVALID
+from bellwether.replay.tape.layout import INVALID, unpack
 
 #: Fee models of the original that the rule sets know.
 FEE_MODELS = ("kalshi_oct_2025",)
@@ -100,7 +100,8 @@ def _check_window(file: str, what: str, ts: np.ndarray, metadata: Metadata, find
 
 def check_gaps(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
     """Stretches without a book are both stated and marked."""
-    marked = np.unique((rows.book.words[rows.book.words & 0xF == INVALID] >> 15) & 0x3FFF)
+    kind, ticker, *_ = unpack(rows.book.words)
+    marked = np.unique(ticker[kind == INVALID])
     stated = {gap.ticker for gap in metadata.gaps}
     findings.counts["gaps"] = len(metadata.gaps)
     if unmarked := sorted(stated - {metadata.tickers[code] for code in marked}):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bellwether.replay.tape.layout import INVALID, LEVEL, MAX_LOTS, PRICES, VALID, pack
+from bellwether.replay.tape.layout import INVALID, LEVEL, MAX_LOTS, PRICES, VALID, pack, unpack
 
 #: Kinds of native rows.
 SET, START, LOST = 0, 1, 2
@@ -26,13 +26,18 @@ def _grown(words: np.ndarray, need: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def _place(word: int) -> int:
+    _, _, side, price, _ = unpack(word)
+    return side * PRICES + price
+
+
+@njit(cache=True, nogil=True)
 def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
     """Insertion sort by side and price of the few changes of one row; all are of one ticker."""
     for i in range(start + 1, end):
         word = words[i]
-        key = ((word >> 4) & 1) << 10 | (word >> 5) & 0x3FF
         j = i - 1
-        while j >= start and (((words[j] >> 4) & 1) << 10 | (words[j] >> 5) & 0x3FF) > key:
+        while j >= start and _place(words[j]) > _place(word):
             words[j + 1] = words[j]
             j -= 1
         words[j + 1] = word
@@ -194,16 +199,14 @@ def crossings(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.nda
             touches += 1
         touched_row[t] = i
         while at < end[i]:
-            word = words[at]
+            kind, _, s, p, size = unpack(words[at])
             at += 1
-            kind = word & 0xF
             if kind == INVALID:
                 invalid[t] = True
             elif kind == VALID:
                 invalid[t] = False
             else:
-                s, p = (word >> 4) & 1, (word >> 5) & 0x3FF
-                book[t, s, p] = word >> 29
+                book[t, s, p] = size
                 if book[t, s, p] > 0:
                     best[t, s] = max(best[t, s], p)
                 else:
@@ -251,13 +254,12 @@ def hits(
     for i in range(len(at)):
         while row < len(ts) and ts[row] <= at[i]:
             while word_at < end[row]:
-                word = words[word_at]
+                kind, t, s, p, size = unpack(words[word_at])
                 word_at += 1
-                if word & 0xF == LEVEL:
-                    t, s, p = (word >> 15) & 0x3FFF, (word >> 4) & 1, (word >> 5) & 0x3FF
+                if kind == LEVEL:
                     if book[t, s, p] > 0:
                         until[t, s, p] = ts[row]
-                    book[t, s, p] = word >> 29
+                    book[t, s, p] = size
             row += 1
         t, s, p = ticker[i], side[i], price[i]
         found[i] = book[t, s, p] > 0 or until[t, s, p] >= at[i] - window
@@ -281,9 +283,9 @@ def as_messages(
             larger = np.empty((5, 2 * need), np.int64)
             larger[:, :size] = found[:, :size]
             found = larger
-        whole = end[row] > at and words[end[row] - 1] & 0xF == VALID
+        whole = end[row] > at and unpack(words[end[row] - 1])[0] == VALID
         while at < end[row]:
-            kind, s, p, lots = words[at] & 0xF, (words[at] >> 4) & 1, (words[at] >> 5) & 0x3FF, words[at] >> 29
+            kind, _, s, p, lots = unpack(words[at])
             at += 1
             if kind == LEVEL:
                 book[t, s, p] = lots

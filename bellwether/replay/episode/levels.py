@@ -38,10 +38,6 @@ class Levels:
         prices, sizes = self.prices * (self.price_unit // price_unit), self.sizes * (self.size_unit // size_unit)
         return Levels(self.offsets, prices, sizes, price_unit, size_unit)
 
-    def row(self, position: int) -> int:
-        """The row of the batch that a level belongs to."""
-        return int(np.searchsorted(self.offsets, position, "right")) - 1
-
 
 def levels_of(columns: Columns, name: str) -> Levels:
     """One side's column of a batch. Raises `SchemaError` for another type, a null, or a number that is none."""

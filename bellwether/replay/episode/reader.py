@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from bellwether.errors import SchemaError
+from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.episode import checks, trades
 from bellwether.replay.episode.books import NAMES as BOOK_FILES
 from bellwether.replay.episode.books import read_book
@@ -83,28 +83,35 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     of what is wrong; nothing of the episode can be used then.
     """
     folder = Path(folder)
-    kept = None if cache is None else cache / f"{_files_digest(folder, trade_price)}.json"
-    receipt = None if kept is None else _receipt(kept)
+    files = None if cache is None else _files_digest(folder, trade_price)
+    receipt = _receipt(cache / f"{files}.json") if cache is not None else None
     if receipt is not None:
-        metadata, settlements = _described(folder)
-        return Episode(metadata.episode_id, folder, metadata, settlements, receipt["digest"], receipt["trade_price"])
+        return _known(folder, receipt)
     content, report = _examine(folder, trade_price)
     if content is None or report.digest is None:
         errors = [finding.message for finding in report.errors]
         more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
         raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
-    settled = str(content.metadata.source.get("trade_price", trades.YES_PRICE))
-    episode = Episode(content.metadata.episode_id, folder, content.metadata, content.settlements, report.digest, settled).holding(content)
-    if kept is not None:
-        with whole_file(kept) as draft:
-            draft.write_bytes(orjson.dumps({"digest": episode.digest, "trade_price": episode.trade_price}))
-    return episode
+    # What was changed while it was read is not known under its earlier bytes.
+    if cache is not None and files == _files_digest(folder, trade_price):
+        with whole_file(cache / f"{files}.json") as draft:
+            draft.write_bytes(orjson.dumps({"digest": report.digest, "source": dict(content.metadata.source)}))
+    return _episode(folder, content.metadata, content.settlements, report.digest).holding(content)
+
+
+def _known(folder: Path, receipt: Mapping[str, Any]) -> Episode:
+    """An episode whose bytes were checked before."""
+    metadata, settlements = _described(folder)
+    return _episode(folder, replace(metadata, source=receipt["source"]), settlements, receipt["digest"])
+
+
+def _episode(folder: Path, metadata: Metadata, settlements: tuple[Settlement, ...], digest: str) -> Episode:
+    stated = metadata.source.get("trade_price")
+    return Episode(metadata.episode_id, folder, metadata, settlements, digest, stated if stated in trades.CONVENTIONS else trades.YES_PRICE)
 
 
 def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path | None = None) -> Episode:
     """`load` for a folder in the format of PredictionMarketBench, saying what its trades' prices are of."""
-    if trade_price not in trades.CONVENTIONS:
-        raise SchemaError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     return load(folder, trade_price=trade_price, cache=cache)
 
 
@@ -132,6 +139,8 @@ def _json(folder: Path, name: str) -> Any:
 
 def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     """The content, None when there is an error, and all findings."""
+    if trade_price not in trades.CONVENTIONS:
+        raise ConfigError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     findings = Findings()
     metadata, settlements, stated = None, None, None
     with findings.collecting("metadata", METADATA):
@@ -202,4 +211,4 @@ def _receipt(kept: Path) -> dict[str, Any] | None:
         receipt = orjson.loads(kept.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    return receipt if isinstance(receipt, dict) and {"digest", "trade_price"} <= receipt.keys() else None
+    return receipt if isinstance(receipt, dict) and {"digest", "source"} <= receipt.keys() else None

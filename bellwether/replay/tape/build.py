@@ -11,7 +11,7 @@ import numpy as np
 
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, SETTLE, VOID, Tape, fixed, pack
+from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, KIND_MASK, LEVEL, OPEN, SETTLE, VOID, Tape, fixed, pack
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.content import Book, Content
@@ -93,11 +93,11 @@ def _aligned(content: Content) -> tuple[np.ndarray, ...]:
 def _books_first(content: Content) -> tuple[np.ndarray, ...]:
     """The original's order: of an instant the book rows, the prints, the settlements; it knows no lifecycle and no gaps."""
     book, trades = content.book, content.trades
-    is_level = book.words & 0xF == LEVEL
+    is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
     only_lost = np.zeros(len(book.ts), bool)
     single = np.flatnonzero(book.counts == 1)
-    only_lost[single] = book.words[book.end[single] - 1] & 0xF == INVALID
+    only_lost[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
     ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
     side, price = trades.passive
     prints = pack(0, trades.ticker.astype(np.int64), side, price, 0)
@@ -108,7 +108,7 @@ def _books_first(content: Content) -> tuple[np.ndarray, ...]:
 
 def _merged(rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int) -> tuple[np.ndarray, ...]:
     """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
-    ordered = sorted(life, key=lambda event: (event[0], event[1] & 0xF, event[1]))
+    ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK, event[1]))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
     ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), tickers)
     return ts, event, rows[0], rows_end

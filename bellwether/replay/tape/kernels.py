@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, PRINT, TRADED, VALID
+from bellwether.replay.tape.layout import INVALID, LEVEL, PRICES, PRINT, TRADED, VALID, pack, unpack
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -28,10 +28,10 @@ def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.nda
             at = end[row]
             continue
         while at < end[row]:
-            word = words[at]
+            kind, _, s, p, size = unpack(words[at])
             at += 1
-            if word & 0xF == LEVEL:
-                s, p, now = (word >> 4) & 1, (word >> 5) & 0x3FF, (word >> 29) > 0
+            if kind == LEVEL:
+                now = size > 0
                 count[t] += np.int64(now) - np.int64(shown[t, s, p])
                 shown[t, s, p] = now
     return count
@@ -96,11 +96,9 @@ def match(
             t = row_ticker[row]
             message[t] += 1
             while at < row_end[row]:
-                word = words[at]
+                kind, _, s, p, size = unpack(words[at])
                 at += 1
-                kind, s, p = word & 0xF, (word >> 4) & 1, (word >> 5) & 0x3FF
                 if kind == LEVEL:
-                    size = word >> 29
                     cut, displayed[t, s, p] = displayed[t, s, p] - size, size
                     if cut <= 0 or invalid[t]:
                         continue
@@ -174,19 +172,18 @@ def merge(
         has_row = row < len(row_ts)
         if has_row and (j >= len(prints) or row_ts[row] <= print_ts[j]) and (life >= len(life_ts) or row_ts[row] <= life_ts[life]):
             while at < row_end[row]:
-                word = words[at]
-                kind, t, s, p, size = word & 0xF, (word >> 15) & 0x3FFF, (word >> 4) & 1, (word >> 5) & 0x3FF, word >> 29
+                kind, t, s, p, size = unpack(words[at])
                 before = n
                 while piece < len(piece_word) and piece_word[piece] == at:
-                    ts[n], event[n] = row_ts[row], prints[piece_print[piece]] | PRINT | (piece_lots[piece] << 29)
+                    ts[n], event[n] = row_ts[row], prints[piece_print[piece]] | pack(PRINT, 0, 0, 0, piece_lots[piece])
                     book[t, s, p] -= piece_lots[piece]
                     piece += 1
                     n += 1
                 if n > before:
-                    ts[n], event[n] = row_ts[row], (word & ((1 << 29) - 16)) | TRADED | (book[t, s, p] << 29)
+                    ts[n], event[n] = row_ts[row], pack(TRADED, t, s, p, book[t, s, p])
                     n += 1
                 if n == before or book[t, s, p] != size:
-                    ts[n], event[n] = row_ts[row], word
+                    ts[n], event[n] = row_ts[row], words[at]
                     n += 1
                 if kind == LEVEL:
                     book[t, s, p] = size
@@ -195,7 +192,7 @@ def merge(
             row += 1
         elif j < len(prints) and (life >= len(life_ts) or print_ts[j] <= life_ts[life]):
             if left[j] > 0:
-                ts[n], event[n] = print_ts[j], prints[j] | PRINT | (left[j] << 29)
+                ts[n], event[n] = print_ts[j], prints[j] | pack(PRINT, 0, 0, 0, left[j])
                 n += 1
             j += 1
         else:

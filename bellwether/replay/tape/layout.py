@@ -36,13 +36,19 @@ FEE_COLS = 7
 @register_jitable
 def pack(kind: Any, ticker: Any, side: Any, price: Any, value: Any) -> Any:
     """The word of an event; integers or int64 arrays. Callable from compiled code too."""
-    return kind | (side << 4) | (price << 5) | (ticker << 15) | (value << 29)
+    return kind | (side << SIDE_SHIFT) | (price << PRICE_SHIFT) | (ticker << TICKER_SHIFT) | (value << VALUE_SHIFT)
 
 
 @register_jitable
 def unpack(event: Any) -> Any:
     """(kind, ticker, side, price, value) of a word or of an array of words. Callable from compiled code too."""
-    return event & 0xF, (event >> 15) & 0x3FFF, (event >> 4) & 1, (event >> 5) & 0x3FF, event >> 29
+    return (
+        event & KIND_MASK,
+        (event >> TICKER_SHIFT) & TICKER_MASK,
+        (event >> SIDE_SHIFT) & 1,
+        (event >> PRICE_SHIFT) & PRICE_MASK,
+        event >> VALUE_SHIFT,
+    )
 
 
 def fixed(values: Any, dtype: Any = np.int64) -> np.ndarray:

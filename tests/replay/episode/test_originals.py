@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bellwether.errors import SchemaError
+from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.episode import draft_of, load, load_original, validate, write
 from bellwether.replay.tape import build
 from bellwether.replay.tape.layout import LEVEL, unpack
@@ -80,11 +80,20 @@ def test_the_side_of_the_prices_is_the_one_that_agrees_with_the_books(tmp_path: 
     assert episode.content.trades.price.tolist() == [450, 480, 50]
 
 
+@pytest.mark.parametrize("prices", [[55, 48, 5], [45, 48, 5]])
+def test_an_original_that_was_checked_before_is_read_alike(tmp_path: Path, prices: list[int]) -> None:
+    folder = _priced(tmp_path / "original", prices)
+    first, again = (load_original(folder, cache=tmp_path / "cache") for _ in range(2))
+    assert "content" not in again.__dict__
+    assert (again.metadata, again.trade_price, again.digest) == (first.metadata, first.trade_price, first.digest)
+    assert again.content.trades.price.tolist() == first.content.trades.price.tolist()
+
+
 def test_the_side_of_the_prices_can_be_said(tmp_path: Path) -> None:
     _priced(tmp_path, [45, 48, 5])
     assert load_original(tmp_path, "taker").content.trades.price.tolist() == [550, 480, 50]
     assert load_original(tmp_path, "taker").digest != load_original(tmp_path, "yes").digest
-    with pytest.raises(SchemaError, match="trade_price is 'no'"):
+    with pytest.raises(ConfigError, match="trade_price is 'no'"):
         load_original(tmp_path, "no")
 
 
