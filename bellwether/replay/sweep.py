@@ -1,7 +1,7 @@
 """Many backtests at once: every episode with every agent and parameter set, on several processes or threads.
 
-A task is many runs of one episode. Workers are started once, from a server process that has everything imported; tapes are read from the memory-mapped
-cache. Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead.
+A task is many runs of one episode. Workers are forked once, from a server process that has the compiled engine loaded; tapes are read from the
+memory-mapped cache. Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead.
 """
 
 from __future__ import annotations
@@ -104,14 +104,14 @@ def sweep(
     folders: of episodes. cache: folder of tapes, by which workers share them. jobs: workers. progress: told of the runs that each finished task held.
     Raises `ConfigError` for a candidate that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
     """
-    compiled = all(isinstance(candidate.make(), CompiledAgent) for candidate in candidates)
+    made = [candidate.make() for candidate in candidates]
     for folder in folders:
         _prepared(folder, settings.rules, cache)
     tasks = list(_tasks(folders, candidates, settings, cache, jobs))
     rows: list[Mapping[str, Any]] = [{}] * (len(folders) * len(candidates))
     cpu: dict[int, float] = {}
     busy = 0.0
-    for done in _carry_out(tasks, jobs, threads=compiled):
+    for done in _carry_out(tasks, jobs, threads=all(isinstance(agent, CompiledAgent) for agent in made)):
         rows[done.first : done.first + len(done.rows)] = done.rows
         cpu[done.worker] = max(done.cpu, cpu.get(done.worker, 0.0))
         busy += done.busy
@@ -152,7 +152,7 @@ def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
             yield pool
         return
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload(["bellwether.replay.warm"])
     with _without_main(), ProcessPoolExecutor(count, mp_context=context) as processes:
         yield processes
 

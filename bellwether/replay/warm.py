@@ -1,0 +1,24 @@
+"""Loads the compiled engine when it is imported: by the server of a sweep's worker processes, which then fork with it in memory.
+
+Nothing else imports this module. With an empty cache of compiled code, the engine is compiled here once instead of in every worker.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.backtest import BacktestSettings, run
+from bellwether.replay.results.metrics import metrics
+from bellwether.replay.rules import rule_sets
+from bellwether.replay.tape.layout import CLOSE, LEVEL, Tape, pack
+from bellwether.replay.units import CONTRACT, NO, SECOND, YES
+
+
+def _warm() -> None:
+    words = [pack(LEVEL, 0, YES, 450, CONTRACT), pack(LEVEL, 0, NO, 500, CONTRACT), pack(CLOSE, 0, 0, 0, 0)]
+    tape = Tape(np.array([0, 0, SECOND], np.int64), np.array(words, np.int64), ("WARM",), 0, SECOND)
+    metrics(run(tape, Passive(), BacktestSettings(rules=next(iter(rule_sets())))))
+
+
+_warm()

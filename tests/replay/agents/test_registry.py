@@ -1,0 +1,122 @@
+"""Finding agents: by name, in a user's registry, in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay import Agent, CompiledAgent
+from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.registry import agent_of, agents
+from bellwether.replay.units import SECOND
+
+MINE = '''"""Mine."""
+from bellwether.replay import Agent
+
+class Mine(Agent):
+    """Does this.
+
+    And that.
+    """
+
+    def __init__(self, size: int = 1) -> None: ...
+    def act(self, ctx): ...
+
+class Other: ...
+'''
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_file.py"
+    path.write_text(MINE)
+    return path
+
+
+def registered(folder: Path, text: str) -> Path:
+    (folder / "agents.toml").write_text(text)
+    return folder
+
+
+def test_every_registered_agent_can_be_made_and_is_called_by_its_entry() -> None:
+    for name, entry in agents().items():
+        if name == "llm":
+            continue
+        agent = entry.make()
+        assert isinstance(agent, Agent)
+        assert agent.name == name
+        assert entry.params.items() <= agent.params.items()
+        assert entry.title
+        assert entry.description
+
+
+def test_the_seeds_agents_have_its_parameters() -> None:
+    found = agents()
+    assert found["random"].make().params == {"trade_probability": 0.1, "max_position": 10, "max_size": 3}
+    assert {"period": 20, "k": 2}.items() <= found["bollinger"].make().params.items()
+    assert found["momentum"].make().params == {"lookback": 10, "threshold_cents": 3, "max_position": 5}
+    assert found["spread-capture"].make().params == {"min_spread_cents": 10, "limit": 5}
+    assert found["random"].cadence is None
+    assert found["market-maker"].cadence == 60 * SECOND
+
+
+def test_an_own_entry_stands_beside_its_file(tmp_path: Path, file: Path) -> None:
+    entry = agents(registered(tmp_path, '[mine]\nagent = "my_file.py:Mine"\nparams = { size = 3 }\n'))["mine"]
+    agent = entry.make(size=5)
+    assert (agent.name, agent.params, type(agent).__name__) == ("mine", {"size": 5}, "Mine")
+
+
+WRONG = [
+    ('[mine]\nagent = "other.py:Mine"\n', r"agents\.toml: \[mine\] agent = 'other.py:Mine': there is no file"),
+    ('[mine]\nagent = "my_file.py"\n', r"\[mine\] agent"),
+    ('[mine]\nagent = "my_file.py:Mine"\ncadence_seconds = 0\n', "cadence_seconds"),
+    ('[mine]\nagent = "my_file.py:Mine"\nspread = 0\n', "no such field"),
+    ("[mine]\n", "is missing"),
+    ('[random]\nagent = "my_file.py:Mine"\n', "already defined"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_a_wrong_entry_is_named_with_its_field(tmp_path: Path, file: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        agents(registered(tmp_path, text))
+
+
+def test_a_class_of_a_file_needs_no_entry(file: Path) -> None:
+    entry = agent_of(f"{file}:Mine")
+    assert (entry.name, entry.description, entry.make().name) == ("mine", "Does this.", "mine")
+
+
+def test_a_file_is_imported_once(file: Path) -> None:
+    assert agent_class(f"{file}:Mine") is agent_class(f"{file}:Mine")
+
+
+MISSING = [
+    ("rando", "do you mean random"),
+    ("{file}:Nine", "has Mine"),
+    ("{file}:Other", "has Mine"),
+    ("{folder}/none.py:Mine", "there is no file"),
+    ("no_such_module:Mine", "cannot be imported"),
+    ("{file}:", "write my_file.py:MyAgent"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), MISSING)
+def test_what_is_not_there_is_named_with_what_comes_close(tmp_path: Path, file: Path, name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        agent_of(name.format(file=file, folder=tmp_path))
+
+
+@pytest.mark.parametrize(("text", "message"), [("1 +", "SyntaxError"), ("raise ValueError('no\\nway')", "ValueError: no;")])
+def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(text)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=message):
+            agent_class(f"{path}:Mine")
+
+
+def test_the_compiled_maker_is_found_by_its_module() -> None:
+    assert issubclass(agent_class("bellwether.replay.agents.compiled_maker:CompiledMarketMaker"), CompiledAgent)

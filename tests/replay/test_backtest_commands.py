@@ -1,0 +1,150 @@
+"""`bellwether backtest` and `bellwether agents`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import main
+from bellwether.replay.results.folder import read_backtests
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, ORDERS
+from tests.replay.episode.folders import Native
+
+MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5")
+
+
+@pytest.fixture
+def episode(tmp_path: Path) -> Path:
+    return Native().write(tmp_path / "KXTEST-26JAN20")
+
+
+def backtest(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["backtest", *map(str, words)])
+
+
+def test_it_shows_each_agent_in_each_episode_with_the_total_and_the_band(episode: Path) -> None:
+    result = backtest("--agent", "random", "--agent", "buy-and-hold", "--episode", episode, "--cadence", 5)
+    assert result.exit_code == 0, result.output
+    for text in ("RandomAgent", "Buy and hold", "KXTEST-26JAN20", "Total", "PnL band:", "All agents"):
+        assert text in result.output
+
+
+def test_json_has_a_row_per_episode_and_agent(episode: Path) -> None:
+    result = backtest(*MAKER, "--agent", "passive", "--episode", episode, "--seed", 3, "--json", "--param", "spread_cents=2")
+    assert result.exit_code != 0
+    assert "its parameters are none" in result.output, "passive has no parameter size"
+    result = backtest(*MAKER, "--episode", episode, "--seed", 3, "--rules", "kalshi-2025-07-01", "--json")
+    (row,) = json.loads(result.output)
+    assert (row["agent"], row["episode"], row["seed"], row["cadence_seconds"]) == ("market-maker", "KXTEST-26JAN20", 3, 5)
+    assert row["rules"] == "kalshi-2025-07-01"
+    assert json.loads(row["parameters"])["size"] == 1
+
+
+def test_an_episode_is_found_by_its_id_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.settings import settings
+
+    monkeypatch.setenv("BELLWETHER_EPISODES", str(tmp_path))
+    settings.cache_clear()
+    Native().write(tmp_path / "KXTEST-26JAN20")
+    assert backtest(*MAKER, "--episode", "KXTEST-26JAN20").exit_code == 0
+
+
+def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for _ in range(2):
+        assert backtest("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", out).exit_code == 0
+    for table in (BACKTESTS, ORDERS, FILLS, EQUITY):
+        table.validate(pl.read_parquet(out / f"{table.short_name}.parquet"))
+    assert read_backtests(out).height == 1
+    assert sorted(path.name for path in out.iterdir()) == [
+        "backtests.csv",
+        "backtests.parquet",
+        "equity.parquet",
+        "fills.parquet",
+        "orders.parquet",
+    ]
+
+
+@pytest.mark.slow
+def test_a_grid_runs_every_combination_and_shows_the_best(episode: Path, tmp_path: Path) -> None:
+    grid = ("--grid", "spread_cents=1..3", "--grid", "skew_cents=0,0.5")
+    found = []
+    for jobs in (1, 2):
+        out = tmp_path / f"jobs{jobs}"
+        result = backtest(*MAKER, *grid, "--episode", episode, "--jobs", jobs, "--out", out)
+        assert result.exit_code == 0, result.output
+        assert "spread_cents=1" in result.output
+        assert "6 backtests" in result.output
+        found.append((out / "backtests.csv").read_text())
+    assert found[0] == found[1]
+    assert pl.read_csv(tmp_path / "jobs1" / "backtests.csv").select("spread_cents", "skew_cents").rows()[:3] == [
+        (1, 0.0),
+        (1, 0.5),
+        (2, 0.0),
+    ]
+    assert read_backtests(tmp_path / "jobs1").height == 6
+
+
+def test_a_failure_is_shown_and_not_raised(episode: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "from bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        raise ValueError('[bold]no[/bold]')\n"
+    )
+    result = backtest("--agent", f"{mine}:Mine", "--episode", episode)
+    assert result.exit_code == 0
+    assert "ValueError: [bold]no[/bold]" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--agent", "rando"), "do you mean random"),
+        (("--agent", "random", "--episode", "none"), "opening the episode 'none'"),
+        (("--agent", "random", "--rules", "kalshi-1900-01-01"), "no rule set 'kalshi-1900-01-01'"),
+        (("--agent", "random", "--param", "size"), "'size' is not name=value"),
+        (("--agent", "random", "--param", "size=1"), "its parameters are trade_probability, max_position, max_size"),
+        (("--agent", "random", "--agent", "random"), "random is there twice"),
+        (("--agent", "random", "--bankroll", "much"), "no number of dollars"),
+        (("--agent", "random", "--bankroll", "0.0000001"), "finer than a millionth"),
+        (("--agent", "random", "--grid", "size=3..1"), "holds no value"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(episode: Path, words: tuple[str, ...], message: str) -> None:
+    result = backtest(*words, "--episode", episode)
+    assert result.exit_code == 1
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_settings_reach_the_run(episode: Path) -> None:
+    given = (
+        "--latency",
+        250,
+        "--data-latency",
+        40,
+        "--bankroll",
+        "123.45",
+        "--queue",
+        "trade_only",
+        "--calls",
+        7,
+        "--execution",
+        "taker_only",
+    )
+    first, second = (json.loads(backtest("--agent", "random", "--episode", episode, *more, "--json").output)[0] for more in ((), given))
+    assert (second["bankroll"], second["queue_model"]) == ("123.450000", "trade_only")
+    assert first["settings_digest"] != second["settings_digest"]
+
+
+def test_agents_are_listed_with_what_they_do() -> None:
+    shown = CliRunner().invoke(main, ["agents"])
+    assert shown.exit_code == 0
+    assert "Never trades." in shown.output
+    listed = json.loads(CliRunner().invoke(main, ["agents", "--json"]).output)
+    assert {"random", "bollinger", "momentum", "spread-capture", "market-maker", "buy-and-hold", "passive"} <= {
+        row["name"] for row in listed
+    }

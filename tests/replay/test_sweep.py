@@ -1,0 +1,83 @@
+"""Many backtests at once: the same rows however many workers there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay import BacktestSettings, load, run
+from bellwether.replay.grid import grid, label
+from bellwether.replay.results.metrics import metrics
+from bellwether.replay.sweep import Candidate, Sweep, sweep
+from bellwether.replay.units import SECOND
+from tests.replay.episode.folders import Native
+
+MAKER = "bellwether.replay.agents.market_maker:MarketMaker"
+COMPILED = "bellwether.replay.agents.compiled_maker:CompiledMarketMaker"
+SETTINGS = BacktestSettings(cadence=5 * SECOND)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    root = tmp_path_factory.mktemp("episodes")
+    made = []
+    for number in range(3):
+        episode = Native()
+        episode.metadata["episode_id"] = f"E{number}"
+        episode.book = [(*row[:6], row[6] and row[6] + 100 * number) for row in episode.book]
+        made.append(episode.write(root / f"E{number}"))
+    return made
+
+
+def candidates(agent: str) -> list[Candidate]:
+    return [
+        Candidate(agent, "maker", label("maker", varied), {"size": 1, **varied}, varied)
+        for varied in grid(["spread_cents=1..4", "skew_cents=0,1"])
+    ]
+
+
+def swept(folders: list[Path], agent: str, cache: Path, jobs: int) -> Sweep:
+    return sweep(folders, candidates(agent), SETTINGS, cache=cache, jobs=jobs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [MAKER, COMPILED], ids=["processes", "threads"])
+def test_rows_are_those_of_single_runs_whatever_the_workers(folders: list[Path], tmp_path: Path, agent: str) -> None:
+    alone, together = swept(folders, agent, tmp_path, 1), swept(folders, agent, tmp_path, 2)
+    assert alone.rows == together.rows
+    assert 0 < together.busy <= together.cpu
+    assert [(row["episode"], row["agent"]) for row in alone.rows[:2]] == [
+        ("E0", "maker[spread_cents=1,skew_cents=0]"),
+        ("E0", "maker[spread_cents=1,skew_cents=1]"),
+    ]
+    assert len({row["result_digest"] for row in alone.rows}) > 3
+    one = candidates(agent)[5]
+    assert alone.rows[8 + 5] == {**metrics(run(load(folders[1]), one.make(), SETTINGS)), "agent": one.label}
+
+
+def test_progress_counts_every_run(folders: list[Path], tmp_path: Path) -> None:
+    counts: list[int] = []
+    sweep(folders[:2], candidates(COMPILED), SETTINGS, cache=tmp_path, progress=counts.append)
+    assert sum(counts) == 16
+
+
+def test_an_agent_has_its_own_cadence(folders: list[Path], tmp_path: Path) -> None:
+    own = Candidate(COMPILED, "maker", "slow", cadence=60 * SECOND)
+    rows = sweep(folders[:1], [own, Candidate(COMPILED, "maker", "fast")], SETTINGS, cache=tmp_path).rows
+    assert [row["cadence_seconds"] for row in rows] == [60, 5]
+
+
+@pytest.mark.parametrize("params", [{"spread": 1}, {"spread_cents": 0.01}])
+def test_a_parameter_that_cannot_be_is_refused_before_anything_runs(folders: list[Path], tmp_path: Path, params: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        sweep(folders, [*candidates(MAKER), Candidate(MAKER, "maker", "wrong", params)], SETTINGS, cache=tmp_path, progress=pytest.fail)
+
+
+def test_an_episode_that_is_refused_stops_the_sweep_before_anything_runs(folders: list[Path], tmp_path: Path) -> None:
+    broken = Native().write(tmp_path / "broken")
+    (broken / "settlement.json").write_text("[]")
+    with pytest.raises(SchemaError):
+        sweep([*folders, broken], candidates(MAKER), SETTINGS, cache=tmp_path / "tapes", progress=pytest.fail)
