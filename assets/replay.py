@@ -90,9 +90,19 @@ def episodes(
             raise dg.Failure(f"making the episode {name}: the recording {recording.name} holds no book of {event}", allow_retries=False)
         written = write(store.root / name, draft)
         rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings])
+        book = _book(written, store)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    return dg.Output(rows, metadata=_of_episode(rows))
+    return dg.Output(rows, metadata=_of_episode(rows) | book)
+
+
+def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
+    """The depth of the books over time, as a picture; on the way the episode's tape is made."""
+    from bellwether.replay import prepare
+    from bellwether.report.plots_books import book_heat_map
+
+    png = book_heat_map(prepare(episode, cache=store.cache).tape, episode.id)
+    return {"book": picture(png)} if len(png) <= MOST_BYTES else {}
 
 
 def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
