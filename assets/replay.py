@@ -187,6 +187,7 @@ def _limits(config: BacktestConfig) -> Any:
 
 def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
     """What a person looks at first: P&L with its band, counts, and the pictures."""
+    from bellwether.replay.results.lines import band, signed
     from bellwether.report.plots_books import price_with_fills
     from bellwether.report.plots_trading import equity_curve
 
@@ -197,7 +198,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
     }
     return {
-        "P&L": f"{row['pnl']} dollars ({row['pnl_pessimistic']} to {row['pnl_optimistic']} by the queue)",
+        "P&L": f"{signed(row['pnl'])} dollars; {band(row)} by the queue alone",
         "fees": f"{row['fees']} dollars",
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
