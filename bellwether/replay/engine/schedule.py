@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compiling import compiled_allocating
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import CLOSE, HALT, PRINT, TICKER_MASK, TICKER_SHIFT, Tape
@@ -79,7 +79,7 @@ def _final(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     return np.array([] if on_grid else [[len(tape), last, FINAL_SAMPLE]], np.int64).reshape(-1, 3)
 
 
-@compiled
+@compiled_allocating
 def _by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
     """Stops of the original's clock, int64[k, 3]: a decision at the first book row at least `cadence` after the last one, a sample after the first
     event at least `sample_every` after the last one. A book row is one event, with or without changes."""
@@ -107,7 +107,7 @@ def _by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide,
     return found[:n].copy()
 
 
-@compiled
+@compiled_allocating
 def _append(found, n, index, time, what):
     if n == len(found):
         found = np.concatenate((found, np.empty_like(found)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from bellwether.replay.engine.arena import (
     H_SAMPLES,
     H_STEP,
     K_BEST,
+    K_OWN,
     K_POSITION,
     K_STATUS,
     M_COLS,
@@ -43,8 +45,12 @@ from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 
 _TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH = range(10)
-#: Rows at the start. Untouched pages of an array cost nothing, so compiled runs, which must start again to grow, begin with many.
-_FIRST_ROWS, _COMPILED_ROWS = 1 << 13, 1 << 18
+#: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing. Arrays of less than 32 MB
+#: are taken from memory that an earlier session gave back; larger ones are new pages every time.
+_FIRST_ROWS, _COMPILED_ROWS = 1 << 13, 120_000
+
+#: A request as it lies in a row of the batch.
+_ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
 
 class Session:
@@ -88,7 +94,7 @@ class Session:
 
     def step(self) -> bool:
         """Go on to the next decision. False when none is left; the tape is then processed to its end."""
-        while not kernel.command(self._sim, kernel.STEP, 0, 0, 0, 0, 0, 0, 0):
+        while not kernel.command(self._sim, kernel.STEP, 0, 0):
             if not self._core[H_FULL]:
                 return False
             self._grow()
@@ -110,7 +116,7 @@ class Session:
         return bool(self._core[H_OVER])
 
     def run_compiled(self, strategy: Callable[[Any, np.ndarray], Any], params: np.ndarray) -> None:
-        """Run a compiled strategy from here to the end: `@njit(cache=True) def f(sim, params)`, which calls the functions of `kernel`.
+        """Run a compiled strategy from here to the end: `@strategy def f(sim, params)`, which calls the functions of `kernel`.
 
         When an array turns out too small, the strategy starts again from here with more room, so it must do the same for the same `params`. What it
         leaves of the tape when it returns is processed without it.
@@ -151,7 +157,7 @@ class Session:
 
     def cancel(self, order: int) -> bool:
         """Cancel an order. Whether it rested; with latency, whether it may still rest when the cancel arrives."""
-        return self._command(kernel.CANCEL, order, 0, 0, 0, 0, 0, 0) == 1
+        return self._command(kernel.CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
         """Cancel orders in their order; bool[n], as `cancel` for each."""
@@ -159,17 +165,17 @@ class Session:
 
     def cancel_all(self, ticker: int = -1) -> int:
         """Cancel every resting order of a ticker, or of all; how many rested."""
-        return self._command(kernel.CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
+        return self._command(kernel.CANCEL_ALL, ticker)
 
     def amend(self, order: int, price: int, lots: int) -> int:
         """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
         stays as it was."""
-        return self._command(kernel.AMEND, order, price, lots, 0, 0, 0, 0)
+        return self._command(kernel.AMEND, order, price, lots)
 
     def resting(self, ticker: int = -1) -> np.ndarray:
         """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
-        self._fit_batch(kernel.resting_count(self._sim, ticker) if len(self._sim[_BATCH]) < self._core[H_ORDERS] else 0)
-        count = kernel.command(self._sim, kernel.RESTING_BATCH, ticker, 0, 0, 0, 0, 0, 0)
+        self._fit_batch(int(ticker_rows(self._core)[:, K_OWN : K_OWN + 2].sum()))
+        count = kernel.command(self._sim, kernel.RESTING_BATCH, int(ticker), 0)
         return self._sim[_BATCH][:count, 0].copy()
 
     # Money
@@ -233,23 +239,28 @@ class Session:
 
     # Arrays that grow
 
-    def _command(self, what: int, a: int, b: int, c: int, d: int, e: int, f: int, g: int) -> int:
-        answer = kernel.command(self._sim, what, a, b, c, d, e, f, g)
+    def _command(self, what: int, *arguments: int) -> int:
+        """Hand the arguments over in the batch's first row: faster than one by one, and no other type than int64 can reach the compiled code."""
+        try:
+            _ROW.pack_into(self._sim[_BATCH], 0, *arguments, *_ZEROS[len(arguments) :])
+        except struct.error:
+            raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give whole numbers of at most 64 bits") from None
+        answer = kernel.command(self._sim, what, 0, 0)
         while answer == kernel.FULL:
             self._grow()
-            answer = kernel.command(self._sim, what, a, b, c, d, e, f, g)
+            answer = kernel.command(self._sim, what, 0, 0)
         return int(answer)
 
     def _batch(self, what: int, rows: np.ndarray) -> np.ndarray:
         self._fit_batch(len(rows))
         self._sim[_BATCH][: len(rows), : rows.shape[1]] = rows
         done = 0
-        while (done := kernel.command(self._sim, what, done, len(rows), 0, 0, 0, 0, 0)) < len(rows):
+        while (done := kernel.command(self._sim, what, done, len(rows))) < len(rows):
             self._grow()
         return self._sim[_BATCH][: len(rows), R_COLS].copy()
 
     def _value(self) -> tuple[int, int, int]:
-        kernel.command(self._sim, kernel.VALUE, 0, 0, 0, 0, 0, 0, 0)
+        kernel.command(self._sim, kernel.VALUE, 0, 0)
         main, pessimistic, optimistic = self._core[H_EQUITY : H_EQUITY + 3].tolist()
         return main, pessimistic, optimistic
 
@@ -291,7 +302,7 @@ class Session:
 
 
 def _rows(count: int, columns: int) -> np.ndarray:
-    return np.zeros((count, columns), np.int64)
+    return np.empty((count, columns), np.int64)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
