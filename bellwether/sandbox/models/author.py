@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from bellwether.sandbox.models.desk import Called, Desk, desk_of, trader
@@ -45,7 +46,11 @@ class Author:
         self._truth = truth
         self._request = request
         self._now = now
-        self._subject = truth.subject(request.question, now)
+
+    @cached_property
+    def _subject(self) -> Subject:
+        """What the question is about; a trader does not ask."""
+        return self._truth.subject(self._request.question, self._now)
 
     @property
     def _manner(self) -> str:
