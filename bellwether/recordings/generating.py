@@ -11,6 +11,7 @@ import orjson
 from bellwether.errors import ConfigError
 from bellwether.recordings.captures import Capture, Heard
 from bellwether.recordings.importing import make_recording
+from bellwether.recordings.notes import watching
 from bellwether.recordings.recording import Recording, check_name
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest, Message
 from bellwether.sandbox.exchange.generated import GeneratedExchange
@@ -62,6 +63,8 @@ def _heard(exchange: GeneratedExchange, event: Event, start: int, end: int) -> I
     interest = Interest({ticker: frozenset({BOOKS, TRADES}) for ticker in tickers}, frozenset({LIFECYCLE}))
     for channel, subscription in subscriptions.items():
         yield _frame(start, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
+    for market in event.markets:
+        yield _frame(start, watching(market.ticker, market.life.announced_close(start) * _MICROSECOND))
     for said in (*exchange.opening(interest, start), *exchange.messages(interest, start + 1, end + 1)):
         if said.ticker in tickers:
             yield _frame(_at(said, start), subscriptions[said.channel].frame(said))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -12,9 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from bellwether import __version__
 from bellwether.errors import ConfigError
-from bellwether.recordings.recorder import Pace, Recorder
+from bellwether.recordings.instants import SECOND
+from bellwether.recordings.notes import watching
+from bellwether.recordings.recorder import Pace, Position, Recorder
 from bellwether.recordings.recording import About, Recording, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
@@ -118,9 +123,20 @@ async def record(
         markets = await markets_of(client, plan.events)
         about = _about(plan, tuple(markets))
         with Recorder(root / check_name(name or name_of(plan.events)), about, pace=plan.pace) as recorder:
-            source = _source(venue, plan, client, markets, recorder)
+            source = _source(venue, plan, client, markets, _note_closes(recorder, markets))
             await listen(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)
+
+
+def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> Position:
+    """Write down which close each market announces now; the place of the next frame."""
+    place = recorder.next
+    for ticker, close in markets.items():
+        if close is not None:
+            note = orjson.dumps(watching(ticker, int(close.timestamp()) * SECOND))
+            recorder.write(Frame(time.time_ns(), place.connection, place.ordinal, note))
+            place = place._replace(ordinal=place.ordinal + 1)
+    return place
 
 
 def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
@@ -136,10 +152,10 @@ def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
 
 
 def _source(
-    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], recorder: Recorder
+    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], start: Position
 ) -> KalshiStream | KalshiPolling:
     if plan.rest:
-        return KalshiPolling(client, tuple(markets), interval=plan.interval, start=recorder.next)
+        return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
     from bellwether.venues.kalshi.stream.client import KalshiStream
 
     closes = {ticker: close for ticker, close in markets.items() if close is not None}
@@ -151,7 +167,7 @@ def _source(
         patience=plan.patience,
         closes=closes,
         over_among=partial(over_among, client),
-        start=recorder.next,
+        start=start,
     )
 
 

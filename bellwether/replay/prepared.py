@@ -67,15 +67,15 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
     exogenous = episode.exogenous
     # The original tells agents the time to the end of the recording.
     close = about.end if chosen.observations == "frozen" else None
+    markets = tuple(MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close) for market in about.markets)
+    ends = [market.close_ns for market in markets]
     info = EpisodeInfo(
         id=episode.id,
         title=about.title or "",
         venue=about.venue,
-        markets=tuple(
-            MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close) for market in about.markets
-        ),
+        markets=markets,
         start_ns=about.start,
-        end_ns=about.end,
+        end_ns=None if None in ends else max(end for end in ends if end is not None),
         bankroll=about.bankroll,
         rules=chosen.name,
         exogenous=tuple(exogenous),

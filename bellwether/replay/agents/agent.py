@@ -33,7 +33,7 @@ class MarketInfo:
 class EpisodeInfo:
     """What an agent is told of an episode: nothing of its outcome.
 
-    start_ns, end_ns: window of the episode, ns UTC. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
+    start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
     `AgentContext.exogenous` has. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
     """
 
@@ -42,7 +42,7 @@ class EpisodeInfo:
     venue: str
     markets: tuple[MarketInfo, ...]
     start_ns: int
-    end_ns: int
+    end_ns: int | None
     bankroll: int
     rules: str
     exogenous: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ class Agent:
 class CompiledAgent(Agent):
     """An agent whose decisions are compiled code: the whole run happens in one call that holds no lock of Python.
 
-    strategy: an `@njit(cache=True)` function of (sim, params); `bellwether.replay.engine.kernel` has what it can call. Neither the tool-call
-    budget nor the time limit of a step applies to it.
+    strategy: a compiled function of (sim, params), under `@strategy` of `bellwether.replay.engine.kernel`, which also has what it can call. Neither
+    the tool-call budget nor the time limit of a step applies to it.
     """
 
     #: The compiled function.

@@ -147,7 +147,7 @@ class _Assembly:
             ticker=ticker,
             title=known.title or life.title,
             open_time=known.open_time or life.open_time,
-            close_time=close_time_of(life, known, close),
+            close_time=close_time_of(life, known),
             price_ranges=known.price_ranges or life.price_ranges or self._grid_seen(tracked.code),
             fee=dict(known.fee),
             lifecycle=phases_of(life, self._times, close),

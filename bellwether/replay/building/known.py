@@ -30,6 +30,8 @@ _RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
 class KnownMarket:
     """A market as the venue lists it; None is what it does not say. Times in ns UTC, price_ranges (start, end, step) in mills.
 
+    close_time: the real one, once it has closed early. can_close_early: whether it may; also where the venue does not say.
+
     fee: type, multiplier, waiver_until and source, as episodes state them. outcome: its settlement without a time may lack one.
     """
 
@@ -37,6 +39,7 @@ class KnownMarket:
     title: str | None = None
     open_time: int | None = None
     close_time: int | None = None
+    can_close_early: bool = True
     price_ranges: tuple[tuple[int, int, int], ...] | None = None
     fee: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_FEE)
     outcome: Settlement | None = None
@@ -116,6 +119,7 @@ def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[st
         title=row["title"] or row["yes_sub_title"],
         open_time=_ns(row["open_time"]),
         close_time=_ns(row["close_time"]),
+        can_close_early=row["can_close_early"] is not False,
         price_ranges=ranges_of(body.get("price_ranges"), row["ticker"]),
         fee=_fee(body, event, series),
         outcome=_outcome(row),

@@ -15,13 +15,17 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 
 @dataclass(slots=True)
 class Life:
-    """What lifecycle messages and recorders said of a market. Times in ns UTC; those in `phases` and `determined` are places of frames."""
+    """What lifecycle messages and recorders said of a market. Times in ns UTC; those in `phases` and `determined` are places of frames.
+
+    announced: the close that stood when the market was made or the recording began; later ones may know how the event went.
+    """
 
     ticker: str
     title: str | None = None
     open_time: int | None = None
     close_time: int | None = None
     watched_close: int | None = None
+    announced: int | None = None
     price_ranges: tuple[tuple[int, int, int], ...] | None = None
     phases: list[tuple[int, str]] = field(default_factory=list)
     determined: int | None = None
@@ -32,6 +36,8 @@ class Life:
         """Take in the body of a lifecycle message; `time` is its place."""
         kind = body.get("event_type")
         self.close_time = seconds(body.get("close_ts")) or self.close_time
+        if kind == "created":
+            self.announced = self.announced or self.close_time
         self.price_ranges = ranges_of(body.get("price_ranges"), self.ticker) or self.price_ranges
         about = body.get("additional_metadata")
         if isinstance(about, dict):
@@ -63,6 +69,7 @@ class Life:
     def watched(self, body: dict[str, Any]) -> None:
         """Take in what another recorder noted when it chose the market."""
         self.watched_close = moment(body.get("close_time")) or self.watched_close
+        self.announced = self.announced or self.watched_close
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +102,12 @@ def _stated(life: Life, known: KnownMarket) -> list[tuple[int | None, str]]:
     return [(life.close_time, LIFECYCLE), (known.close_time, LISTING), (life.watched_close, WATCHED)]
 
 
-def close_time_of(life: Life, known: KnownMarket, close: tuple[int, str]) -> int | None:
-    """The close that agents are told: the real one where trading was seen to end, else the one that was announced."""
-    at, who = close
-    return next((stated for stated, _ in _stated(life, known) if stated is not None), None) if who == ENDED else at
+def close_time_of(life: Life, known: KnownMarket) -> int | None:
+    """The close that agents are told: the one announced first while it was recorded, else that of a market which cannot close early.
+
+    The listing of a market that closed early shows the real close, which nobody knew before.
+    """
+    return life.announced or (None if known.can_close_early else known.close_time)
 
 
 def phases_of(life: Life, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:

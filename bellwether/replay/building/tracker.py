@@ -12,6 +12,7 @@ from typing import Any
 from bellwether.recordings.books import Side
 from bellwether.recordings.gaps import Effect, Watch
 from bellwether.recordings.instants import exchange_time, instant
+from bellwether.recordings.notes import WATCHED
 from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START, TRADES, Rows, Texts
 from bellwether.replay.building.lives import Life
 from bellwether.replay.building.messages import Levels, Reader, last_trade, rest_books, rest_trades
@@ -33,7 +34,6 @@ from bellwether.venues.kalshi.stream.frame import (
 _MILLISECOND = 1_000_000
 _NONE = -1
 #: Frame of another recorder that names the market it turned to.
-_WATCHED = "watch_market"
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Tracker:
                 self._take_trade(frame, trade)
         elif kind == LIFECYCLE and (market := self.markets.get(ticker_of(body) or "")) is not None:
             market.life.heard(body, self._beside(frame, found))
-        elif kind == _WATCHED and (market := self.markets.get(ticker_of(body) or "")) is not None:
+        elif kind == WATCHED and (market := self.markets.get(ticker_of(body) or "")) is not None:
             market.life.watched(body)
         elif kind == TICKER and (market := self.markets.get(ticker_of(body) or "")) is not None:
             market.last_price = last_trade(body) or market.last_price

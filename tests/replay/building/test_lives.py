@@ -56,7 +56,7 @@ def test_a_whole_life_is_told_by_its_messages() -> None:
     )
     assert phases(draft) == [(1, "open", "lifecycle"), (3, "halt", "lifecycle"), (4, "open", "lifecycle"), (6, "close", "lifecycle")]
     found = market(draft)
-    assert (found.title, found.open_time, found.close_time) == ("Will it?", moment(1), moment(6))
+    assert (found.title, found.open_time, found.close_time) == ("Will it?", moment(1), moment(99))
     assert settlement(draft) == Settlement(A, "YES", 1_000_000, moment(30), "lifecycle")
     assert rows(draft)[-1] == (5, "level", "yes", 400, 1200)
 
@@ -83,8 +83,7 @@ def test_a_book_that_is_wiped_for_good_tells_the_close() -> None:
     assert phases(draft) == [(5, "close", "book wiped")]
     assert [kind for _, kind, *_ in rows(draft)] == ["snapshot_start", "level", "level", "level"]
     assert phases(draft, B) == [(60, "close", "end of recording")]
-    assert market(draft).close_time == moment(5)
-    assert market(draft, B).close_time is None
+    assert market(draft).close_time is None
 
 
 def test_a_book_that_fills_again_was_not_closed() -> None:
@@ -109,10 +108,20 @@ def test_another_recorders_note_tells_the_close_and_nothing_behind_it_is_kept() 
 
 
 def test_a_stated_close_behind_the_recording_leaves_the_market_open_to_its_end() -> None:
-    known = Known({A: KnownMarket(A, close_time=moment(3600))})
+    known = Known({A: KnownMarket(A, close_time=moment(3600), can_close_early=False)})
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(4))), known=known)
     assert phases(draft) == [(4, "close", "end of recording")]
     assert market(draft).close_time == moment(3600)
+
+
+def test_agents_are_told_the_close_that_was_announced_and_never_the_real_one_of_an_early_close() -> None:
+    note = {"type": "watch_market", "msg": {"market_ticker": A, "close_time": at(50)["ts"]}}
+    early = life("close_date_updated", 4, close_ts=seconds(5))
+    book = (snapshot(A, 1), delta(A, 2, **at(3)), EMPTY)
+    listed = Known({A: KnownMarket(A, close_time=moment(5))})
+    assert market(built(frames(note, *book, early), known=listed)).close_time == moment(50)
+    assert market(built(frames(*book, early), known=listed)).close_time is None
+    assert market(built(frames(life("created", 1, close_ts=seconds(900)), *book, early), known=listed)).close_time == moment(900)
 
 
 def test_a_trade_proves_that_a_stated_close_is_wrong() -> None:

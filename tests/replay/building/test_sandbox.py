@@ -25,7 +25,8 @@ def test_lifecycles_results_and_grids_are_those_of_the_world(tmp_path: Path) -> 
         truth = markets[market.ticker]
         assert (settlement.result, settlement.source) == (results[truth.verdict.result], "lifecycle")
         assert abs((settlement.at or 0) - truth.life.settled * MICROSECOND) < 1_000_000_000
-        assert market.lifecycle[-1].source in ("lifecycle", "book wiped")
+        assert market.lifecycle[-1].source in ("lifecycle", "book wiped", "recorder")
+        assert market.close_time == truth.life.announced_close(draft.metadata.start // 1000) * MICROSECOND
         assert abs((market.close or 0) - truth.life.closes * MICROSECOND) < 1_000_000_000
     report = validate(write(tmp_path / "episodes" / event, draft).folder)
     assert report.is_valid, report.text()

@@ -141,7 +141,8 @@ def fees_text(episode: EpisodeInfo, terms: Terms) -> str:
 
 def _fees_of(whose: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) -> str:
     waived = int(row[WAIVER_UNTIL])
-    if waived > episode.end_ns or not any(fee_cents(rules, row, 1000, 50, role) for role in _ROLES):
+    always = episode.end_ns is not None and waived > episode.end_ns
+    if always or not any(fee_cents(rules, row, 1000, 50, role) for role in _ROLES):
         return f"{whose}there are no trading fees."
     lines = [
         f"{whose}cents for a whole order that is filled in one piece. Taker: it trades at once. Maker: it rested and was hit.",

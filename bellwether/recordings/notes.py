@@ -1,0 +1,18 @@
+"""What a recorder notes in its own words, as frames among the venue's: the close that each market announced when it was recorded.
+
+The venue rewrites the close of a market that ends early, so that later nobody can tell what was known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bellwether.recordings.instants import moment
+
+#: Type of the note.
+WATCHED = "watch_market"
+
+
+def watching(ticker: str, close: int) -> dict[str, Any]:
+    """The note on a market; `close` is the announced one, nanoseconds since 1970, UTC."""
+    return {"type": WATCHED, "msg": {"market_ticker": ticker, "close_time": moment(close).replace("+00:00", "Z")}}
