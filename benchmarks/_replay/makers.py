@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bellwether.replay import Agent, AgentContext, CompiledAgent, EpisodeInfo, requests
 from bellwether.replay.engine.codes import Tif
@@ -22,6 +21,7 @@ from bellwether.replay.engine.kernel import (
     order_price,
     place,
     position,
+    strategy,
     ticker_status,
     tickers,
 )
@@ -30,7 +30,7 @@ from bellwether.replay.units import BUY, CONTRACT, DOLLAR
 POST_ONLY = int(Tif.POST_ONLY)
 
 
-@njit(cache=True, nogil=True)
+@strategy
 def maker(sim, params):
     """The maker inside the engine's loop; params: lots, limit in lots."""
     lots, limit = params[0], params[1]
@@ -44,7 +44,7 @@ def maker(sim, params):
             _keep(sim, ticker, 1, no if held > -limit else 0, lots)
 
 
-@njit(cache=True, nogil=True)
+@strategy
 def _keep(sim, ticker, side, price, lots):
     """Have one order at the price, or none for 0."""
     order = first_resting(sim, ticker, side)

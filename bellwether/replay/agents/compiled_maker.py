@@ -10,14 +10,14 @@ from numba import njit
 from bellwether.replay.agents.agent import CompiledAgent, EpisodeInfo
 from bellwether.replay.agents.market_maker import Quoting
 from bellwether.replay.engine.codes import Status, TickerStatus, Tif
-from bellwether.replay.engine.kernel import best_bid, cancel, next_step, order_status, place, position, ticker_status, tickers
+from bellwether.replay.engine.kernel import best_bid, cancel, next_step, order_status, place, position, strategy, ticker_status, tickers
 from bellwether.replay.units import BUY, DOLLAR
 
 _RESTING, _POST_ONLY = int(Status.RESTING), int(Tif.POST_ONLY)
 _BLOCKING = int(TickerStatus.SETTLED | TickerStatus.CLOSED | TickerStatus.HALTED | TickerStatus.NO_BOOK | TickerStatus.INVALID)
 
 
-@njit(cache=True, nogil=True)
+@strategy
 def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
     """The price to bid for a side, mills; 0 for none. params: spread, size, most, skew, tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
@@ -36,9 +36,13 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
 def make_market(sim: Any, params: np.ndarray) -> None:
     """Quote every market anew at every decision."""
     count = tickers(sim)
-    orders, prices = np.full((count, 2), -1), np.zeros((count, 2), np.int64)
+    _quote(sim, params, np.full((count, 2), -1), np.zeros((count, 2), np.int64))
+
+
+@strategy
+def _quote(sim: Any, params: np.ndarray, orders: np.ndarray, prices: np.ndarray) -> None:
     while next_step(sim):
-        for ticker in range(count):
+        for ticker in range(len(orders)):
             for side in range(2):
                 price, order = wanted(sim, ticker, side, params), orders[ticker, side]
                 rests = order >= 0 and order_status(sim, order) == _RESTING

@@ -85,7 +85,7 @@ _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Rea
 
 def strategy(function: Callable[..., Any]) -> Any:
     """Compile a strategy, or a function that it calls, as the engine's own are: cached, and without counting references, which would take half of
-    the time. So it cannot make arrays: what it must remember in one goes into `params`. Plain `@njit(cache=True)` works too, slower."""
+    the time. So it cannot make arrays: a function under `@njit(cache=True)`, which counts, can make them and hand them to one under this."""
     return compiled(function)
 
 
