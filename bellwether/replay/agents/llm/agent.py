@@ -25,6 +25,7 @@ from bellwether.replay.agents.llm.prompt import VERSION, Terms, state, system_pr
 from bellwether.replay.agents.llm.steps import Round, Step
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Trajectory, require_repeated, require_same
+from bellwether.replay.engine.codes import ENGINE_VERSION
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -136,6 +137,7 @@ class LLMAgent(_Scripted):
 
         with _stopping():
             identity = self._prepare(ctx, episode) | {
+                "engine": ENGINE_VERSION,
                 "agent": self.name,
                 "model": asked_as(self.model),
                 "parameters": self._sent(),

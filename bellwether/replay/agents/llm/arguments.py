@@ -39,7 +39,7 @@ class Field:
 
 
 def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments."""
+    """The JSON schema of a tool's arguments, of those keywords that every provider knows."""
     return {
         "type": "object",
         "properties": {name: dict(field.schema) for name, field in fields.items()},
@@ -126,7 +126,7 @@ def price(description: str, *, required: bool = True) -> Field:
             raise ArgumentError("give cents above 0 and below 100, with at most one decimal")
         return scaled
 
-    return Field({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 100, "description": description}, read, required)
+    return Field({"type": "number", "minimum": 0.1, "maximum": 99.9, "description": description}, read, required)
 
 
 def count(description: str, *, required: bool = True) -> Field:
@@ -138,7 +138,7 @@ def count(description: str, *, required: bool = True) -> Field:
             raise ArgumentError(f"give contracts above 0 and up to {MOST_CONTRACTS}, with at most two decimals")
         return scaled
 
-    return Field({"type": "number", "exclusiveMinimum": 0, "maximum": MOST_CONTRACTS, "description": description}, read, required)
+    return Field({"type": "number", "minimum": 0.01, "maximum": MOST_CONTRACTS, "description": description}, read, required)
 
 
 def whole(least: int, most: int, description: str, *, required: bool = True) -> Field:

@@ -93,7 +93,7 @@ def _tools(episode: EpisodeInfo) -> list[Tool]:
     order = {
         "ticker": ticker,
         "side": args.one_of(("yes", "no"), "the contract"),
-        "action": args.one_of(("buy", "sell"), "sell only what you hold, or it counts as buying the other side"),
+        "action": args.one_of(("buy", "sell"), "whether to buy or sell contracts of that side"),
         "type": args.one_of(("limit", "market"), "a market order takes whatever price there is", required=False),
         "count": count,
         "price_cents": args.price("limit price in cents of that side, such as 45 or 45.5; not for a market order", required=False),
