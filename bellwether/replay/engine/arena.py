@@ -1,4 +1,5 @@
-"""Where things lie in the engine's state: one flat int64 array of a header, a row per ticker, the books, and what own fills took from them.
+"""Where things lie in the engine's state: one flat int64 array of a header, a row per ticker, the books, what own fills took from them, and marks:
+how many own orders rest at a level, and one more where own fills took from it. A level without a mark concerns nobody.
 
 One array is handed to compiled code in a tenth of a microsecond; a dozen would take longer than an order.
 """
@@ -29,14 +30,15 @@ H_CASH, H_FEES, H_REALISED, H_RESERVED, H_EQUITY, H_MID_EQUITY = 22, 25, 28, 31,
 H_CONSUME, H_REMAINDER_RESTS, H_THROUGH, H_CROSSING, H_BEHIND_OWN, H_NET, H_COLLATERAL, H_FIFTY, H_TRADE_AFTER = range(36, 45)
 H_CANONICAL_SELL, H_MARKET_GRID, H_SELF_TRADE, H_MIN_LOTS, H_LOT_STEP, H_FEE_UNIT, H_BALANCE_UNIT, H_REBATE_UNIT = range(45, 53)
 H_REBATE_ABOVE, H_FINAL_CASH, H_LISTED, H_QUEUE, H_CANCEL_MAKER, H_TAKER_ONLY, H_ORDER_LATENCY, H_DATA_LATENCY = range(53, 61)
-#: SWEEP: an order that was filled or refused cash is still in its list.
-H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP = range(61, 64)
-HEADER = 64
+#: SWEEP: an order that was filled or refused cash is still in its list. MARKS: offset of the marks of levels.
+H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS = range(61, 65)
+HEADER = 72
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
-#: an event of the ticker concerns nobody. HEAD: best own order. POSITION, BASIS: 3 models x 2 sides, lots and micro-dollars.
+#: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: 3 models x 2 sides, lots and micro-dollars.
 K_STATUS, K_BUSY, K_BEST, K_HEAD, K_OWN, K_RESERVE, K_FLAG = 0, 1, 2, 4, 6, 8, 10
 K_FEES, K_POSITION, K_BASIS = 11, 11 + FEE_COLS, 17 + FEE_COLS
+K_TOP = 23 + FEE_COLS
 K_COLS = 32
 NO_BOOK_YET = 1 << 40
 
@@ -53,9 +55,9 @@ def new_core(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     tickers = len(tape.tickers)
     books = tickers * 2 * PRICES
     book = HEADER + tickers * K_COLS
-    core = np.zeros(book + 2 * books + 3 * PRICES, np.int64)
+    core = np.zeros(book + 3 * books + 3 * PRICES, np.int64)
     _set_rules(core, rules, settings)
-    core[[H_TICKERS, H_BOOK, H_TAKEN, H_SCRATCH]] = tickers, book, book + books, book + 2 * books
+    core[[H_TICKERS, H_BOOK, H_TAKEN, H_MARKS, H_SCRATCH]] = tickers, *range(book, len(core), books)[:4]
     core[[H_TIME, H_NOW]] = tape.start
     core[[H_EXPIRY, H_EXPIRY_AT]] = NEVER, -1
     core[H_CASH : H_CASH + 3] = settings.bankroll

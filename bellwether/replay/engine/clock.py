@@ -22,6 +22,7 @@ from bellwether.replay.engine.arena import (
     H_LAST,
     H_M_HEAD,
     H_M_TAIL,
+    H_MARKS,
     H_MID_EQUITY,
     H_NOW,
     H_OVER,
@@ -40,6 +41,7 @@ from bellwether.replay.engine.arena import (
     K_FLAG,
     K_OWN,
     K_STATUS,
+    K_TOP,
     M_AMEND,
     M_AT,
     M_CANCEL,
@@ -82,7 +84,7 @@ def has_room(core, fills, own):
 @compiled
 def events(ts, event, core, orders, fills, stop):
     """Process the tape up to index `stop`, then the crossings of its last instant. False when an array must grow first; calling again goes on."""
-    book = core[H_BOOK]
+    book, marks = core[H_BOOK], core[H_MARKS] - core[H_BOOK]
     flagged = core[H_FLAGGED] == 1
     i = core[H_CURSOR]
     while i < stop:
@@ -109,9 +111,12 @@ def events(ts, event, core, orders, fills, stop):
             elif price == best:
                 lower_best(core, k, side, price)
             if core[k + K_BUSY] != 0:
-                flagged |= _own_level(core, orders, k, side, price, at, shown, value, kind == TRADED, best)
+                if core[at + marks] != 0 or core[k + K_BUSY] >= NO_BOOK_YET:
+                    _own_level(core, orders, k, side, price, at, shown, value, kind == TRADED)
+                if core[k + K_BEST + side] > best and _may_cross(core, k):
+                    flagged |= _flag(core, k)
         elif kind == PRINT:
-            if core[k + K_OWN + side] > 0:
+            if price <= core[k + K_TOP + side]:
                 if not has_room(core, fills, core[k + K_OWN + side]):
                     core[H_CURSOR] = i
                     return False
@@ -124,8 +129,14 @@ def events(ts, event, core, orders, fills, stop):
 
 
 @compiled
-def _own_level(core, orders, k, side, price, at, shown, value, traded, best):
-    """What a level change means for the agent: own consumption ends, places move. Returns whether a crossing check is due."""
+def _may_cross(core, k):
+    """Whether some own order of a ticker and a bid of the other side meet."""
+    return core[k + K_TOP] + core[k + K_BEST + 1] >= 1000 or core[k + K_TOP + 1] + core[k + K_BEST] >= 1000
+
+
+@compiled
+def _own_level(core, orders, k, side, price, at, shown, value, traded):
+    """What a change of a marked level means for the agent: own consumption ends, places move."""
     if core[k + K_BUSY] >= NO_BOOK_YET:
         core[k + K_BUSY] -= NO_BOOK_YET
         core[k + K_STATUS] &= ~_NO_BOOK_BIT
@@ -134,11 +145,9 @@ def _own_level(core, orders, k, side, price, at, shown, value, traded, best):
     if core[taken] > 0:
         core[taken] = 0
         core[k + K_BUSY] -= 1
+        core[at - core[H_BOOK] + core[H_MARKS]] -= 1
     if core[k + K_OWN + side] > 0 and core[k + K_STATUS] & _INVALID_BIT == 0:
         level_changed(core, orders, k, side, price, recorded, value, traded)
-    if core[k + K_BEST + side] <= best or core[k + K_OWN] + core[k + K_OWN + 1] == 0:
-        return False
-    return _flag(core, k)
 
 
 @compiled

@@ -12,6 +12,7 @@ from bellwether.replay.engine.arena import (
     H_CONSUME,
     H_EXPIRY,
     H_EXPIRY_AT,
+    H_MARKS,
     H_QUEUE,
     H_SCRATCH,
     H_SWEEP,
@@ -23,6 +24,7 @@ from bellwether.replay.engine.arena import (
     K_COLS,
     K_HEAD,
     K_OWN,
+    K_TOP,
 )
 from bellwether.replay.engine.codes import (
     O_AHEAD,
@@ -83,6 +85,7 @@ def consume(core, k, side, price, lots):
     taken = at - core[H_BOOK] + core[H_TAKEN]
     if core[taken] == 0:
         core[k + K_BUSY] += 1
+        core[at - core[H_BOOK] + core[H_MARKS]] += 1
     core[taken] += lots
     core[at] -= lots
     if core[at] == 0 and core[k + K_BEST + side] == price:
@@ -112,8 +115,7 @@ def link_between(core, orders, o, before, after):
         core[k + K_HEAD + side] = o
     if after >= 0:
         orders[after, O_PREV] = o
-    core[k + K_OWN + side] += 1
-    core[k + K_BUSY] += 1
+    _mark(core, orders, k, side, orders[o, O_BID_PRICE], 1)
 
 
 @compiled
@@ -127,8 +129,17 @@ def unlink(core, orders, o):
         core[k + K_HEAD + side] = after
     if after >= 0:
         orders[after, O_PREV] = before
-    core[k + K_OWN + side] -= 1
-    core[k + K_BUSY] -= 1
+    _mark(core, orders, k, side, orders[o, O_BID_PRICE], -1)
+
+
+@compiled
+def _mark(core, orders, k, side, price, change):
+    """Count an order that has come to a level or gone from it, and note the best price left."""
+    core[k + K_OWN + side] += change
+    core[k + K_BUSY] += change
+    core[level_at(core, k, side, price) - core[H_BOOK] + core[H_MARKS]] += change
+    head = core[k + K_HEAD + side]
+    core[k + K_TOP + side] = orders[head, O_BID_PRICE] if head >= 0 else 0
 
 
 @compiled
@@ -256,10 +267,11 @@ def sweep(core, orders, k, side, ts):
 
 @compiled
 def printed(core, orders, fills, k, side, price, lots, ts):
-    """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come, in each model."""
+    """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come, in each model.
+
+    The caller has seen that some order stands at `price` or above.
+    """
     head = core[k + K_HEAD + side]
-    if head < 0 or orders[head, O_BID_PRICE] < price:
-        return
     for m in range(3):
         left, i = lots, head
         while i >= 0 and orders[i, O_BID_PRICE] > price:
