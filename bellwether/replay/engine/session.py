@@ -47,7 +47,7 @@ from bellwether.replay.tape.layout import Tape
 _TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH = range(10)
 #: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing. Arrays of less than 32 MB
 #: are taken from memory that an earlier session gave back; larger ones are new pages every time.
-_FIRST_ROWS, _COMPILED_ROWS = 1 << 13, 120_000
+_FIRST_ROWS, _FIRST_MESSAGES, _COMPILED_ROWS = 1 << 13, 256, 120_000
 
 #: A request as it lies in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
@@ -77,7 +77,7 @@ class Session:
             _rows(_FIRST_ROWS, O_COLS),
             _rows(_FIRST_ROWS, F_COLS),
             _rows(len(schedule) - self.steps, S_COLS),
-            _rows(256, M_COLS),
+            _rows(_FIRST_MESSAGES, M_COLS),
             _rows(256, R_COLS + 1),
         )
         tickers = ticker_rows(core)

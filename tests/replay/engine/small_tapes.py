@@ -1,0 +1,73 @@
+"""Tapes of a few events for tests of the engine: times in seconds, prices in mills, sizes in lots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bellwether.replay.engine import Session, Settings
+from bellwether.replay.rules import RuleSet, rule_set
+from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
+from bellwether.replay.units import NO, SECOND, YES
+
+FREE = rule_set("kalshi-2021-07-01")
+LIVE = rule_set("kalshi-2026-05-28")
+ORIGINAL = rule_set("pmb-2026-01")
+KALSHI_FEES = (1, 7, 10_000, 1, 7, 40_000, 0)
+
+Event = tuple[float, int, int, int, int, int]
+
+
+def level(at: float, side: int, price: int, lots: int, ticker: int = 0, kind: int = LEVEL) -> Event:
+    return at, kind, ticker, side, price, lots
+
+
+def printed(at: float, side: int, price: int, lots: int, ticker: int = 0) -> Event:
+    return at, PRINT, ticker, side, price, lots
+
+
+def life(at: float, kind: int, value: int = 0, ticker: int = 0) -> Event:
+    return at, kind, ticker, 0, 0, value
+
+
+def tape(*events: Event, tickers: int = 1, fees: tuple[int, ...] | None = None, **columns: Any) -> Tape:
+    """A tape from second 0 to that of its last event."""
+    ts = np.array([round(at * SECOND) for at, *_ in events], np.int64)
+    words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in events], np.int64)
+    if fees:
+        columns["fees"] = np.tile(np.array(fees, np.int64), (tickers, 1))
+    return Tape(ts, words, tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]) if len(ts) else 0, **columns)
+
+
+#: YES bids 45 and 40 cents, NO bids 52 and 50: YES asks 48 and 50.
+BOOK = (level(0, YES, 450, 10_000), level(0, YES, 400, 20_000), level(0, NO, 520, 5_000), level(0, NO, 500, 15_000))
+
+
+def session(made: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
+    """A session at its first decision, deciding every second."""
+    opened = Session(made, rules, replace(Settings(cadence=SECOND), **settings))
+    assert opened.step()
+    return opened
+
+
+def finish(opened: Session) -> Session:
+    while opened.step():
+        pass
+    return opened
+
+
+def busy_tape(events: int = 20_000, tickers: int = 3) -> Tape:
+    """A market in which everything trades often: one event each 50 ms, closed and settled at the end."""
+    generator = np.random.default_rng(11)
+    count = events - 2 * tickers
+    ticker, side = generator.integers(0, tickers, count), generator.integers(0, 2, count)
+    price = 480 - 10 * generator.integers(0, 6, count)
+    is_print = generator.random(count) < 0.3
+    lots = np.where(generator.random(count) < 0.1, 0, 100 * generator.integers(1, 90, count))
+    words = pack(np.where(is_print, PRINT, LEVEL), ticker, side, price, np.where(is_print, lots + 100, lots))
+    ends = [pack(kind, code, 0, 0, value) for code in range(tickers) for kind, value in ((CLOSE, 0), (SETTLE, 10**6 * (code % 2)))]
+    ts = np.concatenate([np.arange(count), np.full(len(ends), count)]) * (SECOND // 20)
+    fees = np.tile(np.array(KALSHI_FEES, np.int64), (tickers, 1))
+    return Tape(ts, np.concatenate([words, np.array(ends)]), tuple(f"T{code}" for code in range(tickers)), 0, int(ts[-1]), fees=fees)

@@ -1,0 +1,110 @@
+"""Fees of the compiled engine against exact arithmetic, and money that is neither made nor lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_core
+from bellwether.replay.engine.codes import Reason, Role, Status, Tif
+from bellwether.replay.engine.money import fill_fee, share, trade_fee
+from bellwether.replay.rules import rule_set, rule_sets
+from bellwether.replay.rules.fees import Accumulator
+from bellwether.replay.rules.fees import trade_fee as exact_fee
+from bellwether.replay.units import BUY, NO, SECOND, YES
+from tests.replay.engine.small_tapes import BOOK, KALSHI_FEES, LIVE, busy_tape, session, tape
+
+TERMS = [
+    (0, 0, 1),
+    (1, 7, 10_000),
+    (1, 7, 40_000),
+    (1, 123_457, 10**9),
+    (2, 7, 100),
+    (3, 1, 4_000),
+    (4, 1, 400_000_000),
+    (5, 7, 4_000_000),
+    (6, 1, 4 * 10**11),
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    terms=st.sampled_from(TERMS),
+    price=st.integers(1, 999),
+    lots=st.integers(1, 10**9) | st.integers(1, 5_000),
+    rules=st.sampled_from(sorted(rule_sets())),
+)
+def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: int, lots: int, rules: str) -> None:
+    if terms[0] == 2:
+        lots = lots % 10**6 // 100 * 100 + 100
+    chosen = rule_set(rules)
+    made = tape(*BOOK, fees=(*terms, *terms, 0))
+    core = new_core(made, chosen, Settings())
+    if terms[0] == 2 and chosen.fee_unit != 10_000:
+        return
+    exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 1000, "taker")
+    assert trade_fee(core, HEADER, int(Role.TAKER), price, lots) == exact * 10**6
+
+
+@pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])
+def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
+    chosen, generator = rule_set(rules), np.random.default_rng(3)
+    core = new_core(tape(*BOOK, fees=KALSHI_FEES), chosen, Settings())
+    assert core[H_REBATE_UNIT] > 0
+    exact, acc = Accumulator(chosen), 0
+    for price, lots, action in zip(
+        generator.integers(1, 1000, 400), generator.integers(1, 400, 400), generator.integers(0, 2, 400), strict=True
+    ):
+        trade = exact_fee(chosen, KALSHI_FEES, Decimal(int(lots)) / 100, Decimal(int(price)) / 1000, "taker")
+        revenue = Decimal(int(10 * price * lots)).scaleb(-6)
+        fee, acc = fill_fee(core, HEADER, int(Role.TAKER), int(action), int(price), int(lots), 0, acc)
+        assert fee == exact.add(revenue if action else -revenue, trade).net * 10**6
+        assert acc == exact.held * 10**6
+
+
+@given(total=st.integers(0, 10**16), part=st.integers(0, 10**9), whole=st.integers(1, 10**9))
+def test_shares_of_a_basis_do_not_overflow(total: int, part: int, whole: int) -> None:
+    assert share(total, min(part, whole), whole) == total * min(part, whole) // whole
+
+
+@pytest.mark.parametrize("netting", ["net", "apart"])
+@pytest.mark.parametrize("collateral", [True, False])
+def test_money_is_conserved(netting: str, collateral: bool) -> None:
+    generator = np.random.default_rng(5)
+    opened = Session(busy_tape(), replace(LIVE, netting=netting, collateral=collateral), Settings(cadence=SECOND, bankroll=50_000_000))
+    while opened.step():
+        for _ in range(4):
+            ticker, side, action, tif = (int(generator.integers(0, most)) for most in (3, 2, 2, 4))
+            opened.place(ticker, side, action, int(generator.integers(35, 65)) * 10, 100 * int(generator.integers(1, 30)), tif)
+        assert not collateral or opened.available >= -1_000_000
+        if len(opened.resting()) > 20:
+            opened.cancel_all()
+    outcome = opened.result()
+    assert outcome.count(Status.FILLED) > 30
+    for cash, realised, fees in zip(outcome.cash, outcome.realised, outcome.fees, strict=True):
+        assert cash == outcome.bankroll + realised - fees
+
+
+def test_an_order_that_cash_cannot_cover_changes_nothing() -> None:
+    opened = session(tape(*BOOK, fees=KALSHI_FEES), LIVE, bankroll=1_000_000)
+    book = opened.book.copy()
+    order = opened.place(0, YES, BUY, 480, 1_000, Tif.GTC)
+    assert Reason(opened.orders[order, 11]) is Reason.INSUFFICIENT_CASH
+    assert (opened.cash, opened.reserved, len(opened.fills)) == (1_000_000, 0, 0)
+    assert (opened.book == book).all()
+
+
+def test_held_lots_cover_the_orders_that_would_return_a_dollar() -> None:
+    opened = session(tape(*BOOK), bankroll=4_800_000)
+    opened.place(0, YES, BUY, 480, 1_000, Tif.FOK)
+    assert opened.cash == 0
+    sale = opened.place(0, NO, BUY, 510, 1_000)
+    more = opened.place(0, NO, BUY, 505, 100)
+    assert [Status(opened.orders[order, 10]) for order in (sale, more)] == [Status.RESTING, Status.REJECTED]
+    assert opened.reserved == 0

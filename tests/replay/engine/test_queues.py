@@ -1,0 +1,87 @@
+"""Places in the queue and fills of resting orders, in all three models at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from bellwether.replay.engine import Session
+from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_ROLE, F_WAIT, O_AHEAD, O_AHEAD_OPT, O_FILLED, O_FILLED_OPT, Role
+from bellwether.replay.tape.layout import INVALID, TRADED, VALID
+from bellwether.replay.units import BUY, NO, SECOND, YES
+from tests.replay.engine.small_tapes import BOOK, Event, level, life, printed, session, tape
+
+
+def after(*events: Event, lots: int = 1_000, price: int = 450, orders: int = 1, **settings: object) -> Session:
+    """Orders at a price at second 0, then events, seen at second 5."""
+    opened = session(tape(*BOOK, *events, level(9, YES, 10, 100)), **settings)
+    for _ in range(orders):
+        opened.place(0, YES, BUY, price, lots)
+    while opened.now < 5 * SECOND:
+        opened.step()
+    return opened
+
+
+def ahead(opened: Session) -> list[int]:
+    """Lots ahead of order 0: main, pessimistic, optimistic."""
+    return opened.orders[0, O_AHEAD : O_AHEAD_OPT + 1].tolist()
+
+
+def filled(opened: Session, order: int = 0) -> list[int]:
+    return opened.orders[order, O_FILLED : O_FILLED_OPT + 1].tolist()
+
+
+def test_a_print_first_takes_what_is_ahead() -> None:
+    opened = after(printed(1, YES, 450, 6_000), printed(2, YES, 450, 4_500))
+    assert (ahead(opened), filled(opened)) == ([0, 0, 0], [500, 500, 500])
+    assert opened.fills[:, [F_ORDER, F_LOTS, F_ROLE, F_WAIT]].tolist() == [[0, 500, Role.MAKER, 2 * SECOND]]
+
+
+def test_a_print_at_the_instant_of_arrival_does_not_fill() -> None:
+    opened = after(printed(0, YES, 460, 6_000), price=460)
+    assert filled(opened) == [0, 0, 0]
+
+
+def test_no_lot_of_a_print_fills_two_orders() -> None:
+    opened = after(printed(1, YES, 450, 11_500), orders=2)
+    assert (filled(opened, 0), filled(opened, 1)) == ([1_000] * 3, [500] * 3)
+
+
+def test_a_print_beyond_the_price_fills_without_a_wait() -> None:
+    assert filled(after(printed(1, YES, 440, 700))) == [700, 700, 700]
+
+
+@pytest.mark.parametrize(("queue", "expected"), [("trade_only", 10_000), ("reconciled", 7_000), ("proportional", 7_000)])
+def test_models_differ_in_what_a_cancelled_order_was(queue: str, expected: int) -> None:
+    assert ahead(after(level(1, YES, 450, 7_000), queue=queue)) == [expected, 10_000, 7_000]
+
+
+def test_a_proportional_queue_credits_its_share_of_a_cut() -> None:
+    opened = after(level(1, YES, 450, 20_000), level(2, YES, 450, 16_000), queue="proportional")
+    assert ahead(opened) == [8_000, 10_000, 6_000]
+
+
+def test_a_cut_that_prints_made_is_not_counted_twice() -> None:
+    opened = after(printed(1, YES, 450, 4_000), level(1, YES, 450, 6_000, kind=TRADED), queue="proportional")
+    assert ahead(opened) == [6_000, 6_000, 6_000]
+
+
+def test_a_book_that_comes_to_an_order_fills_it_and_is_consumed() -> None:
+    opened = after(level(1, NO, 560, 300), price=440, lots=1_000)
+    assert (filled(opened), opened.book[0, NO, 560]) == ([0, 0, 0], 300)  # 450 + 560 is crossed itself
+    opened = after(level(1, YES, 450, 0), level(1, NO, 545, 300), price=460, lots=1_000)
+    assert (filled(opened), opened.book[0, NO, 545], opened.best[0, NO]) == ([300, 300, 300], 0, 520)
+
+
+def test_an_invalid_book_moves_no_place_until_it_is_valid() -> None:
+    gap = life(1, INVALID), level(1, YES, 450, 0), level(2, YES, 450, 3_000)
+    assert ahead(after(*gap)) == [10_000, 10_000, 10_000]
+    assert ahead(after(*gap, life(3, VALID))) == [3_000, 10_000, 3_000]
+
+
+def test_own_consumption_ends_when_the_level_changes() -> None:
+    opened = session(tape(*BOOK, level(2, NO, 520, 4_000), level(9, YES, 10, 100)))
+    opened.place(0, YES, BUY, 480, 5_000, 0)
+    opened.step()
+    assert (opened.book[0, NO, 520], opened.best[0, NO]) == (0, 500)
+    opened.step()
+    assert (opened.book[0, NO, 520], opened.best[0, NO]) == (4_000, 520)

@@ -1,0 +1,132 @@
+"""A session from its first decision to its result: what it shows, what it takes, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_EQUITY, S_TS, Reason, Status, Tif
+from bellwether.replay.tape.layout import CLOSE, HALT, SETTLE, Tape
+from bellwether.replay.units import BUY, NO, SECOND, SELL, YES
+from tests.replay.engine.small_tapes import BOOK, FREE, finish, life, printed, session, tape
+
+ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
+
+
+def test_decisions_follow_the_grid_until_the_last_market_closes() -> None:
+    opened = Session(tape(*BOOK, *ENDS), FREE, Settings(cadence=4 * SECOND))
+    seen = []
+    while opened.step():
+        seen.append((opened.step_index, opened.now // SECOND))
+    assert (seen, opened.steps, opened.over) == ([(0, 0), (1, 4), (2, 8)], 3, True)
+
+
+def test_views_follow_the_replay_and_cannot_be_written() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    best, positions, book = opened.best, opened.positions, opened.book
+    opened.place(0, YES, BUY, 0, 3_000, Tif.IOC)
+    assert (best.tolist(), positions.tolist(), book[0, NO, 520]) == ([[450, 520]], [[3_000, 0]], 2_000)
+    for view in (best, positions, book, opened.status, opened.orders, opened.fills, opened.samples):
+        with pytest.raises(ValueError, match="read-only"):
+            view[...] = 0
+
+
+def test_a_settled_position_becomes_cash() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    opened.place(0, YES, BUY, 480, 1_000, Tif.FOK)
+    assert opened.cash == 1_000_000_000 - 4_800_000
+    outcome = finish(opened).result()
+    assert (outcome.cash[0], outcome.realised[0], outcome.positions.tolist()) == (1_005_200_000, 5_200_000, [[0, 0]])
+    assert outcome.samples[-1, S_EQUITY] == 1_005_200_000
+
+
+def test_a_result_is_refused_before_the_end() -> None:
+    with pytest.raises(ConfigError, match="step 0 of 11"):
+        session(tape(*BOOK, *ENDS)).result()
+
+
+def test_nothing_is_taken_after_the_end() -> None:
+    opened = session(tape(*BOOK, printed(20, YES, 450, 100)))
+    order = opened.place(0, YES, BUY, 440, 100)
+    finish(opened)
+    assert (opened.place(0, YES, BUY, 440, 100), opened.cancel(order), opened.amend(order, 430, 100)) == (-1, False, Reason.NOT_RESTING)
+    assert (opened.refused, len(opened.orders), opened.orders[order, O_STATUS]) == (1, 1, Status.RESTING)
+
+
+@pytest.mark.parametrize(
+    "request_", [(0, YES, BUY, 450.0, 100), (0, YES, BUY, "450", 100), (0, YES, BUY, 450, 2**64), (None, YES, BUY, 450, 100)]
+)
+def test_what_is_no_whole_number_is_no_order(request_: tuple) -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    with pytest.raises(ConfigError, match="whole numbers"):
+        opened.place(*request_)
+    assert len(opened.orders) == 0
+
+
+def test_many_requests_must_be_whole_numbers_of_seven_columns() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    for wrong in (np.zeros((1, 6), np.int64), np.zeros((1, 7)), np.zeros(7, np.int64)):
+        with pytest.raises(ConfigError, match=r"shape \(n, 7\)"):
+            opened.place_many(wrong)
+
+
+def test_codes_that_do_not_exist_are_rejected_orders() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    wrong = [(9, YES, BUY, 400, 100), (-3, YES, BUY, 400, 100), (0, 2, BUY, 400, 100), (0, YES, -1, 400, 100), (0, YES, BUY, 400, 100, 7)]
+    numbers = [opened.place(*request) for request in wrong]
+    reasons = [Reason(opened.orders[number, O_REASON]) for number in numbers]
+    assert reasons == [Reason.BAD_TICKER, Reason.BAD_TICKER, Reason.BAD_REQUEST, Reason.BAD_REQUEST, Reason.BAD_REQUEST]
+    assert all(reason.text for reason in reasons)
+
+
+def test_one_by_one_and_many_at_once_are_the_same() -> None:
+    requests = np.array(
+        [[0, side, action, price, 300, tif, 0] for side in (0, 1) for action in (0, 1) for price in (0, 430, 490) for tif in range(4)]
+    )
+    one, many = session(tape(*BOOK, *ENDS)), session(tape(*BOOK, *ENDS))
+    numbers = [one.place(*row) for row in requests.tolist()]
+    assert many.place_many(requests).tolist() == numbers
+    kept = many.resting()
+    assert [one.cancel(order) for order in numbers] == many.cancel_many(numbers).tolist()
+    assert len(kept) and len(many.resting()) == 0
+    assert finish(one).result().digest() == finish(many).result().digest()
+
+
+def test_resting_orders_stand_in_price_time_priority() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    low, high, late, no = (opened.place(0, side, BUY, price, 100) for side, price in ((0, 410), (0, 430), (0, 430), (1, 500)))
+    sale = opened.place(0, YES, SELL, 490, 100)
+    assert opened.resting().tolist() == [high, late, low, sale, no]
+    assert (opened.cancel_all(3), opened.cancel_all(0), opened.resting(0).tolist()) == (0, 5, [])
+
+
+def test_an_amended_order_keeps_its_place_only_when_it_gets_smaller() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    first, second, third = (opened.place(0, YES, BUY, 430, 500) for _ in range(3))
+    assert (opened.amend(first, 430, 300), opened.amend(second, 430, 600), opened.amend(third, 1_500, 100)) == (0, 0, Reason.BAD_PRICE)
+    assert opened.resting().tolist() == [first, third, second]
+    assert opened.amend(third, 440, 100) == 0
+    assert (opened.resting().tolist(), opened.orders[third, O_PRICE]) == ([third, first, second], 440)
+
+
+def test_a_halted_market_takes_cancels_but_no_orders() -> None:
+    opened = session(tape(*BOOK, life(1, HALT), *ENDS))
+    order = opened.place(0, YES, BUY, 400, 100)
+    opened.step()
+    late = opened.place(0, YES, BUY, 400, 100)
+    assert (opened.orders[late, O_REASON], opened.cancel(order)) == (Reason.HALTED, True)
+
+
+def test_orders_above_the_limit_are_counted_and_not_kept() -> None:
+    opened = session(tape(*BOOK, *ENDS), max_orders=2)
+    assert [opened.place(0, YES, BUY, 400, 100) for _ in range(4)] == [0, 1, -1, -1]
+    assert (opened.refused, len(opened.orders)) == (2, 2)
+
+
+def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
+    empty = Tape(np.zeros(0, np.int64), np.zeros(0, np.int64), ("T0",), 5, 5)
+    opened = Session(empty, FREE, Settings())
+    assert not opened.step()
+    assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
