@@ -86,7 +86,7 @@ MODES: dict[str, tuple[RuleSet, Settings, Shape]] = {
 }
 
 
-def _compare(mode: str, seed: int, temper: Temper, **shape: int) -> Reference:
+def _compare(mode: str, seed: int, temper: Temper, **shape: float) -> Reference:
     rules, settings, form = MODES[mode]
     form = replace(form, **shape)
     return replay_both(random_tape(seed, form), rules, settings, RandomAgent(seed, form, temper).act)
@@ -114,17 +114,25 @@ CROWDED = (
     "no consumption",
 )
 CASES, EACH = 40, 25_000
+#: Who trades and how often others do: one that sweeps deep books, one that waits in the queues.
+CROWDS = {
+    "taker": (Temper(orders=5, stacks=0, largest=60, huge=0.4, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10), 0.15),
+    "maker": (Temper(orders=3, stacks=0.05, stack=10, largest=60, huge=0.4, sweeps=0.1, wild=0.01, turns=10), 0.85),
+}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", range(CASES))
 def test_both_engines_agree_on_a_million_fills(case: int) -> None:
     assert CASES * EACH >= 1_000_000
-    eager = Temper(orders=3, stacks=0.02, stack=10, largest=60, huge=0.4, sweeps=0.4, wild=0.01, turns=10)
+    number, mode = divmod(case, len(CROWDED))
+    role = ("taker", "maker")[number % 2]
+    temper, trades = CROWDS[role]
     roles: Counter[str] = Counter()
     for tape in itertools.count():
-        fills = _compare(CROWDED[case % len(CROWDED)], 1000 * case + tape, eager, instants=500, busy=60, spread_out=30).fills
+        seed = 1000 * case + tape
+        fills = _compare(CROWDED[mode], seed, temper, instants=500, busy=60, spread_out=60, trades=trades).fills
         roles.update(fill.role for fill in fills)
         if roles.total() >= EACH:
             break
-    assert min(roles["taker"], roles["maker"]) > EACH // 100
+    assert roles[role] > EACH // 2
