@@ -23,10 +23,12 @@ def _digest() -> str:
 
 SOURCES = _digest()
 
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile on first use: cached, without the GIL, and without counting references, which costs more than a function that allocates nothing."""
-    return stamped(njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function))
+    return stamped(njit(**_PLAIN)(function))
 
 
 def compiled_allocating(function: Callable[..., Any]) -> Any:
@@ -36,7 +38,7 @@ def compiled_allocating(function: Callable[..., Any]) -> Any:
 
 def stamped(dispatcher: Any) -> Any:
     """Tie a compiled function's cache to the engine's sources; a function that is not cached is left as it is."""
-    cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     stamp = getattr(cache_file, "_source_stamp", None)
     if stamp is not None and not (isinstance(stamp, tuple) and stamp[-1] == SOURCES):
         cache_file._source_stamp = (stamp, SOURCES)

@@ -241,8 +241,9 @@ class Session:
 
     def _command(self, what: int, *arguments: int) -> int:
         """Hand the arguments over in the batch's first row: faster than one by one, and no other type than int64 can reach the compiled code."""
+        batch: Any = self._sim[_BATCH]
         try:
-            _ROW.pack_into(self._sim[_BATCH], 0, *arguments, *_ZEROS[len(arguments) :])
+            _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
         except struct.error:
             raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give whole numbers of at most 64 bits") from None
         answer = kernel.command(self._sim, what, 0, 0)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.units import SECOND
@@ -29,6 +30,7 @@ def digest() -> str:
     return opened.result().digest()
 
 
+@pytest.mark.slow
 def test_hash_seeds_of_processes_do_not_matter() -> None:
     here = digest()
     for seed in ("0", "4711"):
