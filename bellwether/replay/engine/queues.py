@@ -272,7 +272,11 @@ def printed(core, orders, fills, k, side, price, lots, ts):
     The caller has seen that some order stands at `price` or above.
     """
     head = core[k + K_HEAD + side]
+    first_stands_there = orders[head, O_BID_PRICE] == price
     for m in range(3):
+        if first_stands_there and orders[head, O_AHEAD + m] >= lots:
+            _move_up(orders, head, m, price, lots)
+            continue
         left, i = lots, head
         while i >= 0 and orders[i, O_BID_PRICE] > price:
             if core[H_THROUGH] == 1:
@@ -296,6 +300,12 @@ def _print_at(core, orders, fills, first, m, price, left, ts):
             left -= waits
             left -= fill_resting(core, orders, fills, i, m, left, ts)
         i = orders[i, O_NEXT]
+    _move_up(orders, first, m, price, gone)
+
+
+@compiled
+def _move_up(orders, first, m, price, gone):
+    """Take what a print took from in front of the orders of a level, of which `first` is the first."""
     i = first
     while i >= 0 and orders[i, O_BID_PRICE] == price:
         orders[i, O_AHEAD + m] = max(0, orders[i, O_AHEAD + m] - gone)
