@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine import codes as c
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
+from bellwether.replay.tape.layout import KINDS, SETTLE, VOID, Tape, unpack
 from tests.replay.reference import Reference
 from tests.replay.reference.account import Account
 from tests.replay.reference.orders import MAIN, MODELS, OPTIMISTIC, PESSIMISTIC
@@ -20,6 +22,33 @@ Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
 
 STATUSES = {status.name.lower(): int(status) for status in c.Status}
 REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
+
+
+def compare(tape: Tape, rules: RuleSet, settings: Settings, agent: Callable[[], Agent]) -> Reference:
+    """`replay_both` with a new agent; of engines that differ, the error names the shortest beginning of the tape on which they do."""
+    try:
+        return replay_both(tape, rules, settings, agent())
+    except AssertionError as error:
+        shown, agrees, differs = str(error), 0, len(tape)
+        while agrees + 1 < differs:
+            middle = (agrees + differs) // 2
+            try:
+                replay_both(first(tape, middle), rules, settings, agent())
+                agrees = middle
+            except AssertionError as shorter:
+                differs, shown = middle, str(shorter)
+        last = [(ts, KINDS[kind], *rest) for ts, word in _events(first(tape, differs))[-8:] for kind, *rest in [unpack(word)]]
+        raise AssertionError(f"the engines differ on the first {differs} events, of which the last are {last}:\n{shown}") from None
+
+
+def first(tape: Tape, events: int) -> Tape:
+    """The beginning of a tape."""
+    rows = tape.rows_end <= events
+    return replace(tape, ts=tape.ts[:events], event=tape.event[:events], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
+
+
+def _events(tape: Tape) -> list[tuple[int, int]]:
+    return list(zip(tape.ts.tolist(), tape.event.tolist(), strict=True))
 
 
 def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent) -> Reference:
@@ -34,16 +63,26 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent) -> R
         if not more:
             break
         told = act(plain)
-        for name, arguments in told:
-            mine, theirs = getattr(plain, name)(*arguments), getattr(compiled, name)(*arguments)
-            mine = REASONS[mine] if name == "amend" else mine
-            assert mine == theirs, f"{name}{arguments} said {mine} and {theirs}, decision {plain.steps} of {told}"
+        for name, group in itertools.groupby(told, key=lambda call: call[0]):
+            calls = [arguments for _, arguments in group]
+            mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
+            mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
+            assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {told}"
     _same_tables(plain, compiled)
     _same_outcome(plain, compiled.result())
     _conserves_money(plain, settings.bankroll)
     if not rules.trade_after_settlement:
         assert cash_of_fills(tape, rules, settings.bankroll, np.asarray(compiled.fills)) == plain.accounts[MAIN].cash
     return plain
+
+
+def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[Any]:
+    """What the compiled engine says to calls of one kind: several orders or cancels go in one batch."""
+    if name == "place" and len(calls) > 1:
+        return compiled.place_many(np.array(calls, np.int64)).tolist()
+    if name == "cancel" and len(calls) > 1:
+        return compiled.cancel_many([number for (number,) in calls]).tolist()
+    return [getattr(compiled, name)(*arguments) for arguments in calls]
 
 
 def _same_state(plain: Reference, compiled: Session, where: str) -> None:
@@ -128,7 +167,7 @@ def cash_of_fills(tape: Tape, rules: RuleSet, bankroll: int, fills: np.ndarray) 
     rows = iter(fills.tolist())
     row = next(rows, None)
     settled = set()
-    for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True):
+    for ts, word in _events(tape):
         kind, ticker, _, _, value = unpack(word)
         if kind not in (SETTLE, VOID) or ticker in settled:
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, OPEN, PRINT, SETTLE, TRADED, VALID, VOID, Tape, pack
+from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL, MAX_LOTS, OPEN, PRINT, SETTLE, TRADED, VALID, VOID, Tape, pack
 
 SECOND = 1_000_000_000
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
@@ -145,6 +145,7 @@ class _Maker:
                 self._level(ticker, 1 - side, other, 0)
 
     def _level(self, ticker: _Ticker, side: int, price: int, lots: int, kind: int = LEVEL) -> None:
+        lots = min(lots, MAX_LOTS)
         ticker.levels[side][price] = lots
         self._say(kind, ticker, side, price, lots)
 
@@ -171,6 +172,7 @@ class _Maker:
                 return
 
     def _print(self, ticker: _Ticker, side: int, price: int, lots: int, prints: list[tuple[_Ticker, int, int, int]]) -> None:
+        lots = min(lots, MAX_LOTS)
         if self.shape.rows:
             prints.append((ticker, side, price, lots))
         else:

@@ -10,9 +10,9 @@ import pytest
 
 from bellwether.replay.engine import Settings
 from bellwether.replay.rules import RuleSet, rule_set
-from tests.replay.both_engines import replay_both
+from tests.replay.both_engines import compare
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
-from tests.replay.reference import Reference
+from tests.replay.reference import Reference, market
 
 #: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds; floats.
 NO_FEES = (0, 0, 1, 0, 0, 1, 0)
@@ -89,7 +89,7 @@ MODES: dict[str, tuple[RuleSet, Settings, Shape]] = {
 def _compare(mode: str, seed: int, temper: Temper, **shape: float) -> Reference:
     rules, settings, form = MODES[mode]
     form = replace(form, **shape)
-    return replay_both(random_tape(seed, form), rules, settings, RandomAgent(seed, form, temper).act)
+    return compare(random_tape(seed, form), rules, settings, lambda: RandomAgent(seed, form, temper).act)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -100,6 +100,31 @@ def test_both_engines_agree_in_every_mode(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01", "both latencies"])
 def test_both_engines_agree_on_piles_of_large_orders(mode: str) -> None:
     assert _compare(mode, 7, Temper(stacks=0.3, stack=30, huge=0.3), instants=100).fills
+
+
+ENORMOUS = replace(SUBCENT, largest=5_000_000, instants=200)
+
+
+@pytest.mark.parametrize(
+    ("rules", "fees"),
+    [
+        (LIVE, KALSHI),
+        (_like(netting="apart"), KALSHI),
+        (rule_set("kalshi-2026-08-30-cents"), WAIVED),
+        (rule_set("polymarket-2026-01-01"), BY_SHARES_2),
+        (rule_set("polymarket-2026-03-06"), BY_VALUE),
+    ],
+)
+def test_no_number_leaves_64_bits(rules: RuleSet, fees: tuple[int, ...]) -> None:
+    form, rich = replace(ENORMOUS, fees=fees), replace(FAST, bankroll=10**15)
+    fills = compare(random_tape(1, form), rules, rich, lambda: RandomAgent(1, form, Temper(largest=2_000_000)).act).fills
+    assert max(fill.lots for fill in fills) > 10**8
+
+
+def test_a_difference_is_shown_on_the_shortest_tape_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(market, "ahead_after", lambda model, ahead, before, lots, *, by_prints: ahead)
+    with pytest.raises(AssertionError, match=r"differ on the first \d+ events, of which the last are .*'level'"):
+        _compare("reconciled", 0, Temper(), instants=100)
 
 
 #: Modes, cases and fills of the long comparison. Each case replays tapes until it has compared its share.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from bellwether.replay import Prepared, prepare
 from bellwether.replay.building import Outcomes, build_recording
 from bellwether.replay.engine import Settings
 from bellwether.replay.episode import Episode, write
-from bellwether.replay.tape import Tape
 from bellwether.replay.units import MICROS, SECOND
-from tests.replay.both_engines import replay_both
+from tests.replay.both_engines import first, replay_both
 from tests.replay.random_tapes import RandomAgent, Shape, Temper
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -42,13 +40,8 @@ def episodes(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     return found
 
 
-def _first(tape: Tape) -> Tape:
-    rows = tape.rows_end <= EVENTS
-    return replace(tape, ts=tape.ts[:EVENTS], event=tape.event[:EVENTS], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
-
-
 def _fills(prepared: Prepared, settings: Settings) -> int:
-    tape = _first(prepared.tape)
+    tape = first(prepared.tape, EVENTS)
     temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
     agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=10), temper)
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)
