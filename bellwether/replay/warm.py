@@ -5,6 +5,8 @@ Nothing else imports this module. With an empty cache of compiled code, the engi
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from bellwether.replay.agents.baselines import Passive
@@ -22,3 +24,5 @@ def _warm() -> None:
 
 
 _warm()
+#: CPU seconds that this process has taken so far; those forked from it know it by this.
+CPU = time.process_time()

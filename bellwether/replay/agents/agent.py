@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -114,25 +115,29 @@ class CompiledAgent(Agent):
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
 
 
-def _arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+@lru_cache(maxsize=256)
+def _signature(cls: type) -> inspect.Signature:
+    """Of the class's `__init__`, self first. Raises `ConfigError` for arguments that have no names."""
     if cls.__init__ is object.__init__:  # type: ignore[misc]
-        signature = inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+        return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+    nameless = next((one.name for one in signature.parameters.values() if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    if nameless is not None:
+        raise ConfigError(f"making the agent {cls.__name__}: *{nameless} has no names; give the parameters names")
+    return signature
+
+
+def _arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    signature = _signature(cls)
     try:
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
         known = ", ".join(list(signature.parameters)[1:]) or "none"
         raise ConfigError(f"making the agent {cls.__name__}: {error}; its parameters are {known}") from None
     bound.apply_defaults()
-    _, *names = signature.parameters.values()
     values: dict[str, Any] = {}
-    for parameter in names:
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            raise ConfigError(f"making the agent {cls.__name__}: *{parameter.name} has no names; give the parameters names")
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            values.update(bound.arguments[parameter.name])
-        else:
-            values[parameter.name] = bound.arguments[parameter.name]
+    for name, value in list(bound.arguments.items())[1:]:
+        values.update(value if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD else {name: value})
     return values
 
 
