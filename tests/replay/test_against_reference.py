@@ -121,6 +121,13 @@ def test_no_number_leaves_64_bits(rules: RuleSet, fees: tuple[int, ...]) -> None
     assert max(fill.lots for fill in fills) > 10**8
 
 
+def test_an_order_whose_rounding_the_cash_cannot_pay_is_cancelled_in_both_engines() -> None:
+    form, broke = replace(SUBCENT, largest=1, fees=NO_FEES), replace(FAST, bankroll=400_000)
+    crumbs, rules = Temper(odd_lots=1.0, huge=0, sweeps=0), rule_set("kalshi-2026-03-09")
+    replays = [compare(random_tape(seed, form), rules, broke, lambda seed=seed: RandomAgent(seed, form, crumbs).act) for seed in range(6)]
+    assert any((order.status, order.reason) == ("cancelled", "insufficient_cash") for replay in replays for order in replay.orders)
+
+
 def test_a_difference_is_shown_on_the_shortest_tape_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(market, "ahead_after", lambda model, ahead, before, lots, *, by_prints: ahead)
     with pytest.raises(AssertionError, match=r"differ on the first \d+ events, of which the last are .*'level'"):
