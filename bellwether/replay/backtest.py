@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from bellwether.replay.episode import Episode
 
 _LONGEST_MESSAGE = 300
+_LARGEST_SEED = 2**63
+#: Where an object lies in memory, as its `repr` says: another place in each process.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,8 @@ class BacktestSettings:
         for name in ("calls_per_step", "seconds_per_step"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; it is above 0")
-        if type(self.seed) is not int:
-            raise ConfigError(f"setting up a backtest: seed is {self.seed!r}; it is a whole number")
+        if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
+            raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; it is a whole number of 64 bits")
         self.engine()
 
     def engine(self) -> EngineSettings:
@@ -277,4 +281,10 @@ def _failure(error: BaseException, step: int, at: int) -> Failure:
         lines = str(error).splitlines()
     except Exception:
         lines = ["its message could not be read"]
-    return Failure(type(error).__name__, lines[0][:_LONGEST_MESSAGE] if lines else "", step, at)
+    return Failure(type(error).__name__, _plain(lines[0]) if lines else "", step, at)
+
+
+def _plain(message: str) -> str:
+    """A message without control characters, and equal in every process."""
+    printable = "".join(sign if sign.isprintable() else " " for sign in _ADDRESS.sub("", message))
+    return printable[:_LONGEST_MESSAGE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -71,10 +72,20 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
         settings=_settings(options),
         cache=settings().tapes_path,
     )
+    if out is not None:
+        _make(out)
     if len(combinations) > 1 or jobs > 1:
         _sweep(request, jobs, out, as_json)
     else:
         _each(request, out, as_json)
+
+
+def _make(out: Path) -> None:
+    """The folder of --out, before anything runs."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"making the folder {out}: {error.strerror}; name another with --out") from error
 
 
 def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
@@ -99,12 +110,19 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
 
     given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "execution", "seed", "calls_per_step")}
     if options["cadence"] is not None:
-        given["cadence"] = round(options["cadence"] * SECOND)
+        given["cadence"] = _duration("cadence", options["cadence"], SECOND)
     if options["bankroll"] is not None:
         given["bankroll"] = _money(options["bankroll"], MICROS)
-    given["order_latency"] = round(options["latency"] * _MILLISECOND)
-    given["data_latency"] = round(options["data_latency"] * _MILLISECOND)
+    given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
+    given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
     return BacktestSettings(**given)
+
+
+def _duration(option: str, value: float, unit: int) -> int:
+    """In ns."""
+    if not math.isfinite(value * unit):
+        raise ConfigError(f"reading --{option}: {value} is no duration")
+    return round(value * unit)
 
 
 def _money(text: str, micros: int) -> int:
@@ -250,7 +268,6 @@ def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | No
     """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
     from bellwether.whole import whole_file
 
-    out.mkdir(parents=True, exist_ok=True)
     for name, frame in frames.items():
         with whole_file(out / f"{name}.parquet") as draft:
             frame.write_parquet(draft)

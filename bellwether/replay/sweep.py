@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from bellwether.replay.agents.agent import Agent, CompiledAgent
-from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.load import make_agent
 from bellwether.replay.backtest import BacktestSettings, run
 from bellwether.replay.episode import load
 from bellwether.replay.prepared import Prepared, prepare
@@ -51,9 +51,7 @@ class Candidate:
 
     def make(self) -> Agent:
         """A new agent."""
-        agent = agent_class(self.agent)(**self.params)
-        agent.name = self.name
-        return agent
+        return make_agent(self.agent, self.params, self.name)
 
     def settings(self, settings: BacktestSettings) -> BacktestSettings:
         """The settings of its runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, EpisodeInfo, contracts
 from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.views import Order
 from bellwether.replay.units import CENT_MICROS, NO, YES
 
 
@@ -18,7 +19,8 @@ class Passive(Agent):
 class BuyAndHold(Agent):
     """Buys one side of every market as soon as somebody offers it, and holds it until it settles.
 
-    side: yes or no. size: contracts of each market. What the touch cannot fill is bought at later decisions.
+    side: yes or no. size: contracts of each market. What the touch cannot fill is bought at later decisions, once it is known what the order before
+    has filled.
     """
 
     def __init__(self, side: str = "yes", size: float = 10) -> None:
@@ -29,21 +31,30 @@ class BuyAndHold(Agent):
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
         """Everything is still to be bought."""
         self._left = dict.fromkeys(episode.tickers, self._size)
+        self._sent: dict[str, Order] = {}
 
     def act(self, ctx: AgentContext) -> None:
         """Take what is offered at the best price."""
         if not self._left:
             return
         for market in ctx.markets():
-            left = self._left.get(market.ticker, 0)
+            left = self._left_of(market.ticker)
             ask = market.yes_ask if self._side == YES else market.no_ask
-            if not left or ask is None or not market.is_active or not ctx.calls_left:
-                continue
-            left -= ctx.buy(market.ticker, self._side, left, ask, "ioc").filled
-            if left:
-                self._left[market.ticker] = left
-            else:
-                del self._left[market.ticker]
+            if left and ask is not None and market.is_active and ctx.calls_left:
+                self._sent[market.ticker] = ctx.buy(market.ticker, self._side, left, ask, "ioc")
+
+    def _left_of(self, ticker: str) -> int:
+        """Lots that are still to be bought now: none while an order is on its way."""
+        order = self._sent.get(ticker)
+        if order is None:
+            return self._left.get(ticker, 0)
+        if order.status == "pending":
+            return 0
+        del self._sent[ticker]
+        self._left[ticker] -= order.filled
+        if not self._left[ticker]:
+            del self._left[ticker]
+        return self._left.get(ticker, 0)
 
 
 class RandomAgent(Agent):

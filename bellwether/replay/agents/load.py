@@ -6,10 +6,12 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from bellwether.errors import ConfigError
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent
 
 
@@ -28,11 +30,34 @@ def agent_class(reference: str) -> type[Agent]:
     return found
 
 
+def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:
+    """A new agent of the class that `reference` names, under a name. Raises `ConfigError` for a class that cannot be had or made of these parameters."""
+    found = agent_class(reference)
+    try:
+        agent = found(**params)
+    except BellwetherError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"making the agent {reference}: {_said(error)}; correct the parameters {dict(params)!r:.200} or the class"
+        ) from error
+    agent.name = name
+    return agent
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in one line: its type and the first line of its message."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
 def _module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(f"loading an agent: the module {name} cannot be imported: {error}; correct its name or install it") from error
+    except Exception as error:
+        raise ConfigError(
+            f"loading an agent: the module {name} cannot be imported: {_said(error)}; correct its name or install it"
+        ) from error
 
 
 def _file(path: Path) -> ModuleType:
@@ -51,6 +76,5 @@ def _file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        lines = str(error).splitlines()
-        raise ConfigError(f"loading an agent from {path}: {type(error).__name__}: {lines[0] if lines else ''}; correct the file") from error
+        raise ConfigError(f"loading an agent from {path}: {_said(error)}; correct the file") from error
     return module

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.load import agent_class, make_agent
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
 
@@ -47,9 +47,7 @@ class RegisteredAgent(BaseModel):
 
     def make(self, **params: Any) -> Agent:
         """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters it has not."""
-        agent = agent_class(self.agent)(**{**self.params, **params})
-        agent.name = self.name
-        return agent
+        return make_agent(self.agent, {**self.params, **params}, self.name)
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:

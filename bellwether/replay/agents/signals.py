@@ -68,7 +68,8 @@ class SpreadCapture(Agent):
                 return
             spread = market.spread
             if spread is not None and spread >= self._min_spread and market.yes_position == 0:
-                held += ctx.buy(market.ticker, YES, CONTRACT, market.yes_ask, "ioc").filled > 0
+                order = ctx.buy(market.ticker, YES, CONTRACT, market.yes_ask, "ioc")
+                held += order.filled > 0 or order.status == "pending"
 
 
 class BollingerBands(Agent):

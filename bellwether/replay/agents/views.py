@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine import codes
 from bellwether.replay.units import DOLLAR, NO, SECOND, YES
 
@@ -160,7 +161,10 @@ def book_of(ticker: str, sizes: np.ndarray, depth: int | None) -> Book:
 
 
 class Order:
-    """An order that was sent, as it is now. It can stand wherever an id is asked for."""
+    """An order that was sent, as it is now. It can stand wherever an id is asked for.
+
+    One that the venue did not even record has the id -1: it is rejected, and of nothing.
+    """
 
     __slots__ = ("_session", "_tickers", "id")
 
@@ -171,7 +175,12 @@ class Order:
         return self.id
 
     def _get(self, column: int) -> int:
+        if self.id < 0:
+            raise OrderError("reading an order: the venue has no record of it; look at its status and reason first")
         return int(self._session.orders[self.id, column])
+
+    def _amount(self, column: int) -> int:
+        return self._get(column) if self.id >= 0 else 0
 
     @property
     def ticker(self) -> str:
@@ -191,17 +200,17 @@ class Order:
     @property
     def price(self) -> int | None:
         """Limit on the side as sent; None for a market order."""
-        return self._get(codes.O_PRICE) or None
+        return self._amount(codes.O_PRICE) or None
 
     @property
     def lots(self) -> int:
         """Size asked for; an amendment changes it."""
-        return self._get(codes.O_COUNT)
+        return self._amount(codes.O_COUNT)
 
     @property
     def filled(self) -> int:
         """Lots filled so far."""
-        return self._get(codes.O_FILLED)
+        return self._amount(codes.O_FILLED)
 
     @property
     def remaining(self) -> int:
@@ -238,12 +247,12 @@ class Order:
     @property
     def cost(self) -> int:
         """What its fills cost so far without fees, micro-dollars; negative where they brought money in."""
-        return self._get(codes.O_COST)
+        return self._amount(codes.O_COST)
 
     @property
     def fees(self) -> int:
         """Fees of its fills so far, micro-dollars."""
-        return self._get(codes.O_FEES)
+        return self._amount(codes.O_FEES)
 
     def __repr__(self) -> str:
         if self.id < 0:

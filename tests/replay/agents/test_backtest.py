@@ -62,6 +62,13 @@ FAILURES: list[tuple[str, Callable[[AgentContext], Any], str, str]] = [
         "TypeError",
         "act returned [('M-0', 450)]; it returns nothing: orders are sent through ctx",
     ),
+    (
+        "an object at an address",
+        failing(answer=iter([])),
+        "TypeError",
+        "act returned <list_iterator object>; it returns nothing: orders are sent through ctx",
+    ),
+    ("signs that steer a terminal", failing(ValueError("a\x1b[31mb")), "ValueError", "a [31mb"),
     ("running out of memory", failing(MemoryError("too much")), "MemoryError", "too much"),
 ]
 
@@ -218,6 +225,7 @@ def test_what_was_prepared_for_other_rules_is_refused() -> None:
         ("seconds_per_step", float("nan")),
         ("queue", "fifo"),
         ("seed", 1.5),
+        ("seed", 2**63),
         ("order_latency", -1),
         ("bankroll", -1),
     ],

@@ -21,7 +21,7 @@ from bellwether.replay.engine.codes import Role, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, Tape
 from tests.replay.agents.scenes import market, settings, two_markets
 from tests.replay.random_tapes import Shape, random_tape
-from tests.replay.results.tapes import Event, tape
+from tests.replay.results.tapes import Event, book, tape
 
 #: side, action, price, lots, time in force
 SENT = (codes.O_SIDE, codes.O_ACTION, codes.O_PRICE, codes.O_COUNT, codes.O_TIF)
@@ -55,6 +55,16 @@ def played(agent: Agent, middles: list[int], **changed: Any) -> Backtest:
 def test_passive_sends_nothing() -> None:
     backtest = run(market(), Passive(), settings())
     assert (sent(backtest), backtest.outcome.pnl) == ([], (0, 0, 0))
+
+
+def test_buy_and_hold_counts_orders_that_fill_on_their_way() -> None:
+    backtest = run(market(), BuyAndHold(size=20), settings(order_latency=90 * SECOND))
+    assert sent(backtest, codes.O_COUNT, codes.O_FILLED) == [[20 * CONTRACT, 20 * CONTRACT]]
+
+
+def test_spread_capture_counts_orders_that_are_on_their_way() -> None:
+    two = tape(*book(0, 300, 400), *book(0, 300, 400, ticker=1), (600, CLOSE, 0, 0, 0, 0), (600, CLOSE, 1, 0, 0, 0), tickers=2, end=600)
+    assert len(sent(run(two, SpreadCapture(limit=1), settings(order_latency=SECOND)))) == 1
 
 
 def test_buy_and_hold_buys_what_is_offered_until_it_has_enough() -> None:

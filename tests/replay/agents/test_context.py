@@ -343,9 +343,12 @@ def test_frozen_rules_show_the_account_as_the_step_found_it_and_list_what_has_fi
 
 def test_an_order_beyond_the_limit_of_the_run_says_so() -> None:
     def act(ctx: AgentContext) -> None:
-        assert ctx.buy("M-0", YES, 100, 440).reason is None
+        assert ctx.buy("M-0", YES, 100).filled == 100
         beyond = ctx.buy("M-0", YES, 100, 440)
         assert (beyond.id, beyond.status, beyond.reason, beyond.is_resting) == (-1, "rejected", "order_limit", False)
+        assert (beyond.filled, beyond.lots, beyond.remaining, beyond.cost, beyond.fees, beyond.price) == (0, 0, 0, 0, 0, None)
+        with pytest.raises(OrderError, match="no record"):
+            _ = beyond.ticker
         assert "order_limit" in repr(beyond)
 
     traded(once(act), max_orders=1)
