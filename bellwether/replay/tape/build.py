@@ -53,6 +53,7 @@ def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     from bellwether.replay.episode.grid import price_grid
 
     metadata = content.metadata
+    content = replace(content, book=_with_first_books(content.book))
     ts, event, rows_ts, rows_end = _aligned(content) if tie == ALIGNED else _books_first(content)
     return Tape(
         ts=ts,
@@ -65,6 +66,28 @@ def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
         grid=price_grid(metadata.markets),
         digest=digest_of(digest, tie),
     )
+
+
+def _with_first_books(book: Book) -> Book:
+    """The book, its first row of a market showing a level of no size where it shows none: an empty book is known, and takes orders."""
+    is_book = np.flatnonzero(~_only_lost(book))
+    _, first = np.unique(book.ticker[is_book], return_index=True)
+    rows = np.sort(is_book[first])
+    levels = np.concatenate([[0], np.cumsum(book.words & KIND_MASK == LEVEL)])
+    rows = rows[levels[book.end[rows]] == levels[book.end[rows] - book.counts[rows]]]
+    if not len(rows):
+        return book
+    codes = book.ticker[rows].astype(np.int64)
+    shown = np.insert(book.words, book.end[rows] - book.counts[rows], pack(LEVEL, codes, 0, 1, 0))
+    return replace(book, words=shown, end=book.end + np.searchsorted(rows, np.arange(len(book.ts)), side="right"))
+
+
+def _only_lost(book: Book) -> np.ndarray:
+    """bool[r]: which rows say that the book was lost, and nothing else."""
+    found = np.zeros(len(book.ts), bool)
+    single = np.flatnonzero(book.counts == 1)
+    found[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
+    return found
 
 
 def _aligned(content: Content) -> tuple[np.ndarray, ...]:
@@ -95,9 +118,7 @@ def _books_first(content: Content) -> tuple[np.ndarray, ...]:
     book, trades = content.book, content.trades
     is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
-    only_lost = np.zeros(len(book.ts), bool)
-    single = np.flatnonzero(book.counts == 1)
-    only_lost[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
+    only_lost = _only_lost(book)
     ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
     side, price = trades.passive
     prints = pack(0, trades.ticker.astype(np.int64), side, price, 0)
@@ -108,7 +129,7 @@ def _books_first(content: Content) -> tuple[np.ndarray, ...]:
 
 def _merged(rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, tickers: int) -> tuple[np.ndarray, ...]:
     """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word."""
-    ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK, event[1]))
+    ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
     ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), tickers)
     return ts, event, rows[0], rows_end
@@ -128,10 +149,11 @@ def closing(market: Market, settlement: Settlement, end: int) -> int:
 def _life(start: int, code: int, market: Market, settlement: Settlement, close: int) -> Events:
     phases = [phase for phase in market.lifecycle if phase.event in _PHASES and phase.at < close]
     found = [(phase.at, pack(_PHASES[phase.event], code, 0, 0, 0)) for phase in phases]
-    opening = phases[0].at if phases and phases[0].event == "open" else market.open_time
-    if opening is not None and start < opening < close:
+    first = market.lifecycle[0] if market.lifecycle else None
+    opening = first.at if first and first.event == "open" else market.open_time
+    if opening is not None and start < opening and start < close:
         found.append((start, pack(HALT, code, 0, 0, 0)))
-        if not phases or phases[0].at != opening:
+        if opening < close and not (phases and phases[0].at == opening):
             found.append((opening, pack(OPEN, code, 0, 0, 0)))
     settles = [_settled(code, settlement)] if settlement.is_known else []
     # A settlement at the close closes too.

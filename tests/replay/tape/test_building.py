@@ -123,7 +123,7 @@ class TestAligned:
     def test_rows_end_behind_their_events_and_rows_without_any_count(self) -> None:
         rows = [(0, 0, [level(YES, 450, 30)]), (3, 0, []), (5, 0, [level(YES, 450, 0)]), (7, 1, [])]
         tape = build(content(rows, [(6, 0, YES, 450, 40)]), "")
-        assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 3, 5, 7], [1, 1, 3, 4])
+        assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 3, 5, 7], [1, 1, 3, 5])
 
     def test_marks_of_a_gap_stay_where_they_are(self) -> None:
         rows = [(0, 0, [level(YES, 450, 30)]), (5, 0, [pack(INVALID, 0, 0, 0, 0)]), (6, 0, [level(YES, 450, 0), pack(VALID, 0, 0, 0, 0)])]
@@ -201,6 +201,10 @@ class TestLifecycle:
     )
     def test_a_market_is_halted_until_it_opens(self, market: dict[str, Any]) -> None:
         assert self.life(markets=(Market("A", **market),), end=20) == [(0, "halt"), (6, "open"), (20, "close")]
+
+    @pytest.mark.parametrize("market", [{"open_time": 50}, {"open_time": 20}, {"lifecycle": (Phase(50, "open"),)}])
+    def test_a_market_that_opens_behind_its_end_is_halted_throughout(self, market: dict[str, Any]) -> None:
+        assert self.life(markets=(Market("A", **market),), end=20) == [(0, "halt"), (20, "close")]
 
     def test_a_scalar_settlement_pays_its_value(self) -> None:
         found = events(build(content(list(self.BOOK), markets=self.market(), settlements=(Settlement("A", "SCALAR", 123_456, 20),)), ""))
@@ -301,7 +305,9 @@ def test_books_first_is_the_order_of_the_original(episode: Content) -> None:
     steps: list[tuple[int, int, int, list[int]]] = []
     start = 0
     for row, (ts, end) in enumerate(zip(book.ts.tolist(), book.end.tolist(), strict=True)):
-        steps.append((ts, 0, row, book.words[start:end].tolist()))
+        ticker = int(book.ticker[row])
+        opens = start == end and ticker not in book.ticker[:row]
+        steps.append((ts, 0, row, [pack(LEVEL, ticker, YES, 1, 0)] if opens else book.words[start:end].tolist()))
         start = end
     for number, (ts, *key, lots) in enumerate(zip(trades.ts.tolist(), trades.ticker, side, price, trades.lots, strict=True)):
         steps.append((ts, 1, number, [pack(PRINT, *map(int, key), int(lots))]))
@@ -419,3 +425,18 @@ class TestTapeOf:
         object.__setattr__(other, "metadata", replace(episode.metadata, markets=(market, market)))
         with pytest.raises(ConfigError, match="cubic"):
             tape_of(other, self.RULES)
+
+
+@pytest.mark.parametrize("tie", ["aligned", "books_first"])
+def test_a_market_whose_first_book_is_empty_has_a_book(tie: str) -> None:
+    rows = [(1, 1, []), (2, 0, [pack(LEVEL, 0, YES, 450, 100)]), (3, 1, [pack(LEVEL, 1, NO, 500, 100)]), (4, 1, [])]
+    tape = build(content(rows), "digest", tie)
+    levels = [(ts, unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True) if unpack(word)[0] == LEVEL]
+    assert levels == [(1, (LEVEL, 1, YES, 1, 0)), (2, (LEVEL, 0, YES, 450, 100)), (3, (LEVEL, 1, NO, 500, 100))]
+    assert tape.rows_end.tolist() == [1, 2, 3, 3]
+
+
+def test_settlements_of_one_instant_are_in_the_order_of_the_markets() -> None:
+    settled = (Settlement("A", "YES", 1_000_000, 5), Settlement("B", "NO", 0, 5))
+    tape = build(content([(0, 0, [level(YES, 450, 30)])], settlements=settled), "", "books_first")
+    assert [unpack(word)[:2] for word in tape.event.tolist()][1:] == [(SETTLE, 0), (SETTLE, 1)]
