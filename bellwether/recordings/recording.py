@@ -139,10 +139,10 @@ def read_segment(path: Path) -> Iterator[Frame]:
             yield frame
 
 
-def check_name(name: str) -> str:
-    """`name` if it can name a recording. Raises `ConfigError` otherwise."""
+def check_name(name: str, what: str = "a recording") -> str:
+    """`name` if it can name a recording, or what else has a folder. Raises `ConfigError` otherwise."""
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"naming a recording {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first")
+        raise ConfigError(f"naming {what} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first")
     return name
 
 

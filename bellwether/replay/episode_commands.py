@@ -86,7 +86,7 @@ def import_(folder: Path, *, name: str | None, trade_price: str, as_json: bool) 
     from bellwether.replay.episode import draft_of, load_original
 
     draft = draft_of(load_original(folder, trade_price))
-    chosen = check_name(name or draft.metadata.episode_id)
+    chosen = check_name(name or draft.metadata.episode_id, "the episode (--name)")
     _show([_write(replace(draft, metadata=replace(draft.metadata, episode_id=chosen)))], as_json=as_json)
 
 

@@ -43,6 +43,8 @@ class Columns:
         """The column as one Arrow array. Raises `SchemaError` for a column that is not there or, unless allowed, a null."""
         if name not in self:
             raise SchemaError(f"reading {self.file}: column {name} is missing; it has {', '.join(self.table.schema.names)}")
+        if self.table.schema.names.count(name) > 1:
+            raise SchemaError(f"reading {self.file}: column {name} is there twice; name each once")
         column = self.table.column(name)
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(array, pa.ChunkedArray):

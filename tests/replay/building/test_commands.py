@@ -95,7 +95,9 @@ def test_a_folder_of_an_episode_is_imported_under_a_name(tmp_path: Path) -> None
     [again] = json.loads(run("import", str(tmp_path / "theirs"), "--name", "mine", "--json").output)
     assert (again["episode"], again["digest"]) == ("mine", made["digest"])
     assert {row["episode"] for row in json.loads(run("list", "--json").output)} == {"rec", "mine"}
-    assert run("import", str(tmp_path / "theirs"), "--name", "../out").exit_code == 1
+    refused = run("import", str(tmp_path / "theirs"), "--name", "../out")
+    assert refused.exit_code == 1
+    assert "naming the episode (--name) '../out'" in refused.output
 
 
 def test_a_folder_in_the_original_format_is_imported(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ def without(file: str, name: str) -> Change:
     return lambda native: native.reshape.update({file: lambda table: table.drop_columns([name])})
 
 
+def twice(file: str, name: str) -> Change:
+    return lambda native: native.reshape.update({file: lambda table: table.append_column(name, table.column(name))})
+
+
 def series(rows: list[tuple[object, ...]]) -> Change:
     def change(native: Native) -> None:
         native.series = rows
@@ -77,6 +81,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "null price": (book(7, 5, None), ["orderbook.parquet: row 7", "price_mills is None"]),
     "float sizes": (cast("orderbook", "lots", pa.float64()), ["orderbook.parquet", "lots has the type double", "integer"]),
     "times without zone": (cast("orderbook", "ts", pa.timestamp("ns")), ["orderbook.parquet", "ts has the type timestamp[ns]", "UTC"]),
+    "column twice": (twice("trades", "lots"), ["trades.parquet", "column lots is there twice"]),
     "column missing": (without("orderbook", "side"), ["orderbook.parquet", "column side is missing"]),
     "unsorted trades": (trade(1, 0, 1), ["trades.parquet: row 1", "ts is '2026-01-20T00:00:01.000000+00:00'"]),
     "duplicate trade": (trade(1, 1, "t1"), ["trades.parquet: row 1", "trade_id is 't1'", "row 0"]),
