@@ -55,7 +55,7 @@ from bellwether.replay.engine.arena import (
     NO_BOOK_YET,
 )
 from bellwether.replay.engine.codes import S_CASH, S_EQUITY, S_MID_EQUITY, S_OPT, S_PESS, S_TS, Reason, TickerStatus
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
 from bellwether.replay.engine.money import reserve_side, settle, value_accounts
 from bellwether.replay.engine.queues import book_valid_again, crossed, leave_all, level_changed, lower_best, printed
@@ -72,7 +72,7 @@ _AGENT, _CLOSED = int(Reason.AGENT), int(Reason.CLOSED)
 _EXPIRY, _ARRIVAL, _SCHEDULED = range(3)
 
 
-@compiled
+@inlined
 def has_room(core, fills, own):
     """Whether the fills of one more event or order fit; if not, the arrays are marked to grow."""
     if core[H_FILLS] + own + LEVELS_ROOM <= fills.shape[0]:
@@ -81,7 +81,7 @@ def has_room(core, fills, own):
     return False
 
 
-@compiled
+@inlined
 def events(ts, event, core, orders, fills, stop):
     """Process the tape up to index `stop`, then the crossings of its last instant. False when an array must grow first; calling again goes on."""
     book, marks = core[H_BOOK], core[H_MARKS] - core[H_BOOK]
@@ -128,13 +128,13 @@ def events(ts, event, core, orders, fills, stop):
     return not flagged or _cross_flagged(core, orders, fills, ts[i - 1])
 
 
-@compiled
+@inlined
 def _may_cross(core, k):
     """Whether some own order of a ticker and a bid of the other side meet."""
     return core[k + K_TOP] + core[k + K_BEST + 1] >= 1000 or core[k + K_TOP + 1] + core[k + K_BEST] >= 1000
 
 
-@compiled
+@inlined
 def _own_level(core, orders, k, side, price, at, shown, value, traded):
     """What a change of a marked level means for the agent: own consumption ends, places move."""
     if core[k + K_BUSY] >= NO_BOOK_YET:
@@ -150,7 +150,7 @@ def _own_level(core, orders, k, side, price, at, shown, value, traded):
         level_changed(core, orders, k, side, price, recorded, value, traded)
 
 
-@compiled
+@inlined
 def _flag(core, k):
     if core[H_CROSSING] == 0:
         return False
@@ -206,7 +206,7 @@ def _lifecycle(core, orders, k, kind, value, ts):
     return False
 
 
-@compiled
+@inlined
 def after(ts, low, time):
     """First index from `low` on with a later time than `time`; near ones are found fast."""
     step, high = 1, low
@@ -267,7 +267,7 @@ def advance(sim):
     return False
 
 
-@compiled
+@inlined
 def _earlier_stop(ts, core, messages, index, time):
     """(what, index, time) of the expiry or arrival that comes before the scheduled stop at (index, time), if any does. None after the tape's end."""
     stop = _SCHEDULED
@@ -286,7 +286,7 @@ def _earlier_stop(ts, core, messages, index, time):
     return stop, index, time
 
 
-@compiled
+@inlined
 def _deliver(core, grid, orders, fills, messages, time):
     """Let the first message under way arrive. False when the fills must grow first."""
     message = core[H_M_HEAD]

@@ -31,6 +31,11 @@ def compiled(function: Callable[..., Any]) -> Any:
     return stamped(njit(**_PLAIN)(function))
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """As `compiled`, but made part of each caller: a call hands over some thirty words for the engine's arrays."""
+    return stamped(njit(**_PLAIN, forceinline=True)(function))
+
+
 def compiled_allocating(function: Callable[..., Any]) -> Any:
     """Compile on first use a function that makes arrays: cached, without the GIL."""
     return stamped(njit(cache=True, nogil=True)(function))

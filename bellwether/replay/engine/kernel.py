@@ -72,7 +72,7 @@ from bellwether.replay.engine.codes import (
     Reason,
     Status,
 )
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
 from bellwether.replay.engine.money import value_accounts
 
@@ -123,7 +123,7 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
     return o
 
 
-@compiled
+@inlined
 def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires):
     row = orders[o]
     row[:] = 0
@@ -135,7 +135,7 @@ def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expire
     row[O_BID_PRICE] = 999 if price == 0 else price if action == 0 else 1000 - price
 
 
-@compiled
+@inlined
 def _message_fits(sim):
     if sim[4][H_M_TAIL] < sim[8].shape[0]:
         return True
@@ -143,7 +143,7 @@ def _message_fits(sim):
     return False
 
 
-@compiled
+@inlined
 def _send(sim, kind, order, price, lots):
     """Put a message on its way; the caller has seen that it fits."""
     core, messages = sim[4], sim[8]

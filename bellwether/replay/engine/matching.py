@@ -59,7 +59,7 @@ from bellwether.replay.engine.codes import (
     TickerStatus,
     Tif,
 )
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.money import (
     book_fill,
     booked_price,
@@ -85,7 +85,7 @@ _IS_SETTLED, _IS_CLOSED, _IS_HALTED = int(TickerStatus.SETTLED), int(TickerStatu
 _HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
 
 
-@compiled
+@inlined
 def arrive(core, grid, orders, fills, o, ts):
     """An order reaches the market: it is rejected with a reason, or fills, rests or both."""
     orders[o, O_ARRIVED] = ts
@@ -96,7 +96,7 @@ def arrive(core, grid, orders, fills, o, ts):
         orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _REJECTED, reason, ts
 
 
-@compiled
+@inlined
 def _refused(core, grid, orders, o, ts):
     """The first check that an order fails without a look at what it would trade with."""
     t = orders[o, O_TICKER]
@@ -119,12 +119,12 @@ def _refused(core, grid, orders, o, ts):
     return _closed_to_orders(core[k + K_STATUS])
 
 
-@compiled
+@inlined
 def _bad_size(core, lots):
     return lots <= 0 or lots > MAX_ORDER_LOTS or lots < core[H_MIN_LOTS] or lots % core[H_LOT_STEP] != 0
 
 
-@compiled
+@inlined
 def _bad_price(core, grid, t, price, tif):
     if price == 0:
         return tif not in (_IOC, _FOK)
@@ -133,7 +133,7 @@ def _bad_price(core, grid, t, price, tif):
     return core[H_MARKET_GRID] == 1 and grid[t, price] == 0
 
 
-@compiled
+@inlined
 def _closed_to_orders(status):
     if status == 0:
         return _NO_REASON
@@ -148,7 +148,7 @@ def _closed_to_orders(status):
     return _INVALID_BOOK if status & _IS_INVALID else _NO_REASON
 
 
-@compiled
+@inlined
 def crosses(core, orders, k, side, price):
     """Whether a canonical bid meets a displayed size, or an own order where own orders may not trade with each other."""
     if core[k + K_BEST + 1 - side] >= 1000 - price:
@@ -195,7 +195,7 @@ def execute(core, orders, fills, o, lots, ts):
     return _NO_REASON
 
 
-@compiled
+@inlined
 def _may_rest(core, tif, crossing, stopped):
     if tif in (_IOC, _FOK) or core[H_TAKER_ONLY] == 1:
         return False
@@ -269,7 +269,7 @@ def _cancel_level(core, orders, k, side, q, ts):
         i = following
 
 
-@compiled
+@inlined
 def _affords(core, orders, k, o, filled, change, rest, fee, reached):
     """Whether cash covers every reserve after an order's fills and with `rest` lots of it resting."""
     side, price, action = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE], orders[o, O_ACTION]
@@ -294,7 +294,7 @@ def _affords(core, orders, k, o, filled, change, rest, fee, reached):
     return cash - reserved >= 0
 
 
-@compiled
+@inlined
 def cancel_now(core, orders, o, reason, ts):
     """Cancel an order if it rests; returns whether it did."""
     if orders[o, O_STATUS] != _RESTING:

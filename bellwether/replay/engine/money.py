@@ -60,14 +60,14 @@ from bellwether.replay.engine.codes import (
     O_TAKEN,
     O_TICKER,
 )
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
 
 _TAKER, _MAKER = 0, 1
 _QUADRATIC, _FLOAT = 1, 2
 
 
-@compiled
+@inlined
 def share(total, part, whole):
     """total x part // whole without overflow for 0 <= part <= whole < 3 x 10^9 and total >= 0."""
     if part == whole:
@@ -75,7 +75,7 @@ def share(total, part, whole):
     return total // whole * part + total % whole * part // whole
 
 
-@compiled
+@inlined
 def trade_fee(core, k, role, price, lots):
     """Micro-dollars that a fill of `lots` at `price` (of the side as booked) costs before waivers and account rounding."""
     at = k + K_FEES + (TAKER_KIND if role == _TAKER else MAKER_KIND)
@@ -111,7 +111,7 @@ def _curve_fee(num, step, price, lots, power, by_value):
     return whole + (1 if 2 * rest >= step else 0) if whole > 0 else 0
 
 
-@compiled
+@inlined
 def fill_fee(core, k, role, action, price, lots, ts, acc):
     """(fee, accumulator) of a fill after waiver and account rounding. price: mills of the side as booked; acc: the order's accumulator before."""
     fee = 0 if ts < core[k + K_FEES + WAIVER_UNTIL] else trade_fee(core, k, role, price, lots)
@@ -128,7 +128,7 @@ def fill_fee(core, k, role, action, price, lots, ts, acc):
     return charged - rebate, acc - rebate
 
 
-@compiled
+@inlined
 def booked_price(core, orders, o, price, role):
     """Mills of the side as sent at which a fill of order `o` at canonical `price` is booked."""
     if orders[o, O_ACTION] == 0 or (role == _MAKER and core[H_CANONICAL_SELL] == 1):
@@ -136,7 +136,7 @@ def booked_price(core, orders, o, price, role):
     return 1000 - price
 
 
-@compiled
+@inlined
 def cash_change(core, k, m, action, bid_side, price, booked, lots):
     """What a fill at canonical `price` does to cash before its fee; `booked`: mills of the side as sent."""
     if core[H_NET] == 1:
@@ -145,7 +145,7 @@ def cash_change(core, k, m, action, bid_side, price, booked, lots):
     return (10 if action == 1 else -10) * booked * lots
 
 
-@compiled
+@inlined
 def book_fill(core, orders, fills, o, m, price, lots, role, ts, guarded):
     """Book a fill of order `o` at canonical `price` in model `m`. False, with nothing booked, if guarded and cash would fall below 0."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -168,7 +168,7 @@ def book_fill(core, orders, fills, o, m, price, lots, role, ts, guarded):
     return True
 
 
-@compiled
+@inlined
 def _log_fill(core, orders, fills, o, price, lots, fee, role, ts):
     orders[o, O_COST] += 10 * price * lots
     orders[o, O_FEES] += fee
@@ -183,7 +183,7 @@ def _log_fill(core, orders, fills, o, price, lots, fee, role, ts):
     fills[n, F_WAIT] = ts - orders[o, O_QUEUED] if role == _MAKER else 0
 
 
-@compiled
+@inlined
 def _move_net(core, k, m, side, price, lots):
     """Positions and cost basis where a YES and a NO contract return a dollar at once: the old holding is closed against the new lots."""
     new, old = k + K_POSITION + 2 * m + side, k + K_POSITION + 2 * m + 1 - side
@@ -214,7 +214,7 @@ def _move_apart(core, k, m, side, action, price, lots):
     core[at] += sign * lots
 
 
-@compiled
+@inlined
 def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below):
     """Micro-dollars reserved for the own orders of a canonical side with prices under `below`, were `yes` and `no` lots held and one more order of
     `lots` at `price` resting (0: none), with its maker fee and action."""
@@ -246,7 +246,7 @@ def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below
     return total
 
 
-@compiled
+@inlined
 def reserve_side(core, orders, k, side):
     """Set what is reserved for a ticker's side."""
     if core[H_COLLATERAL] == 0:
@@ -255,13 +255,13 @@ def reserve_side(core, orders, k, side):
     set_reserve(core, k, side, side_reserve(core, orders, k, side, yes, no, 0, 0, 0, 0, 1001))
 
 
-@compiled
+@inlined
 def set_reserve(core, k, side, reserve):
     core[H_RESERVED] += reserve - core[k + K_RESERVE + side]
     core[k + K_RESERVE + side] = reserve
 
 
-@compiled
+@inlined
 def reserved_fee(core, orders, o, lots):
     """Maker fee that is reserved for `lots` of an order: one fill at its price as sent, no waiver, no account rounding."""
     if core[H_COLLATERAL] == 0:

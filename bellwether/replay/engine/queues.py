@@ -50,7 +50,7 @@ from bellwether.replay.engine.codes import (
     Status,
     Tif,
 )
-from bellwether.replay.engine.compiling import compiled
+from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.money import book_fill, reserve_side, reserved_fee
 from bellwether.replay.tape.layout import PRICES
 
@@ -60,13 +60,13 @@ _INSUFFICIENT_CASH, _NO_REASON = int(Reason.INSUFFICIENT_CASH), int(Reason.NONE)
 _MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
 
 
-@compiled
+@inlined
 def level_at(core, k, side, price):
     """Index of a displayed size in the state."""
     return core[H_BOOK] + ((k - HEADER) // K_COLS * 2 + side) * PRICES + price
 
 
-@compiled
+@inlined
 def lower_best(core, k, side, price):
     """Set a side's best bid to the highest price below `price` that shows a size, 0 when there is none."""
     base = level_at(core, k, side, 0)
@@ -76,7 +76,7 @@ def lower_best(core, k, side, price):
     core[k + K_BEST + side] = max(price, 0)
 
 
-@compiled
+@inlined
 def consume(core, k, side, price, lots):
     """Take own lots from what is displayed until the level changes."""
     if core[H_CONSUME] == 0:
@@ -92,7 +92,7 @@ def consume(core, k, side, price, lots):
         lower_best(core, k, side, price)
 
 
-@compiled
+@inlined
 def link(core, orders, o):
     """Put an order into the list of its side: highest price first, then first come."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -103,7 +103,7 @@ def link(core, orders, o):
     link_between(core, orders, o, before, after)
 
 
-@compiled
+@inlined
 def link_between(core, orders, o, before, after):
     """Put an order between two neighbours of its list, -1 for none."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -118,7 +118,7 @@ def link_between(core, orders, o, before, after):
     _mark(core, orders, k, side, orders[o, O_BID_PRICE], 1)
 
 
-@compiled
+@inlined
 def unlink(core, orders, o):
     """Take an order out of its list; its own neighbours stay noted in its row."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -132,7 +132,7 @@ def unlink(core, orders, o):
     _mark(core, orders, k, side, orders[o, O_BID_PRICE], -1)
 
 
-@compiled
+@inlined
 def _mark(core, orders, k, side, price, change):
     """Count an order that has come to a level or gone from it, and note the best price left."""
     core[k + K_OWN + side] += change
@@ -142,7 +142,7 @@ def _mark(core, orders, k, side, price, change):
     core[k + K_TOP + side] = orders[head, O_BID_PRICE] if head >= 0 else 0
 
 
-@compiled
+@inlined
 def join(core, orders, o, ts):
     """Rest at the back of the queue: all models wait behind what is displayed, or behind the first own order there if the rules say so."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -157,7 +157,7 @@ def join(core, orders, o, ts):
     link(core, orders, o)
 
 
-@compiled
+@inlined
 def first_at(core, orders, k, side, price):
     """The first own order at a price, -1 for none."""
     i = core[k + K_HEAD + side]
@@ -166,7 +166,7 @@ def first_at(core, orders, k, side, price):
     return i if i >= 0 and orders[i, O_BID_PRICE] == price else -1
 
 
-@compiled
+@inlined
 def leave(core, orders, o, status, reason, ts):
     """End a resting order and give back its reserve."""
     unlink(core, orders, o)
@@ -190,7 +190,7 @@ def leave_all(core, orders, k, reason, ts):
     return count
 
 
-@compiled
+@inlined
 def level_changed(core, orders, k, side, price, recorded, value, traded):
     """Move the places of own orders at a level whose recorded size went from `recorded` to `value`; `traded`: prints made the cut."""
     i = first_at(core, orders, k, side, price)
@@ -203,7 +203,7 @@ def level_changed(core, orders, k, side, price, recorded, value, traded):
         i = orders[i, O_NEXT]
 
 
-@compiled
+@inlined
 def _after_change(queue, ahead, recorded, cut, value, traded):
     if traded or cut == 0:
         return min(ahead, value)
@@ -230,7 +230,7 @@ def book_valid_again(core, orders, k):
             i = orders[i, O_NEXT]
 
 
-@compiled
+@inlined
 def fill_resting(core, orders, fills, o, m, lots, ts):
     """Fill a resting order with up to `lots` in a model; returns the lots. One that cash cannot pay is cancelled and stays linked until `sweep`."""
     if orders[o, O_STATUS] != _RESTING:
@@ -249,7 +249,7 @@ def fill_resting(core, orders, fills, o, m, lots, ts):
     return size
 
 
-@compiled
+@inlined
 def sweep(core, orders, k, side, ts):
     """Take filled and cancelled orders out of a side's list, then set the reserves of both sides, whose cover may have changed."""
     core[H_SWEEP] = 0
@@ -265,7 +265,7 @@ def sweep(core, orders, k, side, ts):
     reserve_side(core, orders, k, 1)
 
 
-@compiled
+@inlined
 def printed(core, orders, fills, k, side, price, lots, ts):
     """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come, in each model.
 
@@ -288,7 +288,7 @@ def printed(core, orders, fills, k, side, price, lots, ts):
         sweep(core, orders, k, side, ts)
 
 
-@compiled
+@inlined
 def _print_at(core, orders, fills, first, m, price, left, ts):
     """The part of a print that reaches the orders at its own price, from the first of them on: what is ahead goes first, each lot once."""
     gone = 0
@@ -303,7 +303,7 @@ def _print_at(core, orders, fills, first, m, price, left, ts):
     _move_up(orders, first, m, price, gone)
 
 
-@compiled
+@inlined
 def _move_up(orders, first, m, price, gone):
     """Take what a print took from in front of the orders of a level, of which `first` is the first."""
     i = first
