@@ -91,7 +91,7 @@ def _only_lost(book: Book) -> np.ndarray:
 
 
 def _aligned(content: Content) -> tuple[np.ndarray, ...]:
-    """Prints stand at the cuts that they made; nothing of a market follows its close."""
+    """Prints stand at the cuts that they made, but never later than they were; nothing of a market follows its close."""
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
     closes = np.array([closing(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
@@ -102,6 +102,10 @@ def _aligned(content: Content) -> tuple[np.ndarray, ...]:
         book.ts, book.ticker, end, words, trades.ts, trades.ticker, side, price, trades.lots, tickers
     )
     left[trades.ts > closes[ticker]] = 0
+    # A print before its cut stays: moved there, it would fill orders that came after it.
+    early = trades.ts[piece_print] < book.ts[np.searchsorted(end, piece_word, side="right")]
+    np.add.at(left, piece_print[early], piece_lots[early])
+    piece_print[early] = -1
     order = np.argsort(piece_word, kind="stable")
     life = [
         event

@@ -159,7 +159,7 @@ def merge(
     """(ts, event, end of each book row): of an instant the rows, then prints of which lots are left, then lifecycle.
 
     rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by word: prints
-    that made a cut stand directly before it, and it is TRADED; a cut that is larger than they are is split.
+    that made a cut stand directly before it, and it is TRADED; a cut that is larger than they are is split. A negative print stands elsewhere.
     """
     row_ts, row_end, words = rows
     prints, print_ts, left = printed
@@ -173,16 +173,17 @@ def merge(
         if has_row and (j >= len(prints) or row_ts[row] <= print_ts[j]) and (life >= len(life_ts) or row_ts[row] <= life_ts[life]):
             while at < row_end[row]:
                 kind, t, s, p, size = unpack(words[at])
-                before = n
+                first = piece
                 while piece < len(piece_word) and piece_word[piece] == at:
-                    ts[n], event[n] = row_ts[row], prints[piece_print[piece]] | pack(PRINT, 0, 0, 0, piece_lots[piece])
+                    if piece_print[piece] >= 0:
+                        ts[n], event[n] = row_ts[row], prints[piece_print[piece]] | pack(PRINT, 0, 0, 0, piece_lots[piece])
+                        n += 1
                     book[t, s, p] -= piece_lots[piece]
                     piece += 1
-                    n += 1
-                if n > before:
+                if piece > first:
                     ts[n], event[n] = row_ts[row], pack(TRADED, t, s, p, book[t, s, p])
                     n += 1
-                if n == before or book[t, s, p] != size:
+                if piece == first or book[t, s, p] != size:
                     ts[n], event[n] = row_ts[row], words[at]
                     n += 1
                 if kind == LEVEL:

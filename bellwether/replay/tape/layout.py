@@ -12,7 +12,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 #: Raised whenever the words, their order or the cached file mean something else than before.
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 
 #: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, and prints made the cut. PRINT: `value` lots
 #: traded against the resting bids of `side` at `price`. INVALID and VALID: the book cannot be trusted from here, can again. SETTLE: `value` is
