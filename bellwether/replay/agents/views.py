@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine import codes
-from bellwether.replay.units import DOLLAR, NO, SECOND, YES
+from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
@@ -247,7 +247,8 @@ class Order:
     @property
     def cost(self) -> int:
         """What its fills cost so far without fees, micro-dollars; negative where they brought money in."""
-        return self._amount(codes.O_COST)
+        cost = self._amount(codes.O_COST)
+        return -cost if cost and self._get(codes.O_ACTION) == SELL else cost
 
     @property
     def fees(self) -> int:

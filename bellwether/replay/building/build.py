@@ -11,7 +11,7 @@ import numpy as np
 from bellwether.recordings.captures import event_of
 from bellwether.recordings.recording import About, Recording
 from bellwether.replay.building.columns import INVALID, KINDS, LEVEL
-from bellwether.replay.building.known import Known
+from bellwether.replay.building.known import Known, fee_at
 from bellwether.replay.building.lives import Seen, close_of, close_time_of, phases_of, settlement_of
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
@@ -149,7 +149,7 @@ class _Assembly:
             open_time=known.open_time or life.open_time,
             close_time=close_time_of(life, known),
             price_ranges=known.price_ranges or life.price_ranges or self._grid_seen(tracked.code),
-            fee=dict(known.fee),
+            fee=fee_at(known, int(self._book_ts[0])),
             lifecycle=phases_of(life, self._times, close),
         )
         # Where a later trade shows that the wiping was no close, the book was empty all the same.

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Fee terms of a market whose series is not known.
 DEFAULT_FEE: Mapping[str, Any] = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
+#: Markets of the S&P 500 and the Nasdaq-100 paid half of the general fees until this instant, ns UTC: 2026-07-03 17:00. Series are listed with
+#: today's multiplier, so the listing does not tell.
+_INDEX_SERIES, _INDEX_HALF_UNTIL = ("INX", "NASDAQ100"), 1_783_098_000 * units.SECOND
 _PAID = {"YES": units.MICROS, "NO": 0}
 #: Market.result as sent, and what it settles as; any other word is unknown.
 _RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
@@ -68,6 +71,15 @@ class Known:
     def event(self, ticker: str) -> KnownEvent:
         """What is known of an event."""
         return self.events.get(ticker) or KnownEvent(ticker)
+
+
+def fee_at(known: KnownMarket, at: int) -> dict[str, Any]:
+    """The fee terms of a market at a time, ns UTC: those that are listed, but for what is known to have changed since."""
+    fee = dict(known.fee)
+    is_index = known.ticker.removeprefix("KX").startswith(_INDEX_SERIES)
+    if is_index and at < _INDEX_HALF_UNTIL and fee["source"] != "event" and fee["multiplier"] == "1":
+        fee |= {"multiplier": "0.5", "source": "schedule"}
+    return fee
 
 
 def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame, *, tickers: Iterable[str] | None = None) -> Known:

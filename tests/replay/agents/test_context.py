@@ -79,6 +79,10 @@ def test_money_is_live_within_a_step() -> None:
         assert one.yes_position == 50 * CONTRACT == ctx.positions[0, YES]
         assert one.yes_ask == 500, "what was taken is gone"
         assert ctx.equity == ctx.cash + 50 * 450_000
+        assert ctx.cancel(order)
+        sale = ctx.sell("M-0", YES, 10 * CONTRACT, 450)
+        assert sale.cost == -10 * 450_000
+        assert ctx.cash == 1000 * MICROS - order.cost - order.fees - sale.cost - sale.fees
 
     traded(once(trade))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,7 @@ from bellwether.errors import SchemaError
 from bellwether.recordings.frames import batches
 from bellwether.recordings.recording import About
 from bellwether.replay.building import Known, KnownEvent, build, build_recording, episode_ids, events_of, frames_of_table, known_from_tables
+from bellwether.replay.building.known import KnownMarket, fee_at
 from bellwether.replay.episode import load, validate, write
 from bellwether.tables import TABLES
 from tests.recordings.frames import recorded
@@ -222,6 +224,32 @@ def test_a_series_that_is_not_known_pays_the_general_fee_and_says_so() -> None:
     general = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
     assert known.market(A).fee == known.market("KXNEVER-1").fee == Known().market(A).fee == general
     assert known.market(A).outcome is None
+
+
+@pytest.mark.parametrize(
+    ("ticker", "days", "source", "multiplier"),
+    [
+        ("INXD-23APR10-T4100", -1, "default", "0.5"),
+        ("KXNASDAQ100U-26JUL03H1200-T20000", -1, "series", "0.5"),
+        ("KXINX-26JUL06-T7000", 1, "series", "1"),
+        ("KXINX-26JUL02-T7000", -1, "event", "1"),
+        ("KXBTCD-26JUL02-T90000", -1, "default", "1"),
+    ],
+)
+def test_index_markets_paid_half_until_july_2026(ticker: str, days: int, source: str, multiplier: str) -> None:
+    changed = int(datetime(2026, 7, 3, 17, tzinfo=UTC).timestamp()) * 10**9
+    market = KnownMarket(ticker, fee={"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": source})
+    assert fee_at(market, changed + days)["multiplier"] == multiplier
+
+
+def test_an_episode_has_the_fees_of_its_time() -> None:
+    ticker = "INXD-23APR10-T4100"
+    about = replace(ABOUT, events=("INXD-23APR10",), tickers=(ticker,))
+    fees = [
+        built(frames(snapshot(ticker, 1), delta(ticker, 2, ts=f"{year}-04-10T15:00:00Z")), about=about).metadata.markets[0].fee
+        for year in (2023, 2027)
+    ]
+    assert [fee["multiplier"] for fee in fees] == ["0.5", "1"]
 
 
 @pytest.mark.parametrize(
