@@ -9,6 +9,7 @@ from numba import njit
 
 from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compiling import stamped
+from bellwether.replay.engine.money import share as part_of
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, MILL_LOT
@@ -119,7 +120,7 @@ def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-d
     other = 1 - side
     both, profit = min(position[other], lots), 0
     if both > 0:
-        removed = basis[other] * both // position[other]
+        removed = part_of(basis[other], both, position[other])
         profit = MILL_LOT * (DOLLAR - price) * both - removed
         position[other] -= both
         basis[other] -= removed
@@ -135,7 +136,7 @@ def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyp
     held, profit = position[side], 0
     if held * signed < 0:
         closed = min(abs(held), abs(signed))
-        removed = abs(basis[side]) * closed // abs(held)
+        removed = part_of(abs(basis[side]), closed, abs(held))
         value = MILL_LOT * price * closed
         profit = value - removed if held > 0 else removed - value
         basis[side] -= removed if held > 0 else -removed

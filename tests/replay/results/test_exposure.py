@@ -93,3 +93,12 @@ def test_a_share_of_a_cent_is_rounded_against_the_holder() -> None:
     odd = tape((60, SETTLE, 0, 0, 0, 333_333), end=100)
     assert exposure(odd, fills(fill(1, 400, lots=1)), apart=False).settled == 3_333 - 4_000
     assert exposure(odd, fills(fill(1, 400, lots=1, action=SELL)), apart=True).settled == 4_000 - 3_334
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_cost_of_millions_of_contracts_is_parted_exactly(apart: bool) -> None:
+    many = 900_000_000
+    bought = fills(fill(1, 500, lots=many), fill(2, 333, lots=many // 3), fill(3, 480, lots=many - 1, action=SELL))
+    cost = 10 * (500 * many + 333 * (many // 3))
+    removed = cost * (many - 1) // (many + many // 3)
+    assert exposure(QUIET, bought, apart=apart).traded == 10 * 480 * (many - 1) - removed
