@@ -169,7 +169,7 @@ def test_what_is_no_folder_of_backtests_is_said(folder: Path, tmp_path: Path) ->
     with pytest.raises(LakeError, match=r"first/backtests\.parquet"):
         read_backtests(folder)
     FILLS.empty().write_parquet(folder / "first" / "backtests.parquet")
-    with pytest.raises(SchemaError, match="missing"):
+    with pytest.raises(SchemaError, match=r"first/backtests\.parquet.*missing"):
         read_backtests(folder)
 
 

@@ -45,7 +45,7 @@ def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:
     return agent
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     """What an error says, in one line: its type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
@@ -74,7 +74,7 @@ def _file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(f"loading an agent from {path}: {_said(error)}; correct the file") from error
     return module

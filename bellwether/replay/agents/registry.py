@@ -32,7 +32,7 @@ class RegisteredAgent(BaseModel):
     title: str = ""
     description: str = ""
     params: dict[str, Any] = {}
-    cadence_seconds: float | None = Field(default=None, gt=0)
+    cadence_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @property
     def cadence(self) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bellwether.errors import ConfigError, LakeError
+from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS
 
@@ -25,6 +25,8 @@ def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
             parts.append(declared.validate(pl.read_parquet(path), unique=False))
         except (OSError, pl.exceptions.PolarsError) as error:
             raise LakeError(f"reading backtests: {path} is no Parquet file that can be read ({error}); run the backtest again") from error
+        except SchemaError as error:
+            raise SchemaError(f"reading {path}: {error}") from error
     return pl.concat(parts)
 
 

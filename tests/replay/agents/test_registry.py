@@ -72,6 +72,7 @@ WRONG = [
     ('[mine]\nagent = "other.py:Mine"\n', r"agents\.toml: \[mine\] agent = 'other.py:Mine': there is no file"),
     ('[mine]\nagent = "my_file.py"\n', r"\[mine\] agent"),
     ('[mine]\nagent = "my_file.py:Mine"\ncadence_seconds = 0\n', "cadence_seconds"),
+    ('[mine]\nagent = "my_file.py:Mine"\ncadence_seconds = inf\n', "cadence_seconds"),
     ('[mine]\nagent = "my_file.py:Mine"\nspread = 0\n', "no such field"),
     ("[mine]\n", "is missing"),
     ('[random]\nagent = "my_file.py:Mine"\n', "already defined"),
@@ -109,7 +110,9 @@ def test_what_is_not_there_is_named_with_what_comes_close(tmp_path: Path, file: 
         agent_of(name.format(file=file, folder=tmp_path))
 
 
-@pytest.mark.parametrize(("text", "message"), [("1 +", "SyntaxError"), ("raise ValueError('no\\nway')", "ValueError: no;")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("1 +", "SyntaxError"), ("exit(3)", "SystemExit: 3"), ("raise ValueError('no\\nway')", "ValueError: no;")]
+)
 def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "broken.py"
     path.write_text(text)
