@@ -214,6 +214,12 @@ def test_a_post_only_order_below_the_ask_rests(rules: RuleSet, expected: str) ->
     assert play.state(play.order("BUY YES 10 @47", POST_ONLY)) == expected
 
 
+@row("T5, with an expiry", "resting", "cancelled: remainder")
+def test_an_order_with_an_expiry_rests(rules: RuleSet, expected: str) -> None:
+    play = Play(book_a(), rules)
+    assert play.state(play.session.place(0, YES, 0, 47 * CENT, CONTRACT, GTD, 10**18)) == expected
+
+
 @row("T6", "cancelled: remainder")
 def test_a_market_order_on_an_empty_side_fills_nothing_and_is_not_rejected(rules: RuleSet, expected: str) -> None:
     play = Play(Scene().book(0, {45: 100}, {}), rules)

@@ -31,7 +31,7 @@ H_CONSUME, H_REMAINDER_RESTS, H_THROUGH, H_CROSSING, H_BEHIND_OWN, H_NET, H_COLL
 H_CANONICAL_SELL, H_MARKET_GRID, H_SELF_TRADE, H_MIN_LOTS, H_LOT_STEP, H_FEE_UNIT, H_BALANCE_UNIT, H_REBATE_UNIT = range(45, 53)
 H_REBATE_ABOVE, H_FINAL_CASH, H_LISTED, H_QUEUE, H_CANCEL_MAKER, H_TAKER_ONLY, H_ORDER_LATENCY, H_DATA_LATENCY = range(53, 61)
 #: SWEEP: an order that was filled or refused cash is still in its list. MARKS: offset of the marks of levels.
-H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS = range(61, 65)
+H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 HEADER = 72
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
@@ -71,7 +71,7 @@ def new_core(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
 
 def _set_rules(core: np.ndarray, rules: RuleSet, settings: Settings) -> None:
     core[H_CONSUME] = rules.consume
-    core[H_REMAINDER_RESTS] = rules.remainder_rests
+    core[H_REMAINDER_RESTS], core[H_GTD_RESTS] = rules.remainder_rests, rules.gtd_rests
     core[H_THROUGH] = rules.through
     core[H_CROSSING] = rules.crossing
     core[H_BEHIND_OWN] = rules.join == "behind_own"

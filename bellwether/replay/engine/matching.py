@@ -11,6 +11,7 @@ from bellwether.replay.engine.arena import (
     H_COLLATERAL,
     H_EXPIRY,
     H_EXPIRY_AT,
+    H_GTD_RESTS,
     H_LOT_STEP,
     H_MARKET_GRID,
     H_MAX_RESTING,
@@ -198,6 +199,8 @@ def execute(core, orders, fills, o, lots, ts):
 @inlined
 def _may_rest(core, tif, crossing, stopped):
     if tif in (_IOC, _FOK) or core[H_TAKER_ONLY] == 1:
+        return False
+    if tif == _GTD and core[H_GTD_RESTS] == 0:
         return False
     if not crossing:
         return True

@@ -47,8 +47,8 @@ class RuleSet:
     name: `<venue>-<day>`, named in every result. since: the day they came into force. default: whether `rules_for` chooses it; variants are asked
     for by name. decisions, samples: when the agent acts and equity is sampled: on a fixed grid of time, or at book rows and events as the original.
     tie: order of books and prints within an instant. consume: own taker fills lower what is displayed until the level changes. remainder_rests: the
-    rest of a crossing GTC order rests. through: prints beyond a resting order's price fill it. crossing: a book that crosses a resting order fills
-    it. join: what an order waits behind. netting: whether YES and NO of a market return a dollar at once. collateral: orders need the money they
+    rest of a crossing GTC order rests. gtd_rests: a GTD order may rest at all. through: prints beyond a resting order's price fill it. crossing: a
+    book that crosses a resting order fills it. join: what an order waits behind. netting: whether YES and NO of a market return a dollar at once. collateral: orders need the money they
     may cost. mark_missing: worth of a position without a quote. trade_after_settlement, self_trade_allowed: whether that is possible.
     maker_sell_price: price a maker's sale is booked at. grid: prices an order may have. min_lots, lot_step: sizes an order may have. fee_unit:
     trade fees are rounded up to it. balance_unit: changes of the balance are rounded down to it at the trader's cost, with an accumulator per order;
@@ -68,6 +68,7 @@ class RuleSet:
     tie: Tie
     consume: bool
     remainder_rests: bool
+    gtd_rests: bool
     through: bool
     crossing: bool
     join: Join

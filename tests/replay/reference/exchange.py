@@ -181,6 +181,8 @@ class Exchange:
     def _would_rest(self, order: Order, plan: Walk) -> bool:
         if order.tif not in (GTC, POST_ONLY, GTD) or self.settings.execution == "taker_only" or plan.left == 0 or plan.stopped:
             return False
+        if order.tif == GTD and not self.rules.gtd_rests:
+            return False
         return not plan.crosses or (order.tif != POST_ONLY and self.rules.remainder_rests)
 
     def _unacceptable(self, order: Order, plan: Walk, *, rests: bool, at: int) -> str:
