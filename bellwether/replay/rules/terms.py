@@ -21,6 +21,9 @@ FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "
 #: rounded half up to the fee unit, and what is below one unit is nothing; e = 1, or 2 where the name ends in 2.
 FREE, QUADRATIC, FLOAT, BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2 = range(7)
 
+#: The largest product in the engine's exact division of a fee.
+_MOST = 2**62
+
 _NOTHING = (FREE, 0, 1)
 _DEFAULT_TYPE = "quadratic"
 
@@ -31,10 +34,14 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
     fee: the market's terms as episodes state them: type (the venue's fee type; null: the general one), multiplier (a number or its text; null: 1),
     waiver_until (ISO 8601; no fees before it; null: none). Polymarket's may also have: schedule (the market's feeSchedule object), category, enabled.
     The column waiver_until is in ns UTC, 0 for none. Raises `ConfigError` for a fee type that the rules do not know, `SchemaError` for a multiplier
-    or time that cannot be read.
+    or time that cannot be read, and for a rate of more digits than the engine's integers hold.
     """
     fee = fee or {}
     sides = _polymarket(rules, fee) if rules.venue == "polymarket" else _kalshi(rules, fee)
+    for _, numerator, denominator in sides:
+        if max(numerator, 1000) * denominator * rules.fee_unit > _MOST:
+            stated = {name: value for name, value in fee.items() if name in ("multiplier", "schedule")}
+            raise SchemaError(f"reading a market's fees: {stated!r:.120} is finer or larger than fees are computed with; give fewer digits")
     return np.array([*sides[0], *sides[1], _waiver(fee.get("waiver_until"))], np.int64)
 
 

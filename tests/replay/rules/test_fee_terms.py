@@ -122,3 +122,14 @@ def test_the_integers_say_what_the_venues_own_schedule_says(rules: str, market: 
     schedule = schedule_of(market, datetime.combine(chosen.since, datetime.min.time(), UTC))
     assert trade_fee(chosen, row, size, at, "taker") == schedule.fee(size, at, "buy")
     assert trade_fee(chosen, row, size, at, "maker") == 0
+
+
+@pytest.mark.parametrize("multiplier", ["0.1234567", "0.12345678901234567890", "1e30"])
+def test_a_multiplier_that_integers_cannot_hold_is_refused(multiplier: str):
+    with pytest.raises(SchemaError, match=r"multiplier.*finer or larger"):
+        fee_terms(rule_set("kalshi-2025-07-01"), {"type": "quadratic", "multiplier": multiplier})
+
+
+def test_the_finest_multiplier_is_computed_exactly():
+    terms = fee_terms(rule_set("kalshi-2025-07-01"), {"type": "quadratic", "multiplier": "0.12345"})
+    assert terms.tolist()[:3] == [1, 17283, 200_000_000]
