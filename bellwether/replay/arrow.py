@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,27 @@ def values_of(array: Any) -> np.ndarray:
     if not len(array):
         return np.zeros(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(int64[n + 1] offsets, uint8 bytes that they count in) of Arrow strings without nulls."""
+    array = array.cast(pa.large_string())
+    if not len(array):
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    data = array.buffers()[2]
+    return offsets, np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+
+
+@contextmanager
+def plain_memory() -> Iterator[None]:
+    """Arrow takes its memory from the C library meanwhile: its own pools keep what a file's pages took once they are read, and fault in more pages."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def array_of(values: np.ndarray) -> pa.Array:

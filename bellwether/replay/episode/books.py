@@ -117,6 +117,7 @@ class _Differ:
         self._book = np.zeros((count, 2, PRICES), np.int64)
         self._seen = np.full((count, 2, PRICES), -1, np.int64)
         self._active = np.zeros((count, 2, 2 * PRICES), np.int16)
+        self._shown = np.zeros((count, 2, PRICES), np.int64)
         self._counts = np.zeros((count, 2), np.int64)
 
     def take(self, columns: Columns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -136,6 +137,7 @@ class _Differ:
             self._book,
             self._seen,
             self._active,
+            self._shown,
             self._counts,
         )
         if error != kernels.FINE:
@@ -164,7 +166,8 @@ def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[M
         ticker = columns.codes("ticker", differ.tickers)
         sequence = columns.integers("sequence_id") if "sequence_id" in columns else np.arange(differ.rows, differ.rows + len(ts))
         ends, words = differ.take(columns, ticker)
-        parts.append((ts, sequence, ticker, ends + size, words))
+        # A copy keeps the batch's own memory from being held.
+        parts.append((ts.copy(), sequence.copy(), ticker, ends + size, words))
         size += len(words)
     empty = np.zeros(0, np.int64)
     ts, sequence, ticker, end, words = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (empty,) * 5

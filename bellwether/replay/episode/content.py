@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bellwether.replay.arrow import texts_of
 from bellwether.replay.episode.metadata import FORMAT, Metadata, Settlement, dump_market, dump_metadata
 from bellwether.replay.episode.settlements import dump_settlements
 from bellwether.replay.tape.layout import fixed
@@ -95,15 +96,8 @@ def _feed(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
 
 def _strings(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Lengths and bytes of Arrow strings."""
-    import pyarrow as pa
-
-    values = values.cast(pa.large_string())
-    if not len(values):
-        return np.zeros(0, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(values.buffers()[1], np.int64)[values.offset : values.offset + len(values) + 1]
-    data = values.buffers()[2]
-    text = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
-    return np.diff(offsets), text
+    offsets, text = texts_of(values)
+    return np.diff(offsets), text[offsets[0] : offsets[-1]]
 
 
 _DESCRIPTIVE = (

@@ -119,18 +119,21 @@ def snapshots(
     book: np.ndarray,
     seen: np.ndarray,
     active: np.ndarray,
+    shown: np.ndarray,
     counts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int, int, int, int]:
     """A batch of full-snapshot rows as changes: (end of each row in words, words, error, row in the batch, side, level in the flattened list).
 
     row: number of the batch's first row in the file. offsets, prices, sizes: of the flattened lists of levels, YES and NO; price_unit, size_unit: mills
-    and lots in one of them. Levels of size 0 are no levels. grid: bool[tickers, 1001]. book, seen, active (int16[tickers, 2, 2002], prices with a
-    size), counts (int64[tickers, 2]): the state, carried from batch to batch.
+    and lots in one of them, the same in every batch. Levels of size 0 are no levels. grid: bool[tickers, 1001]. book, seen, active (int16[tickers, 2,
+    2002], prices with a size, in mills), shown (int64[tickers, 2, 1001], their sizes as given), counts (int64[tickers, 2]): the state, carried from
+    batch to batch.
     """
     n = len(ticker)
     ends = np.empty(n, np.int64)
     words = np.empty(8 * n + 1024, np.int64)
     size = 0
+    most, highest = MAX_LOTS // size_unit, (PRICES - 1) // price_unit
     for i in range(n):
         t, start = ticker[i], size
         words = _grown(words, size + 4 * PRICES)
@@ -138,17 +141,31 @@ def snapshots(
             # The new prices are kept behind the old ones until the levels that vanished are known.
             before = counts[t, s]
             fresh = before
-            for k in range(offsets[s][i], offsets[s][i + 1]):
+            low, high = offsets[s][i], offsets[s][i + 1]
+            if high - low == before and _same_prices(
+                prices[s][low:high], sizes[s][low:high], price_unit, np.uint64(highest), np.uint64(most), active[t, s]
+            ):
+                for k in range(before):
+                    number = sizes[s][low + k]
+                    if number != shown[t, s, k]:
+                        shown[t, s, k] = number
+                        p = int(active[t, s, k])
+                        book[t, s, p] = number * size_unit
+                        words[size] = pack(LEVEL, t, s, p, book[t, s, p])
+                        size += 1
+                continue
+            for k in range(low, high):
                 number = sizes[s][k]
                 if number == 0:
                     continue
-                p, error = _level(prices[s][k], number, price_unit, size_unit, grid[t])
+                p, error = _level(prices[s][k], number, price_unit, highest, most, grid[t])
                 if error == FINE and seen[t, s, p] == row + i:
                     error = TWICE
                 if error != FINE:
-                    return ends, words[:size], error, i, s, k
+                    return ends, words[:size].copy(), error, i, s, k
                 seen[t, s, p] = row + i
                 active[t, s, fresh] = p
+                shown[t, s, fresh - before] = number
                 fresh += 1
                 if book[t, s, p] != number * size_unit:
                     book[t, s, p] = number * size_unit
@@ -165,17 +182,27 @@ def snapshots(
             counts[t, s] = fresh - before
         _sort_changes(words, start, size)
         ends[i] = size
-    return ends, words[:size], FINE, -1, 0, 0
+    return ends, words[:size].copy(), FINE, -1, 0, 0
 
 
 @njit(cache=True, nogil=True)
-def _level(price: int, number: int, price_unit: int, size_unit: int, grid: np.ndarray) -> tuple[int, int]:
-    """(price in mills, what is wrong with the level)."""
+def _same_prices(prices: np.ndarray, sizes: np.ndarray, price_unit: int, highest: int, most: int, active: np.ndarray) -> bool:
+    """Whether a side lists the prices of the row before, which were found to be fine, with sizes above 0 that are fine too."""
+    wrong = False
+    for k in range(len(prices)):
+        # Compared as unsigned, a negative number is too high; a price too high to be multiplied is none that was fine.
+        wrong |= (prices[k] * price_unit != active[k]) | (np.uint64(prices[k]) > highest) | (np.uint64(sizes[k] - 1) >= most)
+    return not wrong
+
+
+@njit(cache=True, nogil=True)
+def _level(price: int, number: int, price_unit: int, highest: int, most: int, grid: np.ndarray) -> tuple[int, int]:
+    """(price in mills, what is wrong with the level). highest, most: the largest price and size, in their units."""
     if number < 0:
         return 0, NEGATIVE
-    if number > MAX_LOTS // size_unit:
+    if number > most:
         return 0, TOO_LARGE
-    if price < 0 or price > PRICES // price_unit or not grid[price * price_unit]:
+    if price < 0 or price > highest or not grid[price * price_unit]:
         return 0, OFF_GRID
     return price * price_unit, FINE
 
@@ -312,3 +339,32 @@ def as_messages(
             )
             size += 1
     return found[0, :size], found[1, :size], found[2, :size], found[3, :size], found[4, :size]
+
+
+@njit(cache=True, nogil=True)
+def repeated(offsets: np.ndarray, text: np.ndarray) -> tuple[int, int]:
+    """The first text that is there again, and where it was first; (-1, -1) for none. Empty texts do not count.
+
+    offsets: int64[n + 1] into the bytes of `text`. An exact comparison behind an open hash table of 4 bytes a slot.
+    """
+    n = len(offsets) - 1
+    bits = 4
+    while 1 << bits < 2 * n:
+        bits += 1
+    slots = np.full(1 << bits, -1, np.int32)
+    for i in range(n):
+        low, high = offsets[i], offsets[i + 1]
+        if low == high:
+            continue
+        found = np.uint64(high - low)
+        for k in range(low, high):
+            found = (found ^ np.uint64(text[k])) * np.uint64(0x9E3779B97F4A7C15)
+            found ^= found >> np.uint64(29)
+        slot = np.int64(found & np.uint64((1 << bits) - 1))
+        while slots[slot] >= 0:
+            j = slots[slot]
+            if np.array_equal(text[offsets[j] : offsets[j + 1]], text[low:high]):
+                return i, j
+            slot = (slot + 1) & ((1 << bits) - 1)
+        slots[slot] = i
+    return -1, -1

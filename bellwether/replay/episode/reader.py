@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay.arrow import plain_memory
 from bellwether.replay.episode import checks, trades
 from bellwether.replay.episode.books import NAMES as BOOK_FILES
 from bellwether.replay.episode.books import read_book
@@ -154,11 +155,11 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     checks.check_terms(metadata, findings)
     findings.counts["markets"] = len(metadata.markets)
     book = tape = exogenous = None
-    with findings.collecting("book", BOOK_FILES[0]):
+    with findings.collecting("book", BOOK_FILES[0]), plain_memory():
         book = read_book(folder, metadata.markets)
         checks.check_book(book, metadata, findings)
         checks.check_gaps(book, metadata, findings)
-    with findings.collecting("trades", trades.NAMES[0]):
+    with findings.collecting("trades", trades.NAMES[0]), plain_memory():
         tape = _trades(folder, metadata, required="format" in stated)
     with findings.collecting("exogenous", EXOGENOUS):
         exogenous = read_exogenous(folder, metadata)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
+from bellwether.replay.arrow import texts_of
 from bellwether.replay.episode import kernels
 from bellwether.replay.episode.books import SIDES, find
 from bellwether.replay.episode.columns import Columns, read_csv, read_parquet
 from bellwether.replay.episode.content import Book, Trades
-from bellwether.replay.tape.layout import MAX_LOTS
+from bellwether.replay.tape.layout import MAX_LOTS, fixed
 
 NAMES = tuple("trades" + ending for ending in (".parquet", ".csv", ".csv.gz"))
 #: What the original's price_cents is the price of: the side that the taker bought, or YES; auto: whichever agrees with the books.
@@ -59,13 +59,10 @@ def no_trades() -> Trades:
 
 
 def _refuse_duplicates(columns: Columns, trade_id: pa.Array) -> None:
-    if len(pc.unique(trade_id)) == len(trade_id):
-        return
-    seen: dict[str, int] = {}
-    for row, name in enumerate(trade_id.to_pylist()):
-        if name and name in seen:
-            raise columns.wrong(row, "trade_id", name, f"given once; row {seen[name]} has it too")
-        seen[name] = row
+    offsets, text = texts_of(trade_id)
+    row, first = kernels.repeated(fixed(offsets), fixed(text, np.uint8))
+    if row >= 0:
+        raise columns.wrong(row, "trade_id", trade_id[row].as_py(), f"given once; row {first} has it too")
 
 
 def _cents(columns: Columns) -> np.ndarray:
