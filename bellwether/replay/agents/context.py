@@ -194,12 +194,6 @@ class AgentContext:
         numbers = self._listed(code) if self._frozen else self._session.resting(code)
         return [self._order(number) for number in numbers.tolist()]
 
-    def resting_ids(self, ticker: str | None = None) -> np.ndarray:
-        """The ids of `resting`: int64[k]."""
-        self._spend(1)
-        code = -1 if ticker is None else self._code_of(ticker)
-        return self._listed(code) if self._frozen else self._session.resting(code)
-
     def order(self, number: SupportsIndex) -> Order:
         """An order that was sent before, by its id."""
         self._spend(1)

@@ -188,7 +188,7 @@ def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
         assert ctx.cancel(better) is False
         assert (better.status, better.reason, better.remaining) == ("cancelled", "agent", 0)
         assert ctx.cancel_all() == 1
-        assert ctx.resting_ids().tolist() == []
+        assert ctx.resting() == []
 
     traded(once(act))
 
