@@ -276,6 +276,16 @@ def test_nothing_trades_on_money_it_does_not_have(rules: RuleSet, expected: str)
         assert (play.session.cash >= 0) == (expected != "filled" or order.startswith("SELL"))
 
 
+def test_who_has_put_all_cash_into_contracts_can_offer_them() -> None:
+    play = Play(Scene().book(0, {}, {50: 100}).trade(3, "YES", 60, 100).until(5), RIGHT, bankroll=51_750_000)
+    play.order("BUY YES 100")
+    assert play.cents == 0
+    number = play.order("SELL YES 100 @60")
+    assert (play.state(number), play.session.available) == ("resting", 0)
+    play.end()
+    assert (play.positions(), play.cents) == ([0, 0], 6000 - 42)
+
+
 # Money
 
 

@@ -226,23 +226,22 @@ def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below
     waiting = lots > 0
     while waiting or i >= 0:
         if waiting and (i < 0 or orders[i, O_BID_PRICE] < price):
-            at, size, is_sale = price, lots, action == 1
-            total += fee
+            at, size, is_sale, due = price, lots, action == 1, fee
             waiting = False
         else:
             at, size, is_sale = orders[i, O_BID_PRICE], orders[i, O_COUNT] - orders[i, O_FILLED], orders[i, O_ACTION] == 1
-            skipped, reserved_fee = at >= below, orders[i, O_RESERVED_FEE]
+            skipped, due = at >= below, orders[i, O_RESERVED_FEE]
             i = orders[i, O_NEXT]
             if skipped:
                 continue
-            total += reserved_fee
         if net or is_sale:
             covered = min(cover, size)
             cover -= covered
         else:
             covered = min(cover_buys, size)
             cover_buys -= covered
-        total += 10 * at * (size - covered)
+        # What closing brings in pays the fee first.
+        total += 10 * at * (size - covered) + max(0, due - 10 * (1000 - at) * covered)
     return total
 
 

@@ -126,5 +126,7 @@ def reserve(account: Account, ticker: int, resting: tuple[list[Order], list[Orde
             covered = min(cover[kind], lots)
             cover[kind] -= covered
             total += 10 * order.bid * (lots - covered)
-            total += fees.trade_fee(*fees.maker_terms(terms[ticker]), rules.fee_unit, order.price, lots)
+            fee = fees.trade_fee(*fees.maker_terms(terms[ticker]), rules.fee_unit, order.price, lots)
+            proceeds = 10 * (1000 - order.bid) * covered
+            total += max(0, fee - proceeds)
     return total
