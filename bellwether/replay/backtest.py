@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, stable_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.limits import RunStopped, StepLimit, StepTimeout
+from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.engine import Settings as EngineSettings
@@ -249,7 +249,7 @@ def _guarded(limit: StepLimit, call: Any, step: int, at: int) -> Failure | None:
         limit.finish()
     except RunStopped:
         raise
-    except (Exception, StepTimeout, SystemExit) as error:
+    except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
         limit.stop()
         return _failure(error, step, at)
     return None
@@ -268,7 +268,7 @@ def _decide(session: Session, agent: Agent, ctx: AgentContext, limit: StepLimit)
                 raise TypeError(f"act returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
         except RunStopped:
             raise
-        except (Exception, StepTimeout, SystemExit) as error:
+        except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
             limit.stop()
             return _failure(error, session.step_index, session.now)
     return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from bellwether.replay.agents.agent import EpisodeInfo
-from bellwether.replay.agents.limits import BudgetError, OrderError
+from bellwether.replay.agents.limits import BudgetError, OrderError, RunawayAgent
 from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series, book_of, reason_text, sealed
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Status, Tif
@@ -39,6 +39,10 @@ _LARGEST = 2**62
 Side = int | str
 Action = int | str
 TimeInForce = int | str
+
+
+#: Calls beyond the budget of a step after which its agent is given up, whatever it catches.
+_MOST_BEYOND = 1000
 
 
 class AgentContext:
@@ -102,7 +106,7 @@ class AgentContext:
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
         self.seed = seed
         self._random: random.Random | None = None
-        self._limit, self.calls_left = calls_per_step, 0
+        self._limit, self.calls_left, self._beyond = calls_per_step, 0, 0
         self._delay, self._series = data_latency, dict(series or {})
         self._quoted, self._quoted_at = [-1] * (2 * len(self.tickers)), [0] * (2 * len(self.tickers))
         self._standing: list[bool | None] = []
@@ -119,6 +123,7 @@ class AgentContext:
         """A decision point was reached: the budget is whole again."""
         self.calls_left, self._top, self._holdings, self._market_status = self._limit, None, None, None
         self._standing = []
+        self._beyond = 0
         if self._frozen:
             self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
             self._dropped |= self._cancelled
@@ -328,6 +333,9 @@ class AgentContext:
 
     def _refuse(self, calls: int) -> None:
         self.calls_left += calls
+        self._beyond += 1
+        if self._beyond > _MOST_BEYOND:
+            raise RunawayAgent(f"a decision made more than {_MOST_BEYOND} calls beyond the {self._limit} that it may make")
         raise BudgetError(
             f"a decision may make {self._limit} calls, and only within `act`; this one made more. "
             "Use attributes, `markets()` or `place_many`, or raise calls_per_step"

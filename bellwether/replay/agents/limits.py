@@ -32,6 +32,10 @@ class StepTimeout(BaseException):
     """A step took longer than `seconds_per_step`. No `Exception`, so that an agent that catches those is stopped too."""
 
 
+class RunawayAgent(BaseException):
+    """A step went on calling long after its budget was used up. No `Exception`, as above."""
+
+
 class StepLimit:
     """Stops a step that takes longer than `seconds`: `begin` and `finish` enclose a step, on the thread that made the object; infinity: never.
 

@@ -297,3 +297,14 @@ def test_latency_delays_the_order_and_what_is_seen() -> None:
 
 def _environment(seed: str) -> dict[str, str]:
     return {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()}
+
+
+def test_an_agent_that_catches_every_refusal_and_goes_on_calling_is_given_up() -> None:
+    def act(ctx: AgentContext) -> None:
+        while True:
+            with contextlib.suppress(Exception):
+                ctx.markets()
+
+    failure = run(market(), Scripted(act), settings()).failure
+    assert failure is not None
+    assert (failure.type, failure.step) == ("RunawayAgent", 0)
