@@ -58,6 +58,7 @@ class AgentContext:
 
     __slots__ = (
         "_best",
+        "_beyond",
         "_book",
         "_cancelled",
         "_cash",
