@@ -86,7 +86,7 @@ class BacktestSettings:
 
     def digest(self) -> str:
         """SHA-256 of all settings that can change a result; the time limit of a step is none of them."""
-        values = {name: value for name, value in asdict(self).items() if name != "seconds_per_step"}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "seconds_per_step"}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
