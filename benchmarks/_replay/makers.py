@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay import Agent, AgentContext, CompiledAgent, EpisodeInfo, requests
+from bellwether.replay import Agent, AgentContext, CompiledAgent
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.engine.kernel import (
     best_bid,
@@ -106,19 +106,9 @@ class VectorMaker(Agent):
     def __init__(self, size: int = 10, limit: int = 200) -> None:
         self.lots, self.limit = size * CONTRACT, limit * CONTRACT
 
-    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        count = 2 * len(ctx.tickers)
-        self.orders, self.prices = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-        self.sent = requests(*np.divmod(np.arange(count), 2), BUY, 0, self.lots, Tif.POST_ONLY)
-
     def act(self, ctx: AgentContext) -> None:
         bids, held = ctx.quotes.bids, ctx.positions
         good = (bids[:, 0] * bids[:, 1] > 0) & (bids[:, 0] + bids[:, 1] < DOLLAR) & ctx.quotes.active
-        wanted = (bids * (held - held[:, ::-1] < self.limit)).reshape(-1)
-        changed = ((wanted != self.prices * ctx.is_resting(self.orders)) & good.repeat(2)).nonzero()[0]
-        if not len(changed):
-            return
-        ctx.cancel_many(self.orders[changed])
-        self.prices[changed] = self.sent[changed, 3] = wanted[changed]
-        fresh = changed[wanted[changed] > 0]
-        self.orders[fresh] = ctx.place_many(self.sent[fresh])
+        wanted = bids * (held - held[:, ::-1] < self.limit)
+        wanted[~good] = -1
+        ctx.quote_many(wanted, self.lots)

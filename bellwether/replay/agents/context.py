@@ -72,12 +72,9 @@ class AgentContext:
         "_limit",
         "_market_status",
         "_markets",
-        "_quoted",
-        "_quoted_at",
         "_random",
         "_series",
         "_session",
-        "_standing",
         "_status",
         "_top",
         "calls_left",
@@ -109,8 +106,6 @@ class AgentContext:
         self._random: random.Random | None = None
         self._limit, self.calls_left, self._beyond = calls_per_step, 0, 0
         self._delay, self._series = data_latency, dict(series or {})
-        self._quoted, self._quoted_at = [-1] * (2 * len(self.tickers)), [0] * (2 * len(self.tickers))
-        self._standing: list[bool | None] = []
         self._top: list[list[int]] | None = None
         self._holdings: list[list[int]] | None = None
         self._market_status: list[int] | None = None
@@ -123,7 +118,6 @@ class AgentContext:
     def begin_step(self) -> None:
         """A decision point was reached: the budget is whole again."""
         self.calls_left, self._top, self._holdings, self._market_status = self._limit, None, None, None
-        self._standing = []
         self._beyond = 0
         if self._frozen:
             self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
@@ -266,13 +260,27 @@ class AgentContext:
         A quote that rests at its price stays and keeps its place in the queue. The offer is sent as a bid for NO at a dollar less `ask`, which is
         the same. Costs a call for each order placed or cancelled.
         """
-        place, lots = 2 * self._code_of(ticker), _lots(lots)
-        prices = None if bid is None else _price(bid), None if ask is None else DOLLAR - _integer(ask, "ask")
-        # Both are taken back before either is sent, so that no new quote meets an old one.
-        wanted = [side for side in (YES, NO) if not self._quote_stands(place + side, prices[side])]
-        for side in wanted:
-            if (price := prices[side]) is not None:
-                self._send_quote(place + side, price, lots)
+        code, lots = self._code_of(ticker), _lots(lots)
+        yes_price = 0 if bid is None else _price(bid)
+        no_price = 0 if ask is None else DOLLAR - _integer(ask, "ask")
+        before = self._session.quoted if self._frozen else None
+        self._quoted(self._session.quote(code, max(yes_price, 0), max(no_price, 0), lots, self.calls_left), before)
+        for side, price in ((YES, yes_price), (NO, no_price)):
+            if price < 0 or (side == NO and price == 0 and ask is not None):
+                # No price of an order: sent all the same, so that its row says so.
+                self._spend(1)
+                self._session.place(code, side, BUY, price, lots, _POST_ONLY, 0)
+
+    def quote_many(self, prices: np.ndarray, lots: int) -> None:
+        """`quote` for all markets in one go: int64[T, 2], the bids for YES and for NO to keep in the book, in mills.
+
+        0 takes a quote away, -1 leaves it as it is. Costs a call for each order placed or cancelled.
+        """
+        if not isinstance(prices, np.ndarray) or prices.dtype != np.int64 or prices.shape != self._best.shape:
+            found = f"{prices.dtype}{list(prices.shape)}" if isinstance(prices, np.ndarray) else type(prices).__name__
+            raise OrderError(f"quoting: found {found}; prices are int64{list(self._best.shape)}: by market, for YES and NO")
+        before = self._session.quoted if self._frozen else None
+        self._quoted(self._session.quote_many(prices, _lots(lots), self.calls_left), before)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
         """Send many orders in one go: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
@@ -372,36 +380,21 @@ class AgentContext:
     def _order(self, number: int) -> Order:
         return Order(self._session, self.tickers, number)
 
-    def _quote_stands(self, place: int, price: int | None) -> bool:
-        """Whether the quote of market `place // 2` and side `place % 2` stands at a price; one at another price is taken back."""
-        stands = self._standing[place] if self._standing else self._read_standing()[place]
-        if stands is None:
-            stands = _stands(self._session.orders[self._quoted[place], codes.O_STATUS])
-        if not stands or self._quoted_at[place] == price:
-            return bool(stands)
-        self._spend(1)
-        self._session.cancel(self._quoted[place])
-        self._standing[place] = False
-        if self._frozen:
-            self._cancelled.add(self._quoted[place])
-        return False
-
-    def _send_quote(self, place: int, price: int, lots: int) -> None:
-        self._spend(1)
-        self._top = self._holdings = None
-        number = self._session.place(place >> 1, place & 1, BUY, price, lots, _POST_ONLY, 0)
-        self._quoted[place], self._quoted_at[place], self._standing[place] = number, price, None if number >= 0 else False
-
-    def _read_standing(self) -> list[bool | None]:
-        """Which quotes rest or are on their way: by market and side, None where it must be looked up."""
-        rows, quoted = self._session.orders, np.array(self._quoted)
-        self._standing = (_stands(rows[quoted, codes.O_STATUS]) & (quoted >= 0)).tolist() if len(rows) else [False] * len(quoted)
-        return self._standing
+    def _quoted(self, calls_left: int, before: np.ndarray | None) -> None:
+        """Quotes were sent: what they cost, and which of those `before` were cancelled for them."""
+        self._changed()
+        if before is not None:
+            gone = before[(before >= 0) & (before != self._session.quoted)]
+            rows = self._session.orders[gone]
+            taken_back = (rows[:, codes.O_STATUS] <= _RESTING) | (rows[:, codes.O_REASON] == codes.Reason.AGENT)
+            self._cancelled.update(gone[taken_back].tolist())
+        self.calls_left = max(calls_left, 0)
+        if calls_left < 0:
+            self._refuse(0)
 
     def _changed(self) -> None:
         """Orders were sent or taken back: what was read in this step is to be read again."""
         self._top = self._holdings = None
-        self._standing = []
 
     def _listed(self, code: int) -> np.ndarray:
         """Frozen observations: what rested when the step began, and what has filled since it rested and was not cancelled."""
@@ -447,11 +440,6 @@ def _integer(value: Any, name: str) -> int:
     if not -_LARGEST < whole < _LARGEST:
         raise OrderError(f"{name} is {str(whole)[:20]}…; that is too large")
     return whole
-
-
-def _stands(status: Any) -> Any:
-    """Whether an order is on its way or rests."""
-    return status <= _RESTING
 
 
 def _price(value: Any) -> int:

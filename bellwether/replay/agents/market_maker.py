@@ -16,13 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, EpisodeInfo, cents, contracts
-from bellwether.replay.agents.context import AgentContext, requests
+from bellwether.replay.agents.agent import Agent, cents, contracts
+from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.views import Market
-from bellwether.replay.engine.codes import Tif
-from bellwether.replay.units import BUY, DOLLAR, NO, YES
-
-_POST_ONLY = int(Tif.POST_ONLY)
+from bellwether.replay.units import DOLLAR, NO, YES
 
 
 class Quoting(Agent):
@@ -66,31 +63,11 @@ class MarketMaker(Quoting):
 
 
 class VectorMarketMaker(Quoting):
-    """The market maker on arrays: all markets at once through `quotes`, `cancel_many` and `place_many`."""
-
-    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """No quotes yet: price 0 and order -1 by market and side."""
-        count = len(episode.tickers)
-        self._prices, self._orders = np.zeros((count, 2), np.int64), np.full((count, 2), -1, np.int64)
-        self._codes, self._sides = np.divmod(np.arange(2 * count), 2)
+    """The market maker on arrays: all markets at once through `quotes` and `quote_many`."""
 
     def act(self, ctx: AgentContext) -> None:
-        """Compare what is wanted with what rests, and mend the difference."""
-        wanted = self._wanted(ctx)
-        orders, prices = self._orders, self._prices
-        prices[~ctx.is_resting(orders.reshape(-1)).reshape(orders.shape)] = 0
-        changed = (wanted != prices).reshape(-1).nonzero()[0]
-        if not len(changed):
-            return
-        flat_orders, flat_prices, flat_wanted = orders.reshape(-1), prices.reshape(-1), wanted.reshape(-1)
-        stale = flat_orders[changed[flat_prices[changed] > 0]]
-        if len(stale):
-            ctx.cancel_many(stale)
-        flat_prices[changed] = flat_wanted[changed]
-        fresh = changed[flat_wanted[changed] > 0]
-        if len(fresh):
-            sent = requests(self._codes[fresh], self._sides[fresh], BUY, flat_wanted[fresh], self._size, _POST_ONLY)
-            flat_orders[fresh] = ctx.place_many(sent)
+        """Quote every market anew."""
+        ctx.quote_many(self._wanted(ctx), self._size)
 
     def _wanted(self, ctx: AgentContext) -> np.ndarray:
         """int64[T, 2]: the price to bid for each side, 0 for none."""

@@ -32,14 +32,18 @@ H_CANONICAL_SELL, H_MARKET_GRID, H_SELF_TRADE, H_MIN_LOTS, H_LOT_STEP, H_FEE_UNI
 H_REBATE_ABOVE, H_FINAL_CASH, H_LISTED, H_QUEUE, H_CANCEL_MAKER, H_TAKER_ONLY, H_ORDER_LATENCY, H_DATA_LATENCY = range(53, 61)
 #: SWEEP: an order that was filled or refused cash is still in its list. MARKS: offset of the marks of levels.
 H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
+#: CALLS: how many orders quotes may still send or cancel.
+H_CALLS = 66
 HEADER = 72
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: 3 models x 2 sides, lots and micro-dollars.
+#: QUOTE: the order that was last sent as a quote of a side, -1 for none.
 K_STATUS, K_BUSY, K_BEST, K_HEAD, K_OWN, K_RESERVE, K_FLAG = 0, 1, 2, 4, 6, 8, 10
 K_FEES, K_POSITION, K_BASIS = 11, 11 + FEE_COLS, 17 + FEE_COLS
 K_TOP = 23 + FEE_COLS
-K_COLS = 32
+K_QUOTE = 25 + FEE_COLS
+K_COLS = 40
 NO_BOOK_YET = 1 << 40
 
 #: Messages under way: what, the order or ticker, price, lots, time of arrival, tape index of arrival.
@@ -60,12 +64,14 @@ def new_core(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     core[[H_TICKERS, H_BOOK, H_TAKEN, H_MARKS, H_SCRATCH]] = tickers, *range(book, len(core), books)[:4]
     core[[H_TIME, H_NOW]] = tape.start
     core[[H_EXPIRY, H_EXPIRY_AT]] = NEVER, -1
+    core[H_CALLS] = NEVER
     core[H_CASH : H_CASH + 3] = settings.bankroll
     rows = ticker_rows(core)
     rows[:, K_STATUS] = TickerStatus.NO_BOOK
     rows[:, K_BUSY] = NO_BOOK_YET
     rows[:, K_HEAD : K_HEAD + 2] = -1
     rows[:, K_FEES : K_FEES + FEE_COLS] = tape.fees
+    rows[:, K_QUOTE : K_QUOTE + 2] = -1
     return core
 
 

@@ -288,22 +288,24 @@ def _earlier_stop(ts, core, messages, index, time):
 
 @inlined
 def _deliver(core, grid, orders, fills, messages, time):
-    """Let the first message under way arrive. False when the fills must grow first."""
-    message = core[H_M_HEAD]
-    kind, o = messages[message, M_KIND], messages[message, M_ORDER]
-    if not has_room(core, fills, 0):
-        return False
-    core[H_M_HEAD] = message + 1
+    """Let the messages under way that come at `time` arrive. False when the fills must grow first."""
+    message, tail = core[H_M_HEAD], core[H_M_TAIL]
     core[H_TIME] = time
-    if kind == M_PLACE:
-        arrive(core, grid, orders, fills, o, time)
-    elif kind == M_CANCEL:
-        cancel_now(core, orders, o, _AGENT, time)
-    elif kind == M_AMEND:
-        amend_now(core, grid, orders, fills, o, messages[message, M_PRICE], messages[message, M_LOTS], time)
-    else:
-        cancel_resting(core, orders, o, time)
-    if core[H_M_HEAD] == core[H_M_TAIL]:
+    while message < tail and messages[message, M_TIME] == time:
+        if not has_room(core, fills, 0):
+            return False
+        kind, o = messages[message, M_KIND], messages[message, M_ORDER]
+        message += 1
+        core[H_M_HEAD] = message
+        if kind == M_PLACE:
+            arrive(core, grid, orders, fills, o, time)
+        elif kind == M_CANCEL:
+            cancel_now(core, orders, o, _AGENT, time)
+        elif kind == M_AMEND:
+            amend_now(core, grid, orders, fills, o, messages[message - 1, M_PRICE], messages[message - 1, M_LOTS], time)
+        else:
+            cancel_resting(core, orders, o, time)
+    if message == tail:
         core[H_M_HEAD], core[H_M_TAIL] = 0, 0
     return True
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from bellwether.replay.engine.arena import (
     H_BOOK,
+    H_CALLS,
     H_CASH,
     H_CURSOR,
     H_DATA_LATENCY,
     H_FULL,
     H_LISTED,
+    H_M_HEAD,
     H_M_TAIL,
     H_MAX_ORDERS,
     H_NOW,
@@ -34,6 +36,7 @@ from bellwether.replay.engine.arena import (
     K_HEAD,
     K_OWN,
     K_POSITION,
+    K_QUOTE,
     K_STATUS,
     M_AMEND,
     M_AT,
@@ -68,9 +71,9 @@ from bellwether.replay.engine.codes import (
     O_STATUS,
     O_TICKER,
     O_TIF,
-    R_COLS,
     Reason,
     Status,
+    Tif,
 )
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
@@ -78,8 +81,11 @@ from bellwether.replay.engine.money import value_accounts
 
 #: What `place` returns when an array must grow first.
 FULL = -2
+#: Prices of a quote that is not wanted, and of one that stays as it is.
+NO_QUOTE, AS_IT_IS = 0, -1
 
 _PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
+_POST_ONLY = int(Tif.POST_ONLY)
 _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Reason.NOT_RESTING)
 
 
@@ -151,7 +157,9 @@ def _send(sim, kind, order, price, lots):
     core[H_M_TAIL] = n + 1
     time = core[H_NOW] + core[H_ORDER_LATENCY]
     messages[n, M_KIND], messages[n, M_ORDER], messages[n, M_PRICE], messages[n, M_LOTS] = kind, order, price, lots
-    messages[n, M_TIME], messages[n, M_AT] = time, after(sim[0], core[H_CURSOR], time)
+    messages[n, M_TIME] = time
+    with_last = n > core[H_M_HEAD] and messages[n - 1, M_TIME] == time
+    messages[n, M_AT] = messages[n - 1, M_AT] if with_last else after(sim[0], core[H_CURSOR], time)
 
 
 @compiled
@@ -205,46 +213,52 @@ def cancel_all(sim, ticker):
     return resting_count(sim, ticker)
 
 
-@compiled
-def place_batch(sim, first, n):
-    """Place the requests in rows first..n-1 of the batch, in order; the number of each goes into the column behind. Returns the rows done."""
-    batch = sim[9]
-    for i in range(first, n):
-        row = batch[i]
-        o = place(sim, row[0], row[1], row[2], row[3], row[4], row[5], row[6])
-        if o == FULL:
-            return i
-        batch[i, R_COLS] = o
-    return n
+@inlined
+def _take_back(sim, at, price):
+    """Cancel the quote noted at `at` unless it has this price; forget it when it does not stand any more."""
+    core, orders = sim[4], sim[5]
+    o = core[at]
+    if o < 0 or price == AS_IT_IS:
+        return 1
+    status = orders[o, O_STATUS]
+    if status in (_PENDING, _RESTING):
+        if orders[o, O_PRICE] == price:
+            return 1
+        if core[H_CALLS] <= 0:
+            return 0
+        if cancel(sim, o) == FULL:
+            return FULL
+        core[H_CALLS] -= 1
+    core[at] = NONE
+    return 1
 
 
 @compiled
-def cancel_batch(sim, first, n):
-    """Cancel the orders named in the first column of rows first..n-1; the answers go into the column behind. Returns the rows done."""
-    batch = sim[9]
-    for i in range(first, n):
-        answer = cancel(sim, batch[i, 0])
-        if answer == FULL:
-            return i
-        batch[i, R_COLS] = answer
-    return n
+def quote(sim, ticker, yes_price, no_price, lots):
+    """Have one post-only bid of `lots` per side, or none for NO_QUOTE, or what there is for AS_IT_IS.
 
-
-@compiled
-def resting_batch(sim, ticker):
-    """Write the numbers of the resting orders into the batch's first column, ticker by ticker, side by side, in price-time priority."""
-    core, orders, batch = sim[4], sim[5], sim[9]
-    n = 0
-    for t in range(core[H_TICKERS]):
-        if ticker >= 0 and t != ticker:
+    A quote that is on its way or rests at its price stays and keeps its place. Those at other prices are cancelled before new ones are sent. 1 when
+    done; else 0 when the calls are used up, or FULL: calling again then goes on.
+    """
+    core = sim[4]
+    at = HEADER + ticker * K_COLS + K_QUOTE
+    for side in range(2):
+        price = yes_price if side == 0 else no_price
+        done = _take_back(sim, at + side, price)
+        if done != 1:
+            return done
+    for side in range(2):
+        price = yes_price if side == 0 else no_price
+        if price <= NO_QUOTE or core[at + side] >= 0:
             continue
-        for side in range(2):
-            i = core[HEADER + t * K_COLS + K_HEAD + side]
-            while i >= 0:
-                batch[n, 0] = i
-                n += 1
-                i = orders[i, O_NEXT]
-    return n
+        if core[H_CALLS] <= 0:
+            return 0
+        o = place(sim, ticker, side, 0, price, lots, _POST_ONLY, 0)
+        if o == FULL:
+            return FULL
+        core[H_CALLS] -= 1
+        core[at + side] = o
+    return 1
 
 
 @compiled
@@ -346,30 +360,3 @@ def first_resting(sim, ticker, bid_side):
 def next_resting(sim, order):
     """The resting order behind another one, -1 for none."""
     return sim[5][order, O_NEXT]
-
-
-STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, VALUE = range(9)
-
-
-@compiled
-def command(sim, what, first, n):
-    """One door for Python, so that one compiled function is loaded: `what` is STEP.. VALUE. Arguments stand in the batch's first row, or in its rows
-    first..n-1 for several orders; RESTING_BATCH takes the ticker in `first`."""
-    if what == STEP:
-        return 1 if next_step(sim) else 0
-    row = sim[9][0]
-    if what == PLACE:
-        return place(sim, row[0], row[1], row[2], row[3], row[4], row[5], row[6])
-    if what == CANCEL:
-        return cancel(sim, row[0])
-    if what == AMEND:
-        return amend(sim, row[0], row[1], row[2])
-    if what == CANCEL_ALL:
-        return cancel_all(sim, row[0])
-    if what == PLACE_BATCH:
-        return place_batch(sim, first, n)
-    if what == CANCEL_BATCH:
-        return cancel_batch(sim, first, n)
-    if what == RESTING_BATCH:
-        return resting_batch(sim, first)
-    return value_accounts(sim[4])

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import kernel
+from bellwether.replay.engine import commands
 from bellwether.replay.engine.arena import (
+    H_CALLS,
     H_CASH,
     H_EQUITY,
     H_FILLS,
@@ -30,14 +31,18 @@ from bellwether.replay.engine.arena import (
     K_BEST,
     K_OWN,
     K_POSITION,
+    K_QUOTE,
     K_STATUS,
     M_COLS,
+    NEVER,
     books,
     new_core,
     ticker_rows,
 )
 from bellwether.replay.engine.codes import F_COLS, O_COLS, R_COLS, S_COLS, Tif
+from bellwether.replay.engine.commands import command
 from bellwether.replay.engine.compiling import stamped
+from bellwether.replay.engine.kernel import FULL
 from bellwether.replay.engine.outcome import Outcome, outcome_of
 from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of
 from bellwether.replay.engine.settings import Settings
@@ -94,7 +99,7 @@ class Session:
 
     def step(self) -> bool:
         """Go on to the next decision. False when none is left; the tape is then processed to its end."""
-        while not kernel.command(self._sim, kernel.STEP, 0, 0):
+        while not command(self._sim, commands.STEP, 0, 0):
             if not self._core[H_FULL]:
                 return False
             self._grow()
@@ -144,7 +149,7 @@ class Session:
         Returns its number, also of one that is rejected (its row says why); -1 when the limit of orders is used up, the replay is over, or the rules
         log nothing of a market without a book.
         """
-        return self._command(kernel.PLACE, ticker, side, action, price, lots, tif, expires)
+        return self._command(commands.PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
         """Send orders in their order: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns int64[n], as `place` for each."""
@@ -153,29 +158,59 @@ class Session:
             raise ConfigError(
                 f"placing orders: the requests are {values.dtype} of shape {values.shape}; give whole numbers of shape (n, {R_COLS})"
             )
-        return self._batch(kernel.PLACE_BATCH, values)
+        return self._batch(commands.PLACE_BATCH, values)
 
     def cancel(self, order: int) -> bool:
         """Cancel an order. Whether it rested; with latency, whether it may still rest when the cancel arrives."""
-        return self._command(kernel.CANCEL, order) == 1
+        return self._command(commands.CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
         """Cancel orders in their order; bool[n], as `cancel` for each."""
-        return self._batch(kernel.CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
+        return self._batch(commands.CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
 
     def cancel_all(self, ticker: int = -1) -> int:
         """Cancel every resting order of a ticker, or of all; how many rested."""
-        return self._command(kernel.CANCEL_ALL, ticker)
+        return self._command(commands.CANCEL_ALL, ticker)
 
     def amend(self, order: int, price: int, lots: int) -> int:
         """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
         stays as it was."""
-        return self._command(kernel.AMEND, order, price, lots)
+        return self._command(commands.AMEND, order, price, lots)
+
+    def quote(self, ticker: int, yes_price: int, no_price: int, lots: int, calls: int = NEVER) -> int:
+        """Have one post-only bid of `lots` on each side of a market; a price of 0 takes a quote away, -1 leaves it as it is.
+
+        The quote of a side is the order last sent by this. One that is on its way or rests at its price stays; others are cancelled before new ones
+        are sent. `calls`: how many orders may be sent or cancelled. Returns how many are left of them, -1 if they did not suffice.
+        """
+        self._core[H_CALLS] = calls
+        return int(self._core[H_CALLS]) if self._command(commands.QUOTE, ticker, yes_price, no_price, lots) else -1
+
+    def quote_many(self, prices: np.ndarray, lots: int, calls: int = NEVER) -> int:
+        """`quote` for all markets, int64[T, 2] by ticker and side."""
+        if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
+            raise ConfigError(
+                f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give whole numbers of shape {self.best.shape}"
+            )
+        self._fit_batch(len(prices))
+        self._core[H_CALLS] = calls
+        while True:
+            # What stands is left when it is done again after an array has grown.
+            self._sim[_BATCH][: len(prices), :2] = prices
+            done = command(self._sim, commands.QUOTE_BATCH, lots, len(prices))
+            if done != FULL:
+                return int(self._core[H_CALLS]) if done else -1
+            self._grow()
+
+    @property
+    def quoted(self) -> np.ndarray:
+        """The orders that `quote` sent last and has not cancelled, int64[2 x T] by market and side, -1 for none; they may have ended since."""
+        return ticker_rows(self._core)[:, K_QUOTE : K_QUOTE + 2].ravel()
 
     def resting(self, ticker: int = -1) -> np.ndarray:
         """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
         self._fit_batch(int(ticker_rows(self._core)[:, K_OWN : K_OWN + 2].sum()))
-        count = kernel.command(self._sim, kernel.RESTING_BATCH, int(ticker), 0)
+        count = command(self._sim, commands.RESTING_BATCH, int(ticker), 0)
         return self._sim[_BATCH][:count, 0].copy()
 
     # Money
@@ -246,22 +281,22 @@ class Session:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
         except struct.error:
             raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give whole numbers of at most 64 bits") from None
-        answer = kernel.command(self._sim, what, 0, 0)
-        while answer == kernel.FULL:
+        answer = command(self._sim, what, 0, 0)
+        while answer == FULL:
             self._grow()
-            answer = kernel.command(self._sim, what, 0, 0)
+            answer = command(self._sim, what, 0, 0)
         return int(answer)
 
     def _batch(self, what: int, rows: np.ndarray) -> np.ndarray:
         self._fit_batch(len(rows))
         self._sim[_BATCH][: len(rows), : rows.shape[1]] = rows
         done = 0
-        while (done := kernel.command(self._sim, what, done, len(rows))) < len(rows):
+        while (done := command(self._sim, what, done, len(rows))) < len(rows):
             self._grow()
         return self._sim[_BATCH][: len(rows), R_COLS].copy()
 
     def _value(self) -> tuple[int, int, int]:
-        kernel.command(self._sim, kernel.VALUE, 0, 0)
+        command(self._sim, commands.VALUE, 0, 0)
         main, pessimistic, optimistic = self._core[H_EQUITY : H_EQUITY + 3].tolist()
         return main, pessimistic, optimistic
 

@@ -123,6 +123,7 @@ WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
     ("cancel of nothing", lambda ctx: ctx.cancel(77), "no order 77"),
     ("cancel of a word", lambda ctx: ctx.cancel("all"), "order is 'all'"),
     ("amend of nothing", lambda ctx: ctx.amend(77, 450, 100), "no order 77"),
+    ("quotes that are no array", lambda ctx: ctx.quote_many([[440, 510]], 100), r"found list; prices are int64\[1, 2\]"),
     ("quote at a float", lambda ctx: ctx.quote("M-0", 440.0, 490, 100), "price is 440.0"),
     ("requests of floats", lambda ctx: ctx.place_many(np.zeros((1, 7))), r"found float64\[1, 7\]"),
     ("requests of another shape", lambda ctx: ctx.place_many(np.zeros((1, 6), np.int64)), r"int64\[1, 6\]"),
@@ -219,6 +220,44 @@ def test_a_quote_that_stands_keeps_its_place() -> None:
         [("yes", 430, 2), ("no", 510, 1)],
         [("yes", 430, 2)],
     ]
+
+
+def test_quotes_of_all_markets_are_those_of_each() -> None:
+    prices = {0: [[440, 510]], 1: [[430, 510]], 2: [[-1, 500]], 3: [[0, 0]]}
+
+    def together(ctx: AgentContext) -> None:
+        if ctx.step in prices:
+            ctx.quote_many(np.array(prices[ctx.step]), 10 * CONTRACT)
+
+    def apart(ctx: AgentContext) -> None:
+        quotes = {0: (440, 490), 1: (430, 490), 2: (430, 500), 3: (None, None)}
+        if ctx.step in quotes:
+            ctx.quote("M-0", *quotes[ctx.step], 10 * CONTRACT)
+
+    assert traded(together).outcome.digest() == traded(apart).outcome.digest()
+
+
+def test_quotes_cost_a_call_for_each_order_they_send_or_cancel() -> None:
+    def act(ctx: AgentContext) -> None:
+        before = ctx.calls_left
+        ctx.quote_many(np.array([[440, 510]]), CONTRACT)
+        assert ctx.calls_left == before - 2
+        ctx.quote("M-0", 430, 490, CONTRACT)
+        assert ctx.calls_left == before - 4
+        ctx.calls_left = 1
+        with pytest.raises(BudgetError):
+            ctx.quote_many(np.array([[0, 0]]), CONTRACT)
+        assert ctx.calls_left == 0
+
+    traded(once(act))
+
+
+def test_an_offer_at_a_dollar_is_an_order_that_is_rejected() -> None:
+    def act(ctx: AgentContext) -> None:
+        ctx.quote("M-0", None, 1000, CONTRACT)
+        assert ctx.order(0).status == "rejected"
+
+    traded(once(act))
 
 
 def test_a_quote_that_has_filled_or_was_cancelled_is_sent_anew() -> None:

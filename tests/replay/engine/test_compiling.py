@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from numba import njit
 
-from bellwether.replay.engine import kernel
+from bellwether.replay.engine import commands
 from bellwether.replay.engine.compiling import SOURCES, stamped
 
 
 def test_what_is_cached_is_compared_with_all_sources_of_the_engine() -> None:
-    assert kernel.command._cache._cache_file._source_stamp[-1] == SOURCES
+    assert commands.command._cache._cache_file._source_stamp[-1] == SOURCES
 
 
 def test_a_strategy_of_another_file_is_tied_to_them_once() -> None:

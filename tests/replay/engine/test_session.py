@@ -130,3 +130,44 @@ def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
     opened = Session(empty, FREE, Settings())
     assert not opened.step()
     assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
+
+
+def test_quotes_stay_at_their_price_and_move_to_another() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    assert opened.quote_many(np.array([[440, 510]]), 100, 10) == 8
+    assert opened.quote_many(np.array([[440, 500]]), 100, 10) == 8
+    assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, 2], [0, 2])
+    assert opened.quote_many(np.array([[-1, 0]]), 100, 10) == 9
+    assert (opened.quoted.tolist(), opened.resting().tolist()) == ([0, -1], [0])
+
+
+def test_quotes_end_with_the_calls_for_them() -> None:
+    opened = session(tape(*BOOK, *ENDS))
+    assert opened.quote_many(np.array([[440, 510]]), 100, 1) == -1
+    assert opened.resting().tolist() == [0]
+    assert opened.quote(0, 430, 510, 100, 3) == 0
+    assert opened.orders[opened.resting(), O_PRICE].tolist() == [430, 510]
+
+
+def test_quotes_under_way_are_not_sent_twice() -> None:
+    opened = session(tape(*BOOK, *ENDS), order_latency=3 * SECOND)
+    for prices in ([440, 510], [440, 510], [430, 510], [430, 510]):
+        opened.quote_many(np.array([prices]), 100)
+        opened.step()
+    assert opened.orders[:, O_PRICE].tolist() == [440, 510, 430]
+    for _ in range(3):
+        opened.step()
+    assert opened.resting().tolist() == [2, 1]
+
+
+def test_quotes_that_need_larger_arrays_are_sent_once() -> None:
+    opened = session(tape(*BOOK, *ENDS), max_orders=20_000)
+    for number in range(10_000):
+        opened.quote_many(np.array([[440 - number % 2, 510 - number % 2]]), 100)
+    assert (len(opened.orders), opened.resting().tolist()) == (20_000, [19_998, 19_999])
+
+
+@pytest.mark.parametrize("prices", [np.zeros((2, 2), np.int64), np.zeros(2, np.int64), np.zeros((1, 2))])
+def test_quotes_for_other_markets_than_there_are_are_refused(prices: np.ndarray) -> None:
+    with pytest.raises(ConfigError, match="quoting"):
+        session(tape(*BOOK, *ENDS)).quote_many(prices, 100)
