@@ -8,7 +8,6 @@ nothing looks at its equity every 60 s, as there.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from protocol import peak_mb
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def main() -> None:
     start = time.process_time()
     answer = replay(load(folder), timedelta(seconds=300), timedelta(seconds=60), 100_000)
     cpu = time.process_time() - start
-    print(json.dumps({"cpu": cpu, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, **answer}))
+    print(json.dumps({"cpu": cpu, "peak_mb": peak_mb(), **answer}))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -37,6 +38,15 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
     result = work()
     return time.process_time() - start, result
+
+
+def peak_mb() -> float:
+    """Peak of this process's memory, MB. `ru_maxrss` is no less than the peak of the process that started this one, so Linux is asked elsewhere."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
 class Worker:

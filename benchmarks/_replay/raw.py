@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
 
 from bellwether.replay import BacktestSettings, load, prepare, run
 from benchmarks._replay.makers import Watcher
+from benchmarks._replay.protocol import peak_mb
 
 
 def main() -> None:
@@ -17,9 +17,8 @@ def main() -> None:
     start = time.process_time()
     result = run(prepare(load(Path(sys.argv[1])), "pmb-2026-01"), Watcher(), BacktestSettings(rules="pmb-2026-01"))
     cpu = time.process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     answer = {"steps": result.steps, "samples": len(result.outcome.samples), "equity": result.outcome.equity[0]}
-    print(json.dumps({"cpu": cpu, "peak_mb": peak, **answer}))
+    print(json.dumps({"cpu": cpu, "peak_mb": peak_mb(), **answer}))
 
 
 if __name__ == "__main__":
