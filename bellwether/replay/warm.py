@@ -5,13 +5,17 @@ Nothing else imports this module. With an empty cache of compiled code, the engi
 
 from __future__ import annotations
 
+import gc
 import time
 
 import numpy as np
 
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.backtest import BacktestSettings, run
-from bellwether.replay.results.metrics import metrics
+from bellwether.replay.engine.codes import F_COLS
+from bellwether.replay.results.exposure import exposure
+from bellwether.replay.results.markouts import markouts
+from bellwether.replay.results.metrics import HORIZONS, metrics
 from bellwether.replay.rules import rule_sets
 from bellwether.replay.tape.layout import CLOSE, LEVEL, Tape, pack
 from bellwether.replay.units import CONTRACT, NO, SECOND, YES
@@ -21,8 +25,14 @@ def _warm() -> None:
     words = [pack(LEVEL, 0, YES, 450, CONTRACT), pack(LEVEL, 0, NO, 500, CONTRACT), pack(CLOSE, 0, 0, 0, 0)]
     tape = Tape(np.array([0, 0, SECOND], np.int64), np.array(words, np.int64), ("WARM",), 0, SECOND)
     metrics(run(tape, Passive(), BacktestSettings(rules=next(iter(rule_sets())))))
+    # Who trades nothing leaves these out.
+    fill = np.zeros((1, F_COLS), np.int64)
+    exposure(tape, fill, apart=False)
+    markouts(tape, fill, HORIZONS)
 
 
 _warm()
+# Workers are forked from here: their collector is not to look through what is loaded by now, which would copy it.
+gc.freeze()
 #: CPU seconds that this process has taken so far; those forked from it know it by this.
 CPU = time.process_time()

@@ -139,18 +139,37 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
     result = np.full((len(ticker), len(horizons)), NONE, np.int64)
     for index in range(len(ticker)):
         market = ticker[index]
-        rows = ts[first[market] : first[market + 1]]
+        low, high = first[market], first[market + 1]
+        behind = low
         for column in range(len(horizons)):
             at = filled[index] + horizons[column]
             if at > until and at < settled[market]:
                 continue
-            row = np.searchsorted(rows, at, side="right") - 1
-            if row < 0:
+            behind = _behind(ts, behind if behind > low and ts[behind - 1] <= at else low, high, at)
+            if behind == low:
                 continue
-            value = worth[first[market] + row]
+            value = worth[behind - 1]
             if value == NONE:
                 continue
             own = value if side[index] == YES else MICROS - value
             gain = own - price[index] * _MILL
             result[index, column] = gain if action[index] == BUY else -gain
     return result
+
+
+@stamped
+@njit(cache=True, nogil=True)
+def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
+    """Index of the first row from `low` to `high` that is later than `at`, or `high`: in growing strides from `low`, near which it often is."""
+    stride = 1
+    while low + stride < high and ts[low + stride - 1] <= at:
+        low += stride
+        stride *= 2
+    high = min(high, low + stride)
+    while low < high:
+        middle = (low + high) >> 1
+        if ts[middle] <= at:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
+from bellwether.replay.engine.codes import F_TS
 from bellwether.replay.results.markouts import NONE, markouts, tops_of
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, MAX_LOTS, PRINT, SETTLE, VALID, VOID, Tape
 from bellwether.replay.units import BUY, NO, SECOND, SELL, YES
@@ -119,6 +120,25 @@ def _tops(events: list, ticker: int) -> list[tuple[int, int]]:
         yes, no = (max((price for price, value in side.items() if value), default=None) for side in levels)
         result.append((-1 if yes is None or not valid else yes, -1 if no is None or not valid else 1000 - no))
     return result
+
+
+@pytest.mark.parametrize("seconds", [(1, 5, 30, 300), (300, 1, 30, 0), (7,)])
+def test_every_horizon_looks_up_the_last_row_up_to_it(seconds: tuple[int, ...]) -> None:
+    generator = np.random.default_rng(1)
+    times = np.sort(generator.integers(50, 700, 400)).tolist()
+    prices = generator.integers(400, 600, 400).tolist()
+    events = [
+        event for at, price in zip(times, prices, strict=True) for event in ((at, LEVEL, 0, YES, price, 1), (at, LEVEL, 0, NO, 300, 1))
+    ]
+    on = tape(*events, end=720)
+    tops = tops_of(on)
+    made = [fill(at, 100) for at in range(0, 720, 3)]
+    for row, found in zip(made, markouts(on, fills(*made), seconds).tolist(), strict=True):
+        for horizon, value in zip(seconds, found, strict=True):
+            at = fills(row)[0, F_TS] + horizon * SECOND
+            known = tops.ts <= at
+            worth = tops.worth[known][-1] if known.any() and at <= tops.until else NONE
+            assert value == (NONE if worth == NONE else worth - 100_000)
 
 
 def test_the_largest_size_fits() -> None:
