@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ConfigError
+from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
 
@@ -67,14 +68,12 @@ class Inputs:
     @property
     def known_at(self) -> datetime:
         """When the last fact in the leaderboard became known, UTC: the time of the report."""
-        latest = self.leaderboard["known_at"].max()
-        assert isinstance(latest, datetime)
-        return latest
+        return latest(self.leaderboard)
 
     @property
     def stamp(self) -> str:
         """`known_at` as file names have it: the same data give the same names."""
-        return self.known_at.strftime("%Y%m%d_%H%M%S")
+        return stamp_of(self.known_at)
 
     @property
     def forecasters(self) -> list[str]:

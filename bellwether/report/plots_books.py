@@ -52,11 +52,7 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
             _fills(axes, marks[name], edges)
         if not axes.has_data():
             empty(axes, "no book")
-        _frame(axes, edges, sheet.alone)
-        sheet.head(axes, tail(name))
-        if left:
-            axes.set_ylabel("price of YES (c)", fontsize=8, color=INK)
-        dress(axes)
+        _finish(sheet, axes, name, edges, labelled=left)
     _fill_legend(sheet)
     sheet.note(len(names) - MOST_PANELS)
     return sheet.png()
@@ -85,11 +81,7 @@ def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> byt
             _middle(axes, tops, tape.tickers.index(name), edges)
         else:
             empty(axes, "no book")
-        _frame(axes, edges, sheet.alone)
-        sheet.head(axes, tail(name))
-        if left:
-            axes.set_ylabel("price of YES (c)", fontsize=8, color=INK)
-        dress(axes)
+        _finish(sheet, axes, name, edges, labelled=left)
     _scale(sheet, most)
     sheet.note(len(names) - MOST_PANELS)
     return sheet.png()
@@ -236,6 +228,15 @@ def _scale(sheet: Panels, most: float) -> None:
     for at, label, colour in ((1.5, "bids", _BUYS), (0.5, "asks", _SELLS)):
         axes.text(-0.01, at, label, ha="right", va="center", fontsize=7, color=colour)
     axes.text(1.01, 1.0, "contracts", ha="left", va="center", fontsize=7, color=GREY)
+
+
+def _finish(sheet: Panels, axes: Axes, name: str, edges: np.ndarray, *, labelled: bool) -> None:
+    """What every panel of a market has: its time, its name, and the label of its prices where it stands on the left."""
+    _frame(axes, edges, sheet.alone)
+    sheet.head(axes, tail(name))
+    if labelled:
+        axes.set_ylabel("price of YES (c)", fontsize=8, color=INK)
+    dress(axes)
 
 
 def _frame(axes: Axes, edges: np.ndarray, alone: bool) -> None:

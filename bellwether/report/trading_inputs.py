@@ -13,6 +13,7 @@ import polars as pl
 from bellwether.errors import ConfigError
 from bellwether.replay.results.folder import read_backtests, read_frame
 from bellwether.replay.results.summary import results, summarise
+from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 
@@ -55,14 +56,12 @@ class TradingInputs:
     @property
     def known_at(self) -> datetime:
         """When the last fact became known, UTC: the time of the report."""
-        latest = self.backtests["known_at"].max()
-        assert isinstance(latest, datetime)
-        return latest
+        return latest(self.backtests)
 
     @property
     def stamp(self) -> str:
         """`known_at` as file names have it: the same data give the same names."""
-        return self.known_at.strftime("%Y%m%d_%H%M%S")
+        return stamp_of(self.known_at)
 
     @property
     def ordered(self) -> pl.DataFrame:
