@@ -82,11 +82,51 @@ def has_room(core, fills, own):
 
 
 @inlined
+def _concerns_nobody(core):
+    """Whether the agent has no order and no consumption anywhere, and every market has had its book: then events move books alone."""
+    busy = 0
+    for t in range(core[H_TICKERS]):
+        busy |= core[HEADER + t * K_COLS + K_BUSY]
+    return busy == 0
+
+
+@inlined
+def _show(core, k, side, price, at, value):
+    """Display `value` lots at a price, whose place is `at`, and keep the best bid of the side."""
+    best = core[k + K_BEST + side]
+    core[at] = value
+    if value > 0:
+        if price > best:
+            core[k + K_BEST + side] = price
+    elif price == best:
+        lower_best(core, k, side, price)
+
+
+@compiled
+def _books_only(event, core, i, stop):
+    """Process book changes and prints that concern nobody, up to the next event of another kind; where the loop of `events` goes on."""
+    book = core[H_BOOK]
+    while i < stop:
+        word = event[i]
+        kind = word & 0xF
+        if kind > PRINT:
+            return i
+        if kind <= TRADED:
+            t, side, price, value = (word >> 15) & 0x3FFF, (word >> 4) & 1, (word >> 5) & 0x3FF, word >> 29
+            k = HEADER + t * K_COLS
+            _show(core, k, side, price, book + (t * 2 + side) * PRICES + price, value)
+        i += 1
+    return i
+
+
+@inlined
 def events(ts, event, core, orders, fills, stop):
     """Process the tape up to index `stop`, then the crossings of its last instant. False when an array must grow first; calling again goes on."""
     book, marks = core[H_BOOK], core[H_MARKS] - core[H_BOOK]
     flagged = core[H_FLAGGED] == 1
     i = core[H_CURSOR]
+    if not flagged and _concerns_nobody(core):
+        i = _books_only(event, core, i, stop)
     while i < stop:
         word = event[i]
         kind = word & 0xF
@@ -104,12 +144,7 @@ def events(ts, event, core, orders, fills, stop):
             at = book + (t * 2 + side) * PRICES + price
             best = core[k + K_BEST + side]
             shown = core[at]
-            core[at] = value
-            if value > 0:
-                if price > best:
-                    core[k + K_BEST + side] = price
-            elif price == best:
-                lower_best(core, k, side, price)
+            _show(core, k, side, price, at, value)
             if core[k + K_BUSY] != 0:
                 if core[at + marks] != 0 or core[k + K_BUSY] >= NO_BOOK_YET:
                     _own_level(core, orders, k, side, price, at, shown, value, kind == TRADED)
