@@ -16,7 +16,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.rules import terms as kinds
 from bellwether.replay.rules.ruleset import RuleSet
 from bellwether.replay.rules.terms import fee_terms
-from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS
+from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS, dollars
 
 Role = Literal["taker", "maker"]
 Action = Literal["buy", "sell"]
@@ -60,7 +60,7 @@ class Accumulator:
         return FillFee(trade_fee, rounding, rebate)
 
     def _rebate(self, charged: Decimal) -> Decimal:
-        unit = _dollars(self._rules.rebate_unit)
+        unit = dollars(self._rules.rebate_unit)
         units = self.held // unit
         if self._rules.rebate_above and units and self.held == units * unit:
             units -= 1
@@ -116,26 +116,22 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
     """The original benchmark's fee: binary floats in its order of operations, so that its overcharges come out too."""
     cents = float(price * 100)
-    return _dollars(CENT_MICROS * ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100))
+    return dollars(CENT_MICROS * ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100))
 
 
 def _ceiling(value: Decimal, divisor: int, unit: int) -> Decimal:
     """value / divisor dollars rounded up to whole units, without a division that could itself round."""
-    step = _dollars(unit) * divisor
+    step = dollars(unit) * divisor
     whole = value // step
-    return (whole + (value > whole * step)) * _dollars(unit)
+    return (whole + (value > whole * step)) * dollars(unit)
 
 
 def _half_up(value: Decimal, divisor: int, unit: int) -> Decimal:
     """value / divisor dollars rounded half up to whole units; less than one unit is nothing."""
-    step = _dollars(unit) * divisor
+    step = dollars(unit) * divisor
     whole, rest = divmod(value, step)
-    return (whole + (2 * rest >= step)) * _dollars(unit) if whole else _ZERO
+    return (whole + (2 * rest >= step)) * dollars(unit) if whole else _ZERO
 
 
 def _to_unit(amount: Decimal, unit: int, rounding: str) -> Decimal:
-    return (amount / _dollars(unit)).to_integral_value(rounding) * _dollars(unit)
-
-
-def _dollars(micros: int) -> Decimal:
-    return Decimal(micros).scaleb(-6)
+    return (amount / dollars(unit)).to_integral_value(rounding) * dollars(unit)
