@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from bellwether.replay.episode.reader import Episode
     from bellwether.replay.rules import RuleSet
 
-ALIGNED, BOOKS_FIRST = "aligned", "books_first"
+ALIGNED = "aligned"
 _PHASES = {"open": OPEN, "halt": HALT}
-_NEVER = int(np.iinfo(np.int64).max)
 #: Times and packed words, in the order of processing.
 Events = list[tuple[int, int]]
 

@@ -36,9 +36,9 @@ from bellwether.replay.tape.layout import (
     pack,
     unpack,
 )
+from bellwether.replay.units import NO, YES
 from tests.replay.episode.folders import Native
 
-YES, NO = 0, 1
 Event = tuple[int, ...]
 
 

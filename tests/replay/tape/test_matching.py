@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from bellwether.replay.tape import kernels
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, fixed, pack
-
-SECOND = 1_000_000_000
+from bellwether.replay.units import SECOND
 
 
 @dataclass
