@@ -13,6 +13,7 @@ import orjson
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import units
 from bellwether.replay.episode.metadata import Settlement
+from bellwether.replay.episode.settlements import PAID, micros
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +25,7 @@ DEFAULT_FEE: Mapping[str, Any] = {"type": "quadratic", "multiplier": "1", "waive
 #: Markets of the S&P 500 and the Nasdaq-100 paid half of the general fees until this instant, ns UTC: 2026-07-03 17:00. Series are listed with
 #: today's multiplier, so the listing does not tell.
 _INDEX_SERIES, _INDEX_HALF_UNTIL = ("INX", "NASDAQ100"), 1_783_098_000 * units.SECOND
-_PAID = {"YES": units.MICROS, "NO": 0}
-#: Market.result as sent, and what it settles as; any other word is unknown.
+#: The result of a market as sent, and what it settles as; any other word is unknown.
 _RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
 
 
@@ -134,7 +134,7 @@ def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[st
         can_close_early=row["can_close_early"] is not False,
         price_ranges=ranges_of(body.get("price_ranges"), row["ticker"]),
         fee=_fee(body, event, series),
-        outcome=_outcome(row),
+        outcome=outcome_of(row["ticker"], row["result"], row["settlement_value"], _ns(row["settled_at"]), "listing"),
     )
 
 
@@ -172,27 +172,16 @@ def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str,
     return {"type": kind, "multiplier": multiplier, "waiver_until": waiver, "source": source}
 
 
-def _outcome(row: Mapping[str, Any]) -> Settlement | None:
-    result = _RESULTS.get(row["result"] or "")
-    if result is None:
+def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
+    """What a market's result settles it as; None for a word that is none, and for a scalar one without the dollars that it paid.
+
+    Raises `SchemaError` for a scalar that paid no such dollars.
+    """
+    result = _RESULTS.get(word or "")
+    if result is None or (result == "SCALAR" and paid is None):
         return None
-    value = _PAID.get(result)
-    if result == "SCALAR":
-        if row["settlement_value"] is None:
-            return None
-        value = micros(row["settlement_value"])
-    return Settlement(row["ticker"], result, value, _ns(row["settled_at"]), "listing")
-
-
-def micros(dollars: Decimal | str) -> int:
-    """Dollars from 0 to 1 in micro-dollars. Raises `SchemaError` for anything else."""
-    try:
-        scaled = Decimal(dollars) * units.MICROS
-        if scaled == int(scaled) and 0 <= scaled <= units.MICROS:
-            return int(scaled)
-    except (InvalidOperation, ValueError, OverflowError):
-        pass
-    raise SchemaError(f"reading what a contract paid: {dollars!r:.60} is no number of dollars from 0 to 1 in whole millionths")
+    value = micros(paid) if result == "SCALAR" and paid is not None else PAID.get(result)
+    return Settlement(ticker, result, value, at, source)
 
 
 def stated_results(texts: Iterable[str]) -> dict[str, Settlement]:
@@ -204,7 +193,7 @@ def stated_results(texts: Iterable[str]) -> dict[str, Settlement]:
             raise ConfigError(f"reading the result {text!r}: write TICKER=yes, no, void or what YES paid in dollars, each ticker once")
         result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(word.lower())
         try:
-            value = _PAID.get(result) if result else micros(word)
+            value = PAID.get(result) if result else micros(word)
         except SchemaError as error:
             raise ConfigError(f"reading the result {text!r}: {error}") from None
         found[ticker] = Settlement(ticker, result or "SCALAR", value, None, "stated")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bellwether.replay.building.known import KnownMarket, micros, ranges_of, settled_at
+from bellwether.replay.building.known import KnownMarket, outcome_of, ranges_of, settled_at
 from bellwether.replay.building.messages import moment, seconds
 from bellwether.replay.episode.metadata import Phase, Settlement
+from bellwether.replay.episode.settlements import PAID
+from bellwether.replay.units import CENT, DOLLAR
 
 #: Who says when a market closed, or how it was settled.
 LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", "book wiped", "end of recording"
@@ -57,14 +59,8 @@ class Life:
             self.outcome = self._outcome(body) or self.outcome
 
     def _outcome(self, body: dict[str, Any]) -> Settlement | None:
-        result, value = body.get("result"), body.get("settlement_value")
-        if result in ("yes", "no"):
-            return Settlement(self.ticker, result.upper(), 1_000_000 * (result == "yes"), None, LIFECYCLE)
-        if result == "void":
-            return Settlement(self.ticker, "VOID", None, None, LIFECYCLE)
-        if result == "scalar" and type(value) is str:
-            return Settlement(self.ticker, "SCALAR", micros(value), None, LIFECYCLE)
-        return None
+        word, paid = (text if type(text := body.get(name)) is str else None for name in ("result", "settlement_value"))
+        return outcome_of(self.ticker, word, paid, None, LIFECYCLE)
 
     def watched(self, body: dict[str, Any]) -> None:
         """Take in what another recorder noted when it chose the market."""
@@ -127,14 +123,13 @@ def settlement_of(
     """
     if stated is not None:
         known_at = life.settled_at or (known.outcome.at if known.outcome else None)
-        return settled_at(Settlement(stated.ticker, stated.result, stated.value, known_at, stated.source), close)
+        return settled_at(replace(stated, at=known_at), close)
     if life.outcome is not None:
-        outcome = life.outcome
-        return settled_at(Settlement(outcome.ticker, outcome.result, outcome.value, life.settled_at, outcome.source), close)
+        return settled_at(replace(life.outcome, at=life.settled_at), close)
     if known.outcome is not None:
         return settled_at(known.outcome, close)
-    if infer and seen.last_price is not None and not 10 < seen.last_price < 990:
-        won = seen.last_price >= 990
-        source = f"inferred: last trade at {seen.last_price / 1000:.3f}"
-        return Settlement(life.ticker, "YES" if won else "NO", 1_000_000 * won, close, source)
+    if infer and seen.last_price is not None and not CENT < seen.last_price < DOLLAR - CENT:
+        result = "YES" if seen.last_price > CENT else "NO"
+        source = f"inferred: last trade at {seen.last_price / DOLLAR:.3f}"
+        return Settlement(life.ticker, result, PAID[result], close, source)
     return Settlement(life.ticker)

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
+from bellwether.errors import SchemaError
 from bellwether.replay import units
 from bellwether.replay.episode.metadata import RESULTS, SETTLEMENT, Fields, Settlement, iso
 
-_PAID = {"YES": units.MICROS, "NO": 0}
+#: Micro-dollars that a YES contract paid, of the results that say so.
+PAID = {"YES": units.MICROS, "NO": 0}
 
 
 def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
@@ -47,22 +49,31 @@ def _settlement(fields: Fields, ticker: str) -> Settlement:
 
 def _value(fields: Fields, result: str | None) -> int | None:
     given = fields.values.get("value")
-    paid = _PAID.get(result or "")
+    paid = PAID.get(result or "")
     if given is None:
         if result == "SCALAR":
             raise fields.wrong("value", None, "the dollars that a YES contract paid, as text")
         return paid
     try:
-        micros = Decimal(str(given)) * units.MICROS
-    except ArithmeticError:
-        micros = Decimal("NaN")
-    if not micros.is_finite() or micros != int(micros) or not 0 <= micros <= units.MICROS:
-        raise fields.wrong("value", given, "dollars from 0 to 1, in whole millionths")
-    if result in (None, "VOID") or (paid is not None and paid != micros):
+        value = micros(str(given))
+    except SchemaError:
+        raise fields.wrong("value", given, "dollars from 0 to 1, in whole millionths") from None
+    if result in (None, "VOID") or (paid is not None and paid != value):
         raise fields.wrong(
             "value", given, f"null for the result {result}" if paid is None else f"{units.dollars(paid):f} for the result {result}"
         )
-    return int(micros)
+    return value
+
+
+def micros(dollars: Decimal | str) -> int:
+    """What a contract paid, dollars from 0 to 1, in micro-dollars. Raises `SchemaError` for anything else."""
+    try:
+        scaled = Decimal(dollars) * units.MICROS
+        if 0 <= scaled <= units.MICROS and scaled == int(scaled):
+            return int(scaled)
+    except ArithmeticError:
+        pass
+    raise SchemaError(f"reading what a contract paid: {dollars!r:.60} is no number of dollars from 0 to 1 in whole millionths")
 
 
 def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
