@@ -12,11 +12,10 @@ from assets.figures import picture
 from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
-from bellwether.settings import settings
 from orchestration.automation import FOLLOW, FOLLOW_ANY, FOLLOW_UNASKED
 from orchestration.partitions import ALL_DAYS, RELEASE, RELEASE_FORECASTER
 from resources import ModelsResource
-from resources.models import payer
+from resources.models import limits, payer
 
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
@@ -114,12 +113,9 @@ def forecasts(
 
 
 def _limits(config: ForecastConfig) -> "Limits":
-    from bellwether.models.client import Limits
-
-    dollars = settings().budget if config.dollars is None else Decimal(str(config.dollars))
     of_model = None if config.dollars_per_model is None else Decimal(str(config.dollars_per_model))
     given = config.model_dump(include={"concurrency", "requests_per_minute", "tokens_per_minute"}, exclude_none=True)
-    return Limits(dollars=dollars, dollars_per_model=of_model, **given)
+    return limits(config.dollars, dollars_per_model=of_model, **given)
 
 
 def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:

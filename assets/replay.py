@@ -1,7 +1,6 @@
 """Replay: episodes made from recordings, what agents earn in them, and how agents compare."""
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
@@ -12,13 +11,13 @@ from assets.declare import OWNER, key, of, out
 from assets.figures import MOST_BYTES, picture
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
-from bellwether.settings import settings
+from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from orchestration.automation import FOLLOW_AGENTS, FOLLOW_ANY
 from orchestration.partitions import ALL_DAYS, EPISODE, EPISODE_AGENT
 from resources import LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
-from resources.models import ModelsOfRun, payer
+from resources.models import ModelsOfRun, limits, payer
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
@@ -32,7 +31,6 @@ BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/
 STANDING_TABLES = ("replay/summary", "replay/results")
 #: What is read of recordings, and of what was pulled of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
-MILLISECOND, SECOND = 1_000_000, 1_000_000_000
 
 
 class EpisodeConfig(dg.Config):
@@ -81,7 +79,7 @@ def episodes(
     name = context.partition_key
     try:
         recording, event = recordings.of_episode(name)
-        frames = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan().sort("ordinal").collect_batches()
+        frames = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan().collect_batches()
         known = known_in_lake(lake.lake, recording.about.tickers)
         outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
         drafts = build(recording.name, recording.about, frames_of_table(frames), known=known, outcomes=outcomes)
@@ -129,6 +127,7 @@ def backtest(
     context: dg.AssetExecutionContext, config: BacktestConfig, episodes: Slice, store: EpisodesResource, models: ModelsResource
 ) -> Iterator[dg.Output]:
     """One agent in one episode: what it earned, its orders, fills and equity."""
+    from bellwether.replay import run
     from bellwether.replay.agents.registry import agent_of
     from bellwether.replay.results.frames import frames
 
@@ -138,8 +137,8 @@ def backtest(
         entry = agent_of(keys["agent"])
         agent = entry.make()
         if entry.asks is not None:
-            _give_models(agent, models.of_run(payer(context.run), _limits(config)))
-        done = _replay(store.load(keys["episode"]), agent, _settings(config, entry), store)
+            _give_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
+        done = run(store.load(keys["episode"]), agent, _settings(config, entry), cache=store.cache)
         made = frames(done, known_at=known_at)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
@@ -157,12 +156,6 @@ def _give_models(agent: "Agent", models: ModelsOfRun) -> None:
         agent.models = models
 
 
-def _replay(episode: "Episode", agent: "Agent", chosen: "BacktestSettings", store: EpisodesResource) -> "Backtest":
-    from bellwether.replay.backtest import run
-
-    return run(episode, agent, chosen, cache=store.cache)
-
-
 def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSettings":
     from bellwether.replay.backtest import BacktestSettings
 
@@ -177,12 +170,6 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
         seed=config.seed,
         **given,
     )
-
-
-def _limits(config: BacktestConfig) -> Any:
-    from bellwether.models.client import Limits
-
-    return Limits(dollars=settings().budget if config.dollars is None else Decimal(str(config.dollars)))
 
 
 def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:

@@ -65,36 +65,38 @@ def _last_days(count: int) -> tuple[date, date]:
     return first, today - timedelta(days=1)
 
 
-def _evaluate(work: Runner, first: date, last: date, releases: tuple[str, ...], *, archive: bool, replays: bool = False) -> None:
-    from bellwether.forecasting import competitors
-
+def _pull(work: Runner, first: date, last: date, *, archive: bool, refresh: bool = False) -> None:
     work.series()
     if archive:
         work.archive()
-    work.days(first, last)
-    _answer(work, releases, list(competitors()), replays=replays)
+    work.days(first, last, refresh=refresh)
 
 
-def _answer(work: Runner, releases: Sequence[str], forecasters: Sequence[str], *, replays: bool = False) -> None:
-    """Build, answer, rank and publish; then raise the first failure: one forecaster that fails stops no other, and no other release."""
-    ends = {f"{name} on {one}": end for one in releases for name, end in work.release(one, forecasters).items()}
-    if replays:
-        ends |= _replay(work)
+def _answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
+    """Build, answer and rank: how each ended. One forecaster that fails stops no other, and no other release.
+
+    chosen: forecasters; those that take part unasked when none is named.
+    """
+    from bellwether.forecasting import competitors
+
+    forecasters = list(chosen or competitors())
+    return {f"{name} on {one}": end for one in releases for name, end in work.release(one, forecasters).items()}
+
+
+def _publish(work: Runner, ends: Mapping[str, BellwetherError | None]) -> None:
+    """Publish what there is; then raise the first failure."""
     work.publish()
     require_success(ends)
 
 
 def _replay(work: Runner) -> dict[str, BellwetherError | None]:
     """Record what the sandbox's latest settled events were like, and let every agent that costs nothing trade them."""
-    from bellwether.recordings.commands import RECENT_EVENTS
-    from bellwether.recordings.generating import generate_recording, settled_events
+    from bellwether.recordings.generating import generate_recordings
     from bellwether.replay.agents.registry import competitors
     from bellwether.sandbox import GeneratedWorld
 
     config = settings()
-    world = GeneratedWorld(config.sandbox_seed)
-    for event in settled_events(world, config.now(), RECENT_EVENTS):
-        generate_recording(config.recordings_path, world, event, now=config.now())
+    generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
     return work.replay(list(competitors()))
 
 
@@ -174,7 +176,8 @@ def demo(days: int, as_json: bool) -> None:
             f"bellwether demo: BELLWETHER_WORLD is {settings().world}; the demo runs in the sandbox. Use `bellwether run` here"
         )
     with runner() as work:
-        _evaluate(work, *_last_days(days), ("sandbox-2026",), archive=True, replays=True)
+        _pull(work, *_last_days(days), archive=True)
+        _publish(work, _answer(work, ("sandbox-2026",)) | _replay(work))
     close(work, ("sandbox-2026",), as_json, replays=True)
 
 
@@ -186,7 +189,8 @@ def demo(days: int, as_json: bool) -> None:
 def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
     with runner() as work:
-        _evaluate(work, *_last_days(days), releases, archive=archive)
+        _pull(work, *_last_days(days), archive=archive)
+        _publish(work, _answer(work, releases))
     close(work, releases, as_json)
 
 
@@ -205,10 +209,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     if until < first.date():
         raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
     with runner() as work:
-        work.series()
-        if archive:
-            work.archive()
-        work.days(first.date(), until, refresh=refresh)
+        _pull(work, first.date(), until, archive=archive, refresh=refresh)
         work.publish()
     _tally(work, as_json)
 
@@ -228,7 +229,7 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_j
 
     Releases are declared in releases.toml (docs/benchmark.md).
     """
-    from bellwether.forecasting import competitors, forecaster
+    from bellwether.forecasting import forecaster
     from bellwether.questions import release as named
     from bellwether.questions import releases
 
@@ -246,7 +247,7 @@ def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_j
     for name in chosen:
         forecaster(name)
     with runner() as work:
-        _answer(work, names, list(chosen or competitors()))
+        _publish(work, _answer(work, names, chosen))
     close(work, names, as_json)
 
 

@@ -175,10 +175,11 @@ class Runner:
         Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.
         """
         held = self._recordings.episodes()
-        self._instance.add_dynamic_partitions(str(RECORDING.name), sorted({found.name for found, _ in held.values()}))
+        names = sorted({found.name for found, _ in held.values()})
+        self._instance.add_dynamic_partitions(str(RECORDING.name), names)
         self._instance.add_dynamic_partitions(str(EPISODE.name), list(held))
         self._instance.add_dynamic_partitions(str(AGENT.name), list(agents))
-        self._partitions(jobs.RECORDINGS, RECORDING_TABLES, sorted({found.name for found, _ in held.values()}), "recording", {})
+        self._partitions(jobs.RECORDINGS, RECORDING_TABLES, names, "recording", {})
         recorded = self._record().partitions(key("raw/recordings"))
         of_episode = {name: recorded.get(found.name, 0) for name, (found, _) in held.items()}
         self._partitions(jobs.EPISODES, ("replay/episodes",), list(held), "episode", of_episode)

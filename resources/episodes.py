@@ -35,10 +35,10 @@ class EpisodesResource(dg.ConfigurableResource):
         return Path(self.tapes)
 
     def load(self, name: str) -> Episode:
-        """An episode, checked; a `dg.Failure` that is not retried when it is not there or not sound."""
+        """An episode, checked once for all backtests of it; a `dg.Failure` that is not retried when it is not there or not sound."""
         from bellwether.replay.episode import load
 
         try:
-            return load(self.root / name)
+            return load(self.root / name, cache=self.cache)
         except BellwetherError as error:
             raise dg.Failure(str(error), allow_retries=False) from error

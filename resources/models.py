@@ -7,10 +7,12 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from bellwether.settings import settings
 from resources.journal import JournalResource
 from resources.venues import WorldResource
 
@@ -25,6 +27,13 @@ BACKFILL = "dagster/backfill"
 def payer(run: dg.DagsterRun) -> str:
     """Under which name a run's spending is counted: the backfill that it belongs to, else the run that it repeats, else its own."""
     return run.tags.get(BACKFILL) or run.root_run_id or run.run_id
+
+
+def limits(dollars: float | None, **others: Any) -> "Limits":
+    """Limits of a run that may spend so many dollars; BELLWETHER_BUDGET when None. others: as in `Limits`."""
+    from bellwether.models.client import Limits
+
+    return Limits(dollars=settings().budget if dollars is None else Decimal(str(dollars)), **others)
 
 
 class ModelsResource(dg.ConfigurableResource):

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.console import console, emit
+from bellwether.console import AS_JSON, console, emit
 from bellwether.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Competitor:
 @click.command()
 @click.option("--provider", help="Only those of one provider, such as openai or sandbox.")
 @click.option("--ready", is_flag=True, help="Only those that can be asked here and now.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@AS_JSON
 def models(provider: str | None, ready: bool, as_json: bool) -> None:
     """List every model and baseline: provider, id, knowledge cutoff, key, price.
 

@@ -61,12 +61,12 @@ def _cents(value: Any) -> int:
 
 
 #: Fields of a snapshot's side and of a delta, the current ones first: the suffix of their names and how their prices are written.
-_SIDE_FORMS: tuple[tuple[str, Callable[[Any], int]], ...] = (("_dollars_fp", price_of), ("_dollars", price_of), ("", _cents))
+SIDE_FORMS: tuple[tuple[str, Callable[[Any], int]], ...] = (("_dollars_fp", price_of), ("_dollars", price_of), ("", _cents))
 
 
 def snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
     """Levels of one side (yes or no) of a snapshot's body: size by price of that side. Empty where the side is absent or null."""
-    for suffix, price in _SIDE_FORMS:
+    for suffix, price in SIDE_FORMS:
         levels = body.get(side + suffix)
         if levels is not None:
             return {price(level[0]): size_of(level[1]) for level in levels}

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
     from bellwether.worlds import Addresses
 
-#: Events that `bellwether recordings generate` takes when none is named, and the demo.
-RECENT_EVENTS = 3
-
 
 @click.command()
 @click.argument("events", nargs=-1, required=True, metavar="EVENT...")
@@ -156,7 +153,7 @@ def import_(path: Path, name: str | None) -> None:
 @click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Hours before the last close.")
 def generate(events: tuple[str, ...], *, hours: float) -> None:
     """Make recordings of EVENTs of the sandbox that are over, without waiting for them; of a few recent ones when none is named."""
-    from bellwether.recordings.generating import generate_recording, settled_events
+    from bellwether.recordings.generating import generate_recordings
     from bellwether.sandbox import GeneratedWorld
 
     config = settings()
@@ -165,8 +162,7 @@ def generate(events: tuple[str, ...], *, hours: float) -> None:
             f"generating a recording: BELLWETHER_WORLD is {config.world}; only the sandbox knows its past. Use `bellwether record`"
         )
     world = GeneratedWorld(config.sandbox_seed)
-    for event in events or settled_events(world, config.now(), RECENT_EVENTS):
-        recording = generate_recording(config.recordings_path, world, event, hours=hours, now=config.now())
+    for recording in generate_recordings(config.recordings_path, world, events, hours=hours, now=config.now()):
         _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from bellwether.sandbox.instants import instant
 from bellwether.sandbox.world.model import Event, day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
+#: Events that are recorded when none is named.
+RECENT_EVENTS = 3
 _MICROSECOND = 1000
 _CHANNELS = (BOOKS, TRADES, LIFECYCLE)
 
@@ -40,6 +42,14 @@ def generate_recording(root: Path, world: GeneratedWorld, event: str, *, hours: 
     origin = {"seed": str(world.seed), "hours": f"{hours:g}"}
     capture = Capture(event, "sandbox", (), False, lambda: _heard(GeneratedExchange(world), found, start, over), origin)
     return make_recording(root, capture, check_name(event))
+
+
+def generate_recordings(
+    root: Path, world: GeneratedWorld, events: Sequence[str] = (), *, hours: float = 24.0, now: datetime
+) -> list[Recording]:
+    """The recordings of these events, of a few recent ones when none is named. As `generate_recording`."""
+    chosen = events or settled_events(world, now, RECENT_EVENTS)
+    return [generate_recording(root, world, event, hours=hours, now=now) for event in chosen]
 
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +44,12 @@ def array_of(values: np.ndarray) -> pa.Array:
     """int64, int32, uint8 or float64 numbers as an Arrow array, not copied."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_TYPES[values.dtype.str], len(values), [None, pa.py_buffer(values.data)])
+
+
+def words_of(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
+    """Arrow strings: the word of each code; null for a negative one."""
+    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
 
 
 _TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.float64()}

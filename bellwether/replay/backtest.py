@@ -68,11 +68,9 @@ class BacktestSettings:
 
     def engine(self) -> EngineSettings:
         """The part of them that the engine needs."""
-        defaults: dict[str, Any] = {"execution": "maker_taker", "bankroll": EngineSettings().bankroll}
-        names = ("cadence", "sample_every", "order_latency", "data_latency", "queue", "self_trade", "max_orders", "max_resting", *defaults)
-        given = {name: getattr(self, name) for name in names}
-        values: dict[str, Any] = {name: defaults.get(name) if value is None else value for name, value in given.items()}
-        return EngineSettings(**values)
+        given = {name: getattr(self, name) for name in EngineSettings.__dataclass_fields__}
+        left_out = [name for name in ("execution", "queue", "bankroll") if given[name] is None]
+        return EngineSettings(**{name: value for name, value in given.items() if name not in left_out})
 
     def of(self, prepared: Prepared) -> BacktestSettings:
         """With what the episode and its rules decide filled in."""
@@ -160,9 +158,10 @@ def run(
     prepared = _ready(source, settings, cache)
     settings = settings.of(prepared)
     agent = _fresh(agent)
-    session = Session(prepared.tape, prepared.rules, settings.engine())
+    engine = settings.engine()
+    session = Session(prepared.tape, prepared.rules, engine)
     seed = stable_seed(prepared.digest, agent.name, settings.seed)
-    info = replace(prepared.info, bankroll=settings.engine().bankroll)
+    info = replace(prepared.info, bankroll=engine.bankroll)
     if isinstance(agent, CompiledAgent):
         failure = _run_compiled(session, agent, info, seed)
     else:

@@ -17,7 +17,7 @@ CONTRACT = 100
 #: Micro-dollars: in a dollar, in a cent, and in the product of a mill and a lot.
 MICROS, CENT_MICROS, MILL_LOT = 1_000_000, 10_000, 10
 #: Nanoseconds.
-SECOND, MINUTE = 1_000_000_000, 60_000_000_000
+MILLISECOND, SECOND, MINUTE = 1_000_000, 1_000_000_000, 60_000_000_000
 
 YES, NO = 0, 1
 BUY, SELL = 0, 1

@@ -9,12 +9,12 @@ from numba import njit
 
 from bellwether.replay.agents.agent import CompiledAgent, EpisodeInfo
 from bellwether.replay.agents.market_maker import Quoting
-from bellwether.replay.engine.codes import Status, TickerStatus, Tif
+from bellwether.replay.agents.views import BLOCKING
+from bellwether.replay.engine.codes import Status, Tif
 from bellwether.replay.engine.kernel import best_bid, cancel, next_step, order_status, place, position, strategy, ticker_status, tickers
 from bellwether.replay.units import BUY, DOLLAR
 
 _RESTING, _POST_ONLY = int(Status.RESTING), int(Tif.POST_ONLY)
-_BLOCKING = int(TickerStatus.SETTLED | TickerStatus.CLOSED | TickerStatus.HALTED | TickerStatus.NO_BOOK | TickerStatus.INVALID)
 
 
 @strategy
@@ -22,7 +22,7 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
     """The price to bid for a side, mills; 0 for none. params: spread, size, most, skew, tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
     own, other = best_bid(sim, ticker, side), best_bid(sim, ticker, 1 - side)
-    if own == 0 or other == 0 or ticker_status(sim, ticker) & _BLOCKING:
+    if own == 0 or other == 0 or ticker_status(sim, ticker) & BLOCKING:
         return 0
     held = position(sim, ticker, side) - position(sim, ticker, 1 - side)
     if held >= most:

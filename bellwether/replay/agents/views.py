@@ -32,6 +32,8 @@ _MARKET_STATUS = tuple(
         codes.TickerStatus.INVALID,
     )
 )
+#: Bits of a market's status under which it accepts no orders.
+BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 
 
 def sealed(array: np.ndarray) -> np.ndarray:
@@ -42,9 +44,6 @@ def sealed(array: np.ndarray) -> np.ndarray:
     offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
     flat = np.frombuffer(owner.reshape(-1).data.toreadonly(), owner.dtype)
     return np.ndarray(array.shape, array.dtype, flat, offset, array.strides)
-
-
-_BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 
 
 class Market:
@@ -116,7 +115,7 @@ class Market:
     @property
     def is_active(self) -> bool:
         """Whether orders are accepted now."""
-        return not self._ctx._states()[self.code] & _BLOCKING
+        return not self._ctx._states()[self.code] & BLOCKING
 
     @property
     def status(self) -> str:
@@ -297,7 +296,7 @@ class Quotes:
     @property
     def active(self) -> np.ndarray:
         """bool[T]: markets that accept orders."""
-        return (self._status & _BLOCKING) == 0
+        return (self._status & BLOCKING) == 0
 
 
 class Series:

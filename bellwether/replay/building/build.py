@@ -7,21 +7,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from bellwether.recordings.captures import event_of
 from bellwether.recordings.recording import About, Recording
-from bellwether.replay.building.columns import INVALID, KINDS, LEVEL
+from bellwether.replay.arrow import words_of
+from bellwether.replay.building.columns import INVALID, LEVEL
 from bellwether.replay.building.known import Known, fee_at
 from bellwether.replay.building.lives import Seen, close_of, close_time_of, phases_of, settlement_of
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
+from bellwether.replay.episode.books import KINDS, SIDES
+from bellwether.replay.episode.metadata import CENTS
 from bellwether.venues.kalshi.stream.frame import Frame
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
-
-_CENT, _DECI = ((0, 1000, 10),), ((0, 1000, 1),)
+_TENTHS = ((0, 1000, 1),)
 #: Tenths of a cent below 0.10 and above 0.90, cents between.
 _TAPERED = ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
 
@@ -162,8 +164,8 @@ class _Assembly:
         mills = np.unique(np.concatenate([*prices]))
         between = mills[(mills > 0) & (mills % 10 > 0)]
         if not len(between):
-            return _CENT
-        return _DECI if ((between > 100) & (between < 900)).any() else _TAPERED
+            return CENTS
+        return _TENTHS if ((between > 100) & (between < 900)).any() else _TAPERED
 
     def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
         """The stretches whose beginning is among these book rows."""
@@ -207,8 +209,6 @@ class _Assembly:
 
     def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
         """Places of the trades from the start of the episode up to their market's close, each id once."""
-        import pyarrow as pa
-
         kept_ones = self._kept(self._trades, self._trade_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
         kept = np.flatnonzero(kept_ones & (self._trade_ts >= start))
         ids = self._trade_ids.take(pa.array(kept)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -216,8 +216,6 @@ class _Assembly:
         return kept[np.sort(first)]
 
     def _book_table(self, places: np.ndarray) -> pa.Table:
-        import pyarrow as pa
-
         columns = {name: values[places] for name, values in self._book.items()}
         none = columns["kind"] != LEVEL
         return pa.table(
@@ -225,35 +223,31 @@ class _Assembly:
                 "ts": _instants(self._book_ts[places]),
                 "sequence_id": columns["ordinal"],
                 "ticker": self._names(columns["ticker"]),
-                "kind": _words(columns["kind"], KINDS),
-                "side": _words(columns["side"], ("yes", "no")),
+                "kind": words_of(columns["kind"], KINDS),
+                "side": words_of(columns["side"], SIDES),
                 "price_mills": pa.array(columns["mills"].astype(np.int32), mask=none),
                 "lots": pa.array(columns["lots"], mask=none),
             }
         )
 
     def _trade_table(self, places: np.ndarray) -> pa.Table:
-        import pyarrow as pa
-
         columns = {name: values[places] for name, values in self._trades.items()}
         return pa.table(
             {
                 "ts": _instants(self._trade_ts[places]),
                 "trade_id": self._trade_ids.take(pa.array(places)).cast(pa.string()),
                 "ticker": self._names(columns["ticker"]),
-                "taker_side": _words(columns["side"], ("yes", "no")),
+                "taker_side": words_of(columns["side"], SIDES),
                 "yes_price_mills": columns["mills"].astype(np.int32),
                 "lots": columns["lots"],
             }
         )
 
     def _names(self, codes: np.ndarray) -> pa.Array:
-        return _words(codes, tuple(self._tracker.markets))
+        return words_of(codes, list(self._tracker.markets))
 
     def _exogenous(self, end: int) -> pa.Table | None:
         """Every series up to the end of the episode, in the order of time."""
-        import pyarrow as pa
-
         if not self._tracker.series:
             return None
         names = sorted(self._tracker.series)
@@ -263,18 +257,8 @@ class _Assembly:
         codes = np.repeat(np.arange(len(held)), [len(series.times) for series in held])
         order = np.argsort(ts, kind="stable")
         order = order[ts[order] <= end]
-        return pa.table({"ts": _instants(ts[order]), "name": _words(codes[order], tuple(names)), "value": values[order]})
+        return pa.table({"ts": _instants(ts[order]), "name": words_of(codes[order], names), "value": values[order]})
 
 
 def _instants(ts: np.ndarray) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array(ts).cast(pa.timestamp("ns", "UTC"))
-
-
-def _words(codes: np.ndarray, words: tuple[str, ...]) -> pa.Array:
-    """The word of each code; null for a negative one."""
-    import pyarrow as pa
-
-    indices = pa.array(codes.astype(np.int32), mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())

@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
+import pyarrow as pa
+
+from bellwether.replay.episode.books import KINDS
 
 #: Columns of book rows: place of the frame's time, its ordinal, ticker code, kind, side (0 yes, 1 no, -1 none), mills, lots (-1: not a level).
 BOOK = ("time", "ordinal", "ticker", "kind", "side", "mills", "lots")
 #: Columns of trades: side is the taker's, mills the price of YES.
 TRADES = ("time", "ordinal", "ticker", "side", "mills", "lots")
-KINDS = ("snapshot_start", "level", "invalid")
-SNAPSHOT_START, LEVEL, INVALID = range(3)
+LEVEL, SNAPSHOT_START, INVALID = range(len(KINDS))
 
 
 class Rows:
@@ -43,8 +45,6 @@ class Texts:
         self._bytes += text.encode()
         self._ends.append(len(self._bytes))
 
-    def arrow(self):  # type: ignore[no-untyped-def]
+    def arrow(self) -> pa.Array:
         """An Arrow large_string array of them."""
-        import pyarrow as pa
-
         return pa.LargeStringArray.from_buffers(len(self._ends) - 1, pa.py_buffer(self._ends), pa.py_buffer(self._bytes))

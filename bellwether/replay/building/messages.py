@@ -8,17 +8,16 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bellwether.errors import SchemaError
-from bellwether.recordings.books import MalformedFrame, price_of, scaled, size_of
+from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, price_of, scaled, size_of
 from bellwether.recordings.instants import SECOND, exchange_time, instant
+from bellwether.replay.episode.books import SIDES
+from bellwether.replay.tape.layout import MAX_LOTS
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
 
-#: The largest size that a tape can hold, in lots.
-MOST_LOTS = 2**31 - 1
+#: What prices are read in, a millionth of a dollar, goes so often into a mill.
 _MILL = 1000
 _OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
-_SIDES = ("yes", "no")
-_FORMS = (("_dollars_fp", False), ("_dollars", False), ("", True))
 
 #: A book: lots by mills, of YES and of NO.
 Levels = tuple[dict[int, int], dict[int, int]]
@@ -50,7 +49,7 @@ class Reader:
         return self._side(frame, body, "yes"), self._side(frame, body, "no")
 
     def _side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
-        for suffix, cents in _FORMS:
+        for suffix, _ in SIDE_FORMS:
             field = side + suffix
             found = body.get(field)
             if found is None:
@@ -61,7 +60,7 @@ class Reader:
             for level in found:
                 if not isinstance(level, list) or len(level) != 2:
                     raise self.refuse(frame, field, level, "a level is a price and a size")
-                mills = self._price(frame, field, level[0], cents=cents)
+                mills = self._price(frame, field, level[0])
                 lots = self._size(frame, field, level[1])
                 if lots < 0 or mills in levels:
                     raise self.refuse(frame, field, level, "a level is at or above zero, and there is one at a price")
@@ -73,12 +72,12 @@ class Reader:
     def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, int, int]:
         """Side (0 yes, 1 no), mills and the change in lots of a delta's body."""
         side = body.get("side")
-        if side not in _SIDES:
+        if side not in SIDES:
             raise self.refuse(frame, "side", side, "it is yes or no")
         field = "price_dollars" if "price_dollars" in body else "price"
-        mills = self._price(frame, field, body.get(field), cents=field == "price")
+        mills = self._price(frame, field, body.get(field))
         field = "delta_fp" if "delta_fp" in body else "delta"
-        return _SIDES.index(side), mills, self._size(frame, field, body.get(field))
+        return SIDES.index(side), mills, self._size(frame, field, body.get(field))
 
     def trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
         """A trade on the book; None for one that was arranged off it, or that says no taker."""
@@ -104,13 +103,13 @@ class Reader:
     def _yes_price(self, frame: Frame, body: dict[str, Any]) -> int:
         for field in ("yes_price_dollars", "yes_price", "no_price_dollars", "no_price"):
             if body.get(field) is not None:
-                mills = self._price(frame, field, body[field], cents=not field.endswith("dollars"))
+                mills = self._price(frame, field, body[field])
                 return mills if field.startswith("yes") else DOLLAR - mills
         raise self.refuse(frame, "yes_price_dollars", None, "a trade has a price")
 
-    def _price(self, frame: Frame, field: str, value: Any, *, cents: bool) -> int:
+    def _price(self, frame: Frame, field: str, value: Any) -> int:
         try:
-            mills = _cents(value) if cents else _dollars(value)
+            mills = _dollars(value) if "dollars" in field else _cents(value)
         except MalformedFrame as error:
             raise self.refuse(frame, field, value, f"a price is dollars in whole tenths of a cent ({error})") from None
         if not 0 < mills < DOLLAR:
@@ -122,8 +121,8 @@ class Reader:
             lots = size_of(value)
         except MalformedFrame as error:
             raise self.refuse(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
-        if abs(lots) > MOST_LOTS:
-            raise self.refuse(frame, field, value, f"the simulator holds up to {MOST_LOTS} hundredths of a contract at a level")
+        if abs(lots) > MAX_LOTS:
+            raise self.refuse(frame, field, value, f"the simulator holds up to {MAX_LOTS} hundredths of a contract at a level")
         return lots
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bellwether.recordings.books import Side
 from bellwether.recordings.gaps import Effect, Watch
-from bellwether.recordings.instants import exchange_time, instant
+from bellwether.recordings.instants import MILLISECOND, exchange_time, instant
 from bellwether.recordings.notes import WATCHED
 from bellwether.replay.building.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START, TRADES, Rows, Texts
 from bellwether.replay.building.lives import Life
@@ -31,9 +31,7 @@ from bellwether.venues.kalshi.stream.frame import (
     ticker_of,
 )
 
-_MILLISECOND = 1_000_000
 _NONE = -1
-#: Frame of another recorder that names the market it turned to.
 
 
 @dataclass(slots=True)
@@ -135,7 +133,7 @@ class Tracker:
 
     def _beside(self, frame: Frame, found: dict[str, Any]) -> int:
         sent = found.get("sending_ts_ms")
-        at = exchange_time(body_of(found)) or (sent * _MILLISECOND if type(sent) is int and sent > 0 else None)
+        at = exchange_time(body_of(found)) or (sent * MILLISECOND if type(sent) is int and sent > 0 else None)
         return self.times.hear(at, frame.received_at, beside=True)
 
     # --- books ---------------------------------------------------------------------------------------------------------

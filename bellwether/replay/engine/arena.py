@@ -51,8 +51,6 @@ M_KIND, M_ORDER, M_PRICE, M_LOTS, M_TIME, M_AT = range(6)
 M_COLS = 6
 M_PLACE, M_CANCEL, M_AMEND, M_CANCEL_ALL = range(4)
 
-_QUEUES = {"trade_only": Queue.TRADE_ONLY, "reconciled": Queue.RECONCILED, "proportional": Queue.PROPORTIONAL}
-
 
 def new_core(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     """The state before the first event: int64, flat."""
@@ -93,7 +91,7 @@ def _set_rules(core: np.ndarray, rules: RuleSet, settings: Settings) -> None:
     core[H_REBATE_UNIT], core[H_REBATE_ABOVE] = rules.rebate_unit, rules.rebate_above
     core[H_FINAL_CASH] = rules.final_curve == "cash"
     core[H_LISTED] = rules.observations == "frozen"
-    core[H_QUEUE] = _QUEUES[settings.queue or rules.queue]
+    core[H_QUEUE] = Queue[(settings.queue or rules.queue).upper()]
     core[H_CANCEL_MAKER] = settings.self_trade == "cancel_maker"
     core[H_TAKER_ONLY] = settings.execution == "taker_only"
     core[H_ORDER_LATENCY], core[H_DATA_LATENCY] = settings.order_latency, settings.data_latency

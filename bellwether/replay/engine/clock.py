@@ -61,6 +61,7 @@ from bellwether.replay.engine.money import reserve_side, settle, value_accounts
 from bellwether.replay.engine.queues import book_valid_again, crossed, leave_all, level_changed, lower_best, printed
 from bellwether.replay.engine.schedule import DECISION
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, OPEN, PRICES, PRINT, SETTLE, TRADED, VALID, VOID
+from bellwether.replay.units import DOLLAR
 
 #: Most fills that one event can add, apart from one per own order: a level each.
 LEVELS_ROOM = 2200
@@ -166,7 +167,7 @@ def events(ts, event, core, orders, fills, stop):
 @inlined
 def _may_cross(core, k):
     """Whether some own order of a ticker and a bid of the other side meet."""
-    return core[k + K_TOP] + core[k + K_BEST + 1] >= 1000 or core[k + K_TOP + 1] + core[k + K_BEST] >= 1000
+    return core[k + K_TOP] + core[k + K_BEST + 1] >= DOLLAR or core[k + K_TOP + 1] + core[k + K_BEST] >= DOLLAR
 
 
 @inlined
@@ -230,7 +231,7 @@ def _lifecycle(core, orders, k, kind, value, ts):
         if core[H_TRADE_AFTER] == 0:
             core[status] |= _CLOSED_BIT
             leave_all(core, orders, k, _CLOSED, ts)
-    elif (kind in (SETTLE, VOID)) and core[status] & _PAID_BIT == 0:
+    elif kind in (SETTLE, VOID) and core[status] & _PAID_BIT == 0:
         leave_all(core, orders, k, _CLOSED, ts)
         settle(core, k, value, kind == VOID)
         reserve_side(core, orders, k, 0)
@@ -262,17 +263,7 @@ def after(ts, low, time):
 @compiled
 def advance(sim):
     """Go on to the next decision. False when none is left, and the tape is then processed to its end, or when an array must grow first."""
-    ts, event, grid, schedule, core, orders, fills, samples, messages = (
-        sim[0],
-        sim[1],
-        sim[2],
-        sim[3],
-        sim[4],
-        sim[5],
-        sim[6],
-        sim[7],
-        sim[8],
-    )
+    ts, event, grid, schedule, core, orders, fills, samples, messages, _ = sim
     if core[H_OVER] == 1:
         return False
     while core[H_FULL] == 0:

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from bellwether.replay.units import BUY, NO, SELL, YES
 
-__all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "SelfTrade", "Status", "TickerStatus", "Tif"]
+__all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
 
 #: Raised whenever the same run may come out otherwise; named in every result.
 ENGINE_VERSION = "1"
@@ -52,13 +52,6 @@ class Queue(IntEnum):
     RECONCILED = 1
     PROPORTIONAL = 2
     OPTIMISTIC = 3
-
-
-class SelfTrade(IntEnum):
-    """What is cancelled when an order would trade with the agent's own."""
-
-    CANCEL_TAKER = 0
-    CANCEL_MAKER = 1
 
 
 class TickerStatus(IntEnum):

@@ -1,7 +1,7 @@
 """How the engine's functions are compiled: cached on disk, without the GIL, and never from a cache of other sources.
 
 numba compares a cached function with the file it stands in alone. Compiled code holds what it calls, though, so a change of another module would go
-unnoticed: the digest of all sources of the engine is part of what a cached function is compared with.
+unnoticed: the digest of all sources of the engine, and of those whose constants it holds, is part of what a cached function is compared with.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any
 
 from numba import njit
 
+from bellwether.replay import units
+from bellwether.replay.rules import terms
 from bellwether.replay.tape import layout
 
 
 def _digest() -> str:
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(layout.__file__)]
+    files = [*sorted(Path(__file__).parent.glob("*.py")), *(Path(str(module.__file__)) for module in (terms, layout, units))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

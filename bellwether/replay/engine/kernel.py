@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from bellwether.replay.engine.arena import (
-    H_BOOK,
     H_CALLS,
     H_CASH,
     H_CURSOR,
@@ -78,6 +77,8 @@ from bellwether.replay.engine.codes import (
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
 from bellwether.replay.engine.money import value_accounts
+from bellwether.replay.engine.queues import level_at
+from bellwether.replay.units import DOLLAR
 
 #: What `place` returns when an array must grow first.
 FULL = -2
@@ -114,7 +115,7 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
     if o >= orders.shape[0] or not has_room(core, fills, 0):
         core[H_FULL] = 1
         return FULL
-    immediate = core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0
+    immediate = _is_immediate(core)
     if not immediate and not _message_fits(sim):
         return FULL
     _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires)
@@ -138,7 +139,19 @@ def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expire
     row[O_SENT] = core[H_NOW]
     row[O_ARRIVED] = row[O_QUEUED] = row[O_ENDED] = row[O_MID2] = row[O_NEXT] = row[O_PREV] = NONE
     row[O_BID_SIDE] = side if action == 0 else 1 - side
-    row[O_BID_PRICE] = 999 if price == 0 else price if action == 0 else 1000 - price
+    row[O_BID_PRICE] = DOLLAR - 1 if price == 0 else price if action == 0 else DOLLAR - price
+
+
+@inlined
+def _is_immediate(core):
+    """Whether orders arrive as they are sent: nothing is late, neither they nor the data that the agent sees."""
+    return core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0
+
+
+@inlined
+def _is_live(orders, order):
+    """Whether an order is on its way or rests."""
+    return orders[order, O_STATUS] == _PENDING or orders[order, O_STATUS] == _RESTING
 
 
 @inlined
@@ -168,12 +181,11 @@ def cancel(sim, order):
     core, orders = sim[4], sim[5]
     if core[H_OVER] == 1 or order < 0 or order >= core[H_ORDERS]:
         return 0
-    status = orders[order, O_STATUS]
-    if core[H_LISTED] == 1 and status == _FILLED and orders[order, O_QUEUED] >= 0:
+    if core[H_LISTED] == 1 and orders[order, O_STATUS] == _FILLED and orders[order, O_QUEUED] >= 0:
         return 1
-    if core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0:
+    if _is_immediate(core):
         return 1 if cancel_now(core, orders, order, _AGENT, core[H_NOW]) else 0
-    if status not in (_PENDING, _RESTING):
+    if not _is_live(orders, order):
         return 0
     if not _message_fits(sim):
         return FULL
@@ -189,9 +201,9 @@ def amend(sim, order, price, lots):
         return _NOT_RESTING
     if core[H_FULL] == 1 or not has_room(core, sim[6], 0):
         return FULL
-    if core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0:
+    if _is_immediate(core):
         return amend_now(core, sim[2], orders, sim[6], order, price, lots, core[H_NOW])
-    if orders[order, O_STATUS] != _PENDING and orders[order, O_STATUS] != _RESTING:
+    if not _is_live(orders, order):
         return _NOT_RESTING
     if not _message_fits(sim):
         return FULL
@@ -205,7 +217,7 @@ def cancel_all(sim, ticker):
     core = sim[4]
     if core[H_OVER] == 1:
         return 0
-    if core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0:
+    if _is_immediate(core):
         return cancel_resting(core, sim[5], ticker, core[H_NOW])
     if not _message_fits(sim):
         return FULL
@@ -220,8 +232,7 @@ def _take_back(sim, at, price):
     o = core[at]
     if o < 0 or price == AS_IT_IS:
         return 1
-    status = orders[o, O_STATUS]
-    if status in (_PENDING, _RESTING):
+    if _is_live(orders, o):
         if orders[o, O_PRICE] == price:
             return 1
         if core[H_CALLS] <= 0:
@@ -306,7 +317,7 @@ def best_bid(sim, ticker, side):
 @compiled
 def displayed(sim, ticker, side, price):
     """Lots displayed at a bid price of a side, less own consumption."""
-    return sim[4][sim[4][H_BOOK] + (ticker * 2 + side) * 1001 + price]
+    return sim[4][level_at(sim[4], HEADER + ticker * K_COLS, side, price)]
 
 
 @compiled

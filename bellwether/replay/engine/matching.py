@@ -41,14 +41,12 @@ from bellwether.replay.engine.codes import (
     O_BID_PRICE,
     O_BID_SIDE,
     O_COUNT,
-    O_ENDED,
     O_EXPIRES,
     O_FILLED,
     O_MID2,
     O_NEXT,
     O_PREV,
     O_PRICE,
-    O_REASON,
     O_RESERVED_FEE,
     O_SIDE,
     O_STATUS,
@@ -62,6 +60,7 @@ from bellwether.replay.engine.codes import (
 )
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.money import (
+    PAIR,
     book_fill,
     booked_price,
     fill_fee,
@@ -69,7 +68,9 @@ from bellwether.replay.engine.money import (
     reserved_fee,
     side_reserve,
 )
-from bellwether.replay.engine.queues import consume, first_at, join, leave, leave_all, level_at, link_between, unlink
+from bellwether.replay.engine.queues import consume, end, first_at, join, leave, leave_all, level_at, link_between, unlink
+from bellwether.replay.tape.layout import PRICES
+from bellwether.replay.units import DOLLAR, MILL_LOT
 
 _IOC, _GTC, _POST_ONLY, _FOK, _GTD = (int(tif) for tif in Tif)
 _RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
@@ -94,7 +95,7 @@ def arrive(core, grid, orders, fills, o, ts):
     if reason == _NO_REASON:
         reason = execute(core, orders, fills, o, orders[o, O_COUNT], ts)
     if reason != _NO_REASON:
-        orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _REJECTED, reason, ts
+        end(orders, o, _REJECTED, reason, ts)
 
 
 @inlined
@@ -108,7 +109,7 @@ def _refused(core, grid, orders, o, ts):
     known = 0 <= side <= 1 and 0 <= orders[o, O_ACTION] <= 1 and _IOC <= tif <= _GTD
     if known:
         bid, other = core[k + K_BEST + side], core[k + K_BEST + 1 - side]
-        orders[o, O_MID2] = bid + 1000 - other if bid > 0 and other > 0 else -1
+        orders[o, O_MID2] = bid + DOLLAR - other if bid > 0 and other > 0 else -1
     if _bad_size(core, orders[o, O_COUNT]):
         return _BAD_SIZE
     if not known:
@@ -129,7 +130,7 @@ def _bad_size(core, lots):
 def _bad_price(core, grid, t, price, tif):
     if price == 0:
         return tif not in (_IOC, _FOK)
-    if price < 1 or price > 999:
+    if not 0 < price < DOLLAR:
         return True
     return core[H_MARKET_GRID] == 1 and grid[t, price] == 0
 
@@ -152,10 +153,10 @@ def _closed_to_orders(status):
 @inlined
 def crosses(core, orders, k, side, price):
     """Whether a canonical bid meets a displayed size, or an own order where own orders may not trade with each other."""
-    if core[k + K_BEST + 1 - side] >= 1000 - price:
+    if core[k + K_BEST + 1 - side] >= DOLLAR - price:
         return True
     head = core[k + K_HEAD + 1 - side]
-    return core[H_SELF_TRADE] == 0 and head >= 0 and orders[head, O_BID_PRICE] >= 1000 - price
+    return core[H_SELF_TRADE] == 0 and head >= 0 and orders[head, O_BID_PRICE] >= DOLLAR - price
 
 
 @compiled
@@ -164,7 +165,7 @@ def execute(core, orders, fills, o, lots, ts):
     k = HEADER + orders[o, O_TICKER] * K_COLS
     side, price, tif = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE], orders[o, O_TIF]
     crossing = crosses(core, orders, k, side, price)
-    filled, change, stopped, reached = 0, 0, False, 1001
+    filled, change, stopped, reached = 0, 0, False, PRICES
     if crossing and tif != _POST_ONLY:
         filled, change, stopped, reached = walk(core, orders, fills, o, lots, ts, False)
     rest = lots - filled
@@ -187,9 +188,9 @@ def execute(core, orders, fills, o, lots, ts):
         join(core, orders, o, ts)
         reserve_side(core, orders, k, side)
     elif rest == 0:
-        orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _FILLED, _NO_REASON, ts
+        end(orders, o, _FILLED, _NO_REASON, ts)
     else:
-        orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts
+        end(orders, o, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
     if crossing:
         reserve_side(core, orders, k, side)
         reserve_side(core, orders, k, 1 - side)
@@ -212,17 +213,17 @@ def walk(core, orders, fills, o, lots, ts, commit):
     """Take up to `lots` from the levels that an order crosses, best first, one fill a level.
 
     Without `commit` nothing changes. Returns (lots filled, change of cash with fees, whether it stopped at an own order, the lowest price at which
-    own orders are cancelled for it or 1001).
+    own orders are cancelled for it or `PRICES`).
     """
     k = HEADER + orders[o, O_TICKER] * K_COLS
-    side, limit, action = orders[o, O_BID_SIDE], 1000 - orders[o, O_BID_PRICE], orders[o, O_ACTION]
+    side, limit, action = orders[o, O_BID_SIDE], DOLLAR - orders[o, O_BID_PRICE], orders[o, O_ACTION]
     other = 1 - side
     base, head = level_at(core, k, other, 0), core[k + K_HEAD + other]
     guarded = core[H_SELF_TRADE] == 0 and head >= 0
     q = core[k + K_BEST + other]
     if guarded:
         q = max(q, orders[head, O_BID_PRICE])
-    left, change, acc, reached = lots, 0, orders[o, O_ACC], 1001
+    left, change, acc, reached = lots, 0, orders[o, O_ACC], PRICES
     while q >= limit and left > 0:
         size = min(left, core[base + q])
         own = first_at(core, orders, k, other, q) if guarded else -1
@@ -238,9 +239,9 @@ def walk(core, orders, fills, o, lots, ts, commit):
             if commit:
                 _take(core, orders, fills, o, k, other, q, size, ts)
             else:
-                booked = booked_price(core, orders, o, 1000 - q, _TAKER)
+                booked = booked_price(core, orders, o, DOLLAR - q, _TAKER)
                 fee, acc = fill_fee(core, k, _TAKER, action, booked, size, ts, acc)
-                change += (10 if action == 1 else -10) * booked * size - fee
+                change += (MILL_LOT if action == 1 else -MILL_LOT) * booked * size - fee
             left -= size
         if stopped:
             return lots - left, change, True, reached
@@ -252,7 +253,7 @@ def walk(core, orders, fills, o, lots, ts, commit):
 def _take(core, orders, fills, o, k, side, q, size, ts):
     """One taker fill against the bids of `side` at `q`, in all three models."""
     for m in range(3):
-        book_fill(core, orders, fills, o, m, 1000 - q, size, _TAKER, ts, False)
+        book_fill(core, orders, fills, o, m, DOLLAR - q, size, _TAKER, ts, False)
     consume(core, k, side, q, size)
     if core[H_SELF_TRADE] == 1:
         return
@@ -282,7 +283,7 @@ def _affords(core, orders, k, o, filled, change, rest, fee, reached):
         if core[H_NET] == 1:
             pairs = min(opposite, filled)
             # As sent, a sale brings its price; netted, the opposite lots still pay a dollar for what was not held.
-            change -= 10_000 * (filled - pairs) if action == 1 else -10_000 * pairs
+            change -= PAIR * (filled - pairs) if action == 1 else -PAIR * pairs
             own, opposite = own + filled - pairs, opposite - pairs
         elif action == 0:
             own += filled
@@ -291,8 +292,8 @@ def _affords(core, orders, k, o, filled, change, rest, fee, reached):
         cash += change
     yes, no = (own, opposite) if side == 0 else (opposite, own)
     if rest > 0 or filled > 0:
-        reserved += side_reserve(core, orders, k, side, yes, no, price, rest, fee, action, 1001) - core[k + K_RESERVE + side]
-    if filled > 0 or reached <= 1000:
+        reserved += side_reserve(core, orders, k, side, yes, no, price, rest, fee, action, PRICES) - core[k + K_RESERVE + side]
+    if filled > 0 or reached < PRICES:
         reserved += side_reserve(core, orders, k, 1 - side, yes, no, 0, 0, 0, 0, reached) - core[k + K_RESERVE + 1 - side]
     return cash - reserved >= 0
 
@@ -330,7 +331,7 @@ def amend_now(core, grid, orders, fills, o, price, lots, ts):
     unlink(core, orders, o)
     reserve_side(core, orders, k, side)
     orders[o, O_PRICE], orders[o, O_COUNT] = price, filled + lots
-    orders[o, O_BID_PRICE] = price if orders[o, O_ACTION] == 0 else 1000 - price
+    orders[o, O_BID_PRICE] = price if orders[o, O_ACTION] == 0 else DOLLAR - price
     reason = execute(core, orders, fills, o, lots, ts)
     if reason != _NO_REASON:
         orders[o, O_PRICE], orders[o, O_COUNT], orders[o, O_BID_PRICE], orders[o, O_RESERVED_FEE] = old_price, old_count, old_bid, old_fee

@@ -59,12 +59,17 @@ from bellwether.replay.engine.codes import (
     O_SIDE,
     O_TAKEN,
     O_TICKER,
+    Role,
 )
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.tape.layout import MAKER_KIND, TAKER_KIND, WAIVER_UNTIL
+from bellwether.replay.rules.terms import BY_SHARES, BY_VALUE, FLOAT, FREE, QUADRATIC
+from bellwether.replay.tape.layout import MAKER_KIND, PRICES, TAKER_KIND, WAIVER_UNTIL
+from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS, MILL_LOT
 
-_TAKER, _MAKER = 0, 1
-_QUADRATIC, _FLOAT = 1, 2
+_TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
+
+#: Micro-dollars that a lot of YES and one of NO pay together.
+PAIR = DOLLAR * MILL_LOT
 
 
 @inlined
@@ -81,17 +86,17 @@ def trade_fee(core, k, role, price, lots):
     at = k + K_FEES + (TAKER_KIND if role == _TAKER else MAKER_KIND)
     kind, num, den = core[at], core[at + 1], core[at + 2]
     unit = core[H_FEE_UNIT]
-    if kind == 0:
+    if kind == FREE:
         return 0
-    if kind == _FLOAT:
+    if kind == FLOAT:
         cents = price / 10.0
-        return ceil(num / den * (lots / 100.0) * (cents / 100.0) * (1 - cents / 100.0) * 100) * 10_000
-    if kind == _QUADRATIC:
-        value = lots * price * (1000 - price)
+        return ceil(num / den * (lots / 100.0) * (cents / 100.0) * (1 - cents / 100.0) * 100) * CENT_MICROS
+    if kind == QUADRATIC:
+        value = lots * price * (DOLLAR - price)
         step = den * unit
         rest = value % step
         return (value // step * num + (rest * num + step - 1) // step) * unit
-    return _curve_fee(num, den * unit, price, lots, 1 + (kind - 3) % 2, kind >= 5) * unit
+    return _curve_fee(num, den * unit, price, lots, 1 + (kind - BY_SHARES) % 2, kind >= BY_VALUE) * unit
 
 
 @compiled
@@ -100,7 +105,7 @@ def _curve_fee(num, step, price, lots, power, by_value):
     whole, rest = lots // step, lots % step
     factors = 2 * power + 2
     for i in range(factors):
-        factor = price if i % 2 == 0 else 1000 - price
+        factor = price if i % 2 == 0 else DOLLAR - price
         if i == factors - 2:
             factor = num
         elif i == factors - 1:
@@ -118,7 +123,7 @@ def fill_fee(core, k, role, action, price, lots, ts, acc):
     unit = core[H_BALANCE_UNIT]
     if unit == 0:
         return fee, acc
-    revenue = 10 * price * lots
+    revenue = MILL_LOT * price * lots
     change = (revenue if action == 1 else -revenue) - fee
     charged = fee + change % unit
     acc += change % unit
@@ -133,7 +138,7 @@ def booked_price(core, orders, o, price, role):
     """Mills of the side as sent at which a fill of order `o` at canonical `price` is booked."""
     if orders[o, O_ACTION] == 0 or (role == _MAKER and core[H_CANONICAL_SELL] == 1):
         return price
-    return 1000 - price
+    return DOLLAR - price
 
 
 @inlined
@@ -141,8 +146,8 @@ def cash_change(core, k, m, action, bid_side, price, booked, lots):
     """What a fill at canonical `price` does to cash before its fee; `booked`: mills of the side as sent."""
     if core[H_NET] == 1:
         held = core[k + K_POSITION + 2 * m + 1 - bid_side]
-        return 10_000 * min(held, lots) - 10 * price * lots
-    return (10 if action == 1 else -10) * booked * lots
+        return PAIR * min(held, lots) - MILL_LOT * price * lots
+    return (MILL_LOT if action == 1 else -MILL_LOT) * booked * lots
 
 
 @inlined
@@ -170,7 +175,7 @@ def book_fill(core, orders, fills, o, m, price, lots, role, ts, guarded):
 
 @inlined
 def _log_fill(core, orders, fills, o, price, lots, fee, role, ts):
-    orders[o, O_COST] += 10 * price * lots
+    orders[o, O_COST] += MILL_LOT * price * lots
     orders[o, O_FEES] += fee
     if role == _TAKER:
         orders[o, O_TAKEN] += lots
@@ -191,11 +196,11 @@ def _move_net(core, k, m, side, price, lots):
     pairs = min(core[old], lots)
     if pairs > 0:
         removed = share(core[old + basis], pairs, core[old])
-        core[H_REALISED + m] += 10_000 * pairs - 10 * price * pairs - removed
+        core[H_REALISED + m] += PAIR * pairs - MILL_LOT * price * pairs - removed
         core[old + basis] -= removed
         core[old] -= pairs
     core[new] += lots - pairs
-    core[new + basis] += 10 * price * (lots - pairs)
+    core[new + basis] += MILL_LOT * price * (lots - pairs)
 
 
 @compiled
@@ -208,9 +213,9 @@ def _move_apart(core, k, m, side, action, price, lots):
     closed = min(lots, abs(held)) if held * sign < 0 else 0
     if closed > 0:
         removed = share(abs(core[basis]), closed, abs(held))
-        core[H_REALISED + m] += -sign * (10 * price * closed - removed)
+        core[H_REALISED + m] += -sign * (MILL_LOT * price * closed - removed)
         core[basis] += sign * removed
-    core[basis] += sign * 10 * price * (lots - closed)
+    core[basis] += sign * MILL_LOT * price * (lots - closed)
     core[at] += sign * lots
 
 
@@ -221,7 +226,7 @@ def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below
     opposite, own = (no, yes) if side == 0 else (yes, no)
     net = core[H_NET] == 1
     cover, cover_buys = max(0, opposite), (0 if net else max(0, -own))
-    total = 0 if net else 10_000 * max(0, -own)
+    total = 0 if net else PAIR * max(0, -own)
     i = core[k + K_HEAD + side]
     waiting = lots > 0
     while waiting or i >= 0:
@@ -241,7 +246,7 @@ def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below
             covered = min(cover_buys, size)
             cover_buys -= covered
         # What closing brings in pays the fee first.
-        total += 10 * at * (size - covered) + max(0, due - 10 * (1000 - at) * covered)
+        total += MILL_LOT * at * (size - covered) + max(0, due - MILL_LOT * (DOLLAR - at) * covered)
     return total
 
 
@@ -251,11 +256,7 @@ def reserve_side(core, orders, k, side):
     if core[H_COLLATERAL] == 0:
         return
     yes, no = core[k + K_POSITION], core[k + K_POSITION + 1]
-    set_reserve(core, k, side, side_reserve(core, orders, k, side, yes, no, 0, 0, 0, 0, 1001))
-
-
-@inlined
-def set_reserve(core, k, side, reserve):
+    reserve = side_reserve(core, orders, k, side, yes, no, 0, 0, 0, 0, PRICES)
     core[H_RESERVED] += reserve - core[k + K_RESERVE + side]
     core[k + K_RESERVE + side] = reserve
 
@@ -275,13 +276,13 @@ def settle(core, k, value, void):
         for side in range(2):
             at = k + K_POSITION + 2 * m + side
             basis = at + K_BASIS - K_POSITION
-            lots, each = core[at], (value if side == 0 else 1_000_000 - value)
+            lots, each = core[at], (value if side == 0 else MICROS - value)
             if void:
                 pay = core[basis]
             elif lots >= 0:
-                pay = each * lots // 100
+                pay = each * lots // CONTRACT
             else:
-                pay = -((each * -lots + 99) // 100)
+                pay = -((each * -lots + CONTRACT - 1) // CONTRACT)
             core[H_CASH + m] += pay
             core[H_REALISED + m] += pay - core[basis]
             core[at] = 0
@@ -299,13 +300,13 @@ def value_accounts(core):
         k = HEADER + t * K_COLS
         for side in range(2):
             bid, other = core[k + K_BEST + side], core[k + K_BEST + 1 - side]
-            ask = 1000 - other
-            mid2 = 1000 if fifty and (bid == 0 or other == 0) else bid + ask
+            ask = DOLLAR - other
+            mid2 = DOLLAR if fifty and (bid == 0 or other == 0) else bid + ask
             if fifty:
-                bid = bid if bid > 0 else 500
-                ask = ask if other > 0 else 500
+                bid = bid if bid > 0 else DOLLAR // 2
+                ask = ask if other > 0 else DOLLAR // 2
             for m in range(3):
                 lots = core[k + K_POSITION + 2 * m + side]
-                core[H_EQUITY + m] += 10 * (bid if lots > 0 else ask) * lots
+                core[H_EQUITY + m] += MILL_LOT * (bid if lots > 0 else ask) * lots
             core[H_MID_EQUITY] += 5 * mid2 * core[k + K_POSITION + side]
     return core[H_EQUITY]

@@ -53,6 +53,7 @@ from bellwether.replay.engine.codes import (
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.money import book_fill, reserve_side, reserved_fee
 from bellwether.replay.tape.layout import PRICES
+from bellwether.replay.units import DOLLAR
 
 _RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
 _TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC = int(Queue.TRADE_ONLY), int(Queue.PROPORTIONAL), int(Queue.OPTIMISTIC)
@@ -167,10 +168,16 @@ def first_at(core, orders, k, side, price):
 
 
 @inlined
+def end(orders, o, status, reason, ts):
+    """Note what became of an order, why and when."""
+    orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = status, reason, ts
+
+
+@inlined
 def leave(core, orders, o, status, reason, ts):
     """End a resting order and give back its reserve."""
     unlink(core, orders, o)
-    orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = status, reason, ts
+    end(orders, o, status, reason, ts)
     reserve_side(core, orders, HEADER + orders[o, O_TICKER] * K_COLS, orders[o, O_BID_SIDE])
 
 
@@ -183,7 +190,7 @@ def leave_all(core, orders, k, reason, ts):
         while i >= 0:
             following = orders[i, O_NEXT]
             unlink(core, orders, i)
-            orders[i, O_STATUS], orders[i, O_REASON], orders[i, O_ENDED] = _CANCELLED, reason, ts
+            end(orders, i, _CANCELLED, reason, ts)
             count += 1
             i = following
         reserve_side(core, orders, k, side)
@@ -242,7 +249,7 @@ def fill_resting(core, orders, fills, o, m, lots, ts):
     if m == 0:
         core[H_SWEEP] = 1
     if not book_fill(core, orders, fills, o, m, orders[o, O_BID_PRICE], size, _MAKER, ts, guarded):
-        orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = _CANCELLED, _INSUFFICIENT_CASH, ts
+        end(orders, o, _CANCELLED, _INSUFFICIENT_CASH, ts)
         return 0
     if m == 0:
         orders[o, O_RESERVED_FEE] = reserved_fee(core, orders, o, orders[o, O_COUNT] - orders[o, O_FILLED])
@@ -257,7 +264,7 @@ def sweep(core, orders, k, side, ts):
     while i >= 0:
         following = orders[i, O_NEXT]
         if orders[i, O_STATUS] == _RESTING and orders[i, O_FILLED] >= orders[i, O_COUNT]:
-            orders[i, O_STATUS], orders[i, O_ENDED] = _FILLED, ts
+            end(orders, i, _FILLED, _NO_REASON, ts)
         if orders[i, O_STATUS] != _RESTING:
             unlink(core, orders, i)
         i = following
@@ -325,8 +332,8 @@ def crossed(core, orders, fills, k, ts):
         if head < 0:
             continue
         other = 1 - side
-        highest = min(core[k + K_BEST + other], 999 - core[k + K_BEST + side])
-        lowest = 1000 - orders[head, O_BID_PRICE]
+        highest = min(core[k + K_BEST + other], DOLLAR - 1 - core[k + K_BEST + side])
+        lowest = DOLLAR - orders[head, O_BID_PRICE]
         if highest < lowest:
             continue
         base, scratch = level_at(core, k, other, 0), core[H_SCRATCH]
@@ -345,7 +352,7 @@ def _cross_model(core, orders, fills, k, head, m, highest, ts):
     i = head
     while i >= 0:
         q = highest
-        while q >= 1000 - orders[i, O_BID_PRICE]:
+        while q >= DOLLAR - orders[i, O_BID_PRICE]:
             if core[left + q] > 0:
                 size = fill_resting(core, orders, fills, i, m, core[left + q], ts)
                 core[left + q] -= size

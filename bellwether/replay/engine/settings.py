@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from bellwether.errors import ConfigError
+from bellwether.replay.rules.choices import Queue
 from bellwether.replay.units import MICROS, MINUTE, SECOND
 
 Execution = Literal["maker_taker", "taker_only"]
-QueueModel = Literal["trade_only", "reconciled", "proportional"]
 SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
 #: Above these, sums of money could leave 64 bits.
@@ -32,7 +32,7 @@ class Settings:
     order_latency: int = 0
     data_latency: int = 0
     execution: Execution = "maker_taker"
-    queue: QueueModel | None = None
+    queue: Queue | None = None
     self_trade: SelfTradeRule = "cancel_taker"
     bankroll: int = 1_000 * MICROS
     max_orders: int = 1_000_000
@@ -45,7 +45,7 @@ class Settings:
             self._check_int(name, 0)
         for name, choices in (
             ("execution", get_args(Execution)),
-            ("queue", (None, *get_args(QueueModel))),
+            ("queue", (None, *get_args(Queue))),
             ("self_trade", get_args(SelfTradeRule)),
         ):
             value = getattr(self, name)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
-from bellwether.replay.arrow import first_null, values_of
+from bellwether.replay.arrow import first_null, texts_of, values_of
 from bellwether.replay.episode.columns import Columns, first_true
 from bellwether.replay.episode.json_kernels import scan
 from bellwether.replay.tape.layout import fixed
@@ -107,10 +107,7 @@ class _Lists:
 
 
 def _of_json(columns: Columns, name: str, array: Any) -> Levels:
-    array = array.cast(pa.large_string())
-    starts = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
-    data = array.buffers()[2]
-    text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    starts, text = texts_of(array)
     # A level takes at least 20 characters: {"price":1,"size":1}
     room = int(starts[-1] - starts[0]) // 16 + 1
     offsets, prices, sizes, done = scan(fixed(text, np.uint8), fixed(starts), room)

@@ -102,7 +102,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
 
 def _known(folder: Path, receipt: Mapping[str, Any]) -> Episode:
     """An episode whose bytes were checked before."""
-    metadata, settlements = _described(folder)
+    metadata, settlements = _settled(folder, parse_metadata(_json(folder, METADATA)))
     return _episode(folder, replace(metadata, source=receipt["source"]), settlements, receipt["digest"])
 
 
@@ -121,9 +121,8 @@ def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
     return _examine(Path(folder), trade_price)[1]
 
 
-def _described(folder: Path) -> tuple[Metadata, tuple[Settlement, ...]]:
-    """Metadata and settlements, from their small files."""
-    metadata = parse_metadata(_json(folder, METADATA))
+def _settled(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
+    """The metadata, with the closes that only the file of settlements states, and the settlements."""
     settlements, closes = parse_settlements(_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
@@ -150,7 +149,7 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     if metadata is None:
         return None, findings.report(folder, None)
     with findings.collecting("settlement", SETTLEMENT):
-        metadata, settlements = _described(folder)
+        metadata, settlements = _settled(folder, metadata)
         checks.check_winners(metadata, settlements, findings)
     checks.check_terms(metadata, findings)
     findings.counts["markets"] = len(metadata.markets)

@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.replay.arrow import words_of
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.draft import EpisodeDraft
 from bellwether.replay.episode.exogenous import EXOGENOUS
@@ -105,16 +106,13 @@ def draft_of(episode: Episode) -> EpisodeDraft:
     sequence = np.arange(len(book.ts)) if same.any() else book.sequence
     is_level = kind == KINDS.index("level")
 
-    def text(names: tuple[str, ...], codes: np.ndarray, mask: np.ndarray | None = None) -> Any:
-        return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=mask), pa.array(names)).cast(pa.string())
-
     messages = pa.table(
         [
             pa.array(book.ts[row]).view(TIME),
             pa.array(sequence[row]),
-            text(episode.tickers, book.ticker[row]),
-            text(KINDS, kind),
-            text(SIDES, side, ~is_level),
+            words_of(book.ticker[row], episode.tickers),
+            words_of(kind, KINDS),
+            words_of(np.where(is_level, side, -1), SIDES),
             pa.array(price.astype(np.int32), mask=~is_level),
             pa.array(lots, mask=~is_level),
         ],
@@ -124,8 +122,8 @@ def draft_of(episode: Episode) -> EpisodeDraft:
         [
             pa.array(trades.ts).view(TIME),
             trades.trade_id,
-            text(episode.tickers, trades.ticker),
-            text(SIDES, trades.taker),
+            words_of(trades.ticker, episode.tickers),
+            words_of(trades.taker, SIDES),
             pa.array(trades.price),
             pa.array(trades.lots),
         ],

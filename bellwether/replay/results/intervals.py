@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -50,10 +51,20 @@ def _estimate(
     value = float(statistic(defined, np.ones((1, n)))[0])
     if n < LEAST_EPISODES or plan.replicates == 0:
         return Estimate(value, n)
-    drawn = np.concatenate([statistic(defined, weights) for weights in plan.weights(n, max(1, _BLOCK // n))])
+    drawn = np.concatenate([statistic(defined, weights) for weights in _weights(plan, n)])
     ends = percentile_interval(drawn, plan)
     corrected = bca_interval(value, drawn, jackknife(defined), plan) if jackknife else (float("nan"), float("nan"))
     return Estimate(value, n, *(None if np.isnan(end) else end for end in (*ends, *corrected)))
+
+
+def _weights(plan: Bootstrap, n: int) -> Iterable[Floats]:
+    """The blocks of the plan; a single one is kept: most numbers of an agent, and most agents, have as many episodes as the last."""
+    return (_only_block(plan, n),) if plan.replicates * n <= _BLOCK else plan.weights(n, max(1, _BLOCK // n))
+
+
+@lru_cache(maxsize=1)
+def _only_block(plan: Bootstrap, n: int) -> Floats:
+    return next(plan.weights(n, plan.replicates))
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:

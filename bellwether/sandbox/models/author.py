@@ -112,7 +112,7 @@ class Author:
         return choose(list(request.tools), request.used_tools, mind, must=request.must_call)
 
     def _arguments(self, tool: Tool, mind: Mind, sample: int) -> str:
-        right = json.dumps(arguments(tool, mind), ensure_ascii=False)
+        right = arguments(tool, mind.wanted())
         if self._manner != "malformed":
             return right
         wrong = (right[: len(right) // 2], f"```json\n{right}\n```", "", "null", json.dumps({"input": right}))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bellwether.sandbox.instants import parse_time
-from bellwether.sandbox.models.schema import MISSING, Schema, fill
-from bellwether.sandbox.models.tools import Tool, scaled, spelled
+from bellwether.sandbox.models.schema import MISSING, Schema
+from bellwether.sandbox.models.tools import Tool, arguments, scaled, spelled
 from bellwether.sandbox.models.trading import EDGE
 
 if TYPE_CHECKING:
@@ -118,8 +118,7 @@ class Desk:
         return Called(self.tools["amend"].name, self._text("amend", {"order": order.order_id, "price": price, "count": order.count}))
 
     def _text(self, role: str, values: Mapping[str, Any]) -> str:
-        filled = fill({"type": "object", **self.tools[role].parameters}, lambda name, schema: _wanted(name.lower(), schema, values))
-        return json.dumps(filled if isinstance(filled, dict) else {}, ensure_ascii=False)
+        return arguments(self.tools[role], lambda name, schema: _wanted(name.lower(), schema, values))
 
 
 def _other(price: float | None) -> float | None:

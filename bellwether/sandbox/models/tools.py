@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -106,10 +107,10 @@ def spelled(word: str, schema: Schema) -> Any:
     return next((one for one in schema.get("enum", ()) if str(one).lower() == word), word)
 
 
-def arguments(tool: Tool, mind: Mind) -> dict[str, Any]:
-    """Arguments that the tool's schema allows."""
-    filled = fill({"type": "object", **tool.parameters}, mind.wanted())
-    return filled if isinstance(filled, dict) else {}
+def arguments(tool: Tool, wanted: Wanted) -> str:
+    """Arguments that the tool's schema allows, as JSON."""
+    filled = fill({"type": "object", **tool.parameters}, wanted)
+    return json.dumps(filled if isinstance(filled, dict) else {}, ensure_ascii=False)
 
 
 def _first(tools: list[Tool], words: tuple[str, ...], done: frozenset[str] = frozenset()) -> Tool | None:

@@ -71,18 +71,20 @@ class _Candidate:
     rules: str
     label: str
 
-    def known_at(self, now: int) -> int:
-        """A day before the close as it stands at `now`, or the opening of a shorter market; never later than `now`."""
-        return now if self.close is None else min(now, max(self.opens, self.close - LEAD))
+    def known_at(self, now: int, at: int | None) -> int:
+        """`at`, else a day before the close as it stands at `now`; never before the opening nor later than `now`."""
+        if at is None:
+            at = now if self.close is None else self.close - LEAD
+        return min(now, max(self.opens, at))
 
-    def probability(self, now: int) -> float:
-        """What a model knows at `now`."""
-        at = np.asarray([self.known_at(now)], dtype=np.int64)
-        return float(self.latent.probabilities_at(at)[0])
+    def probability(self, now: int, at: int | None = None) -> float:
+        """What a model knows at `now`, of the instant `at` where one is given."""
+        known = np.asarray([self.known_at(now, at)], dtype=np.int64)
+        return float(self.latent.probabilities_at(known)[0])
 
-    def subject(self, now: int) -> Subject:
+    def subject(self, now: int, at: int | None = None) -> Subject:
         """The market as the subject of a question."""
-        return Subject(self.id, number_of(self.id), self.probability(now))
+        return Subject(self.id, number_of(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
         """Whether a text has its rules, the date of its close, its label."""
@@ -168,10 +170,7 @@ class Truth:
     def latent(self, market_id: str, at: int | None, now: int) -> Subject | None:
         """The market as `by_id` finds it, with what was known at the instant `at`: for who trades at a past time. As `by_id` where it is None."""
         found = self._candidate(market_id, now)
-        if found is None or at is None:
-            return found.subject(now) if found else None
-        known = np.asarray([min(now, max(found.opens, at))], dtype=np.int64)
-        return Subject(found.id, number_of(found.id), float(found.latent.probabilities_at(known)[0]))
+        return found.subject(now, at) if found else None
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None

@@ -202,7 +202,7 @@ def _place(ctx: AgentContext, values: Values) -> Result:
 
 def _order(order: Order) -> Result:
     if order.id < 0:
-        return {"order_id": None, "status": order.status, "reason": _why(order.reason)}
+        return {"order_id": None, "status": order.status, "reason": order.explanation}
     told: Result = {
         "order_id": order.id,
         "status": order.status,
@@ -212,12 +212,7 @@ def _order(order: Order) -> Result:
     }
     if order.filled:
         told["average_price_cents"] = round(abs(order.cost) / (10 * CENT * order.filled), 4)
-    return told | ({"reason": _why(order.reason)} if order.reason else {})
-
-
-def _why(reason: str | None) -> str:
-    """A reason of the engine as a clause."""
-    return Reason[(reason or "none").upper()].text
+    return told | ({"reason": order.explanation} if order.reason else {})
 
 
 def _cancel(ctx: AgentContext, values: Values) -> Result:
@@ -229,7 +224,7 @@ def _cancel(ctx: AgentContext, values: Values) -> Result:
 def _amend(ctx: AgentContext, values: Values) -> Result:
     number = values["order_id"]
     refused = ctx.amend(number, values["price_cents"], values["count"])
-    return {"order_id": number, "refused": _why(refused)} if refused else _order(ctx.order(number))
+    return {"order_id": number, "refused": Reason[refused.upper()].text} if refused else _order(ctx.order(number))
 
 
 def _resting(ctx: AgentContext, values: Values) -> Result:

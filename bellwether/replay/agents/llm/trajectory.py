@@ -9,7 +9,6 @@ Files are written whole. Between two checkpoints a killed run loses no answer: t
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Self
 from bellwether.errors import LakeError
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm.steps import Step, totals
+from bellwether.whole import whole_file
 
 FORMAT = "bellwether-trajectory/1"
 #: Steps of a file, and between two checkpoints.
@@ -202,6 +202,5 @@ def _read(path: Path) -> list[Step]:
 
 
 def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8")
