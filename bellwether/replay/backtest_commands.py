@@ -238,13 +238,12 @@ def _show_results(frame: pl.DataFrame, request: _Request) -> None:
 
 
 def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
-    """The agents beside one another, the best first: a table without intervals, so none are made."""
-    from bellwether.calibration.bootstrap import Bootstrap
+    """The agents side by side, the best first."""
     from bellwether.replay.results.lines import comparison_table
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import summarise
 
-    show(comparison_table(summarise(frame, Bootstrap(0)), _titles(request)), most=_MOST_SHOWN)
+    show(comparison_table(summarise(frame), _titles(request)), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)

@@ -64,7 +64,7 @@ def _bin(ordinal: int, n: int) -> dict[str, Any]:
 
 
 def _score(forecaster: str, scope: str, metric: str, value: float, n: int) -> dict[str, Any]:
-    counts = {"n": n, "n_questions": 2, "n_clusters": n, "replicates": 10, "seed": 1}
+    counts = {"n": n, "n_questions": 2, "n_clusters": n, "seed": 1}
     return {**RELEASE, "forecaster": forecaster, "scope": scope, "metric": metric, "value": value, "lower": value - 0.1, **counts}
 
 
