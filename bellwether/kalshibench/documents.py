@@ -105,14 +105,14 @@ def read_document(path: Path, name: str) -> Document:
         value = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"reading {name}: not JSON: {error.msg} in line {error.lineno}, column {error.colno}; mend the file or take it away"
+            f"reading {name}: not JSON: {error.msg} in line {error.lineno}, column {error.colno}; repair or remove the file"
         ) from None
     except (UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"reading {name}: not JSON: {type(error).__name__}; mend the file or take it away") from None
+        raise ConfigError(f"reading {name}: not JSON: {type(error).__name__}; repair or remove the file") from None
     except OSError as error:
         raise ConfigError(f"reading {name}: {error.strerror}; correct its permissions") from None
     if not isinstance(value, dict):
-        raise ConfigError(f"reading {name}: it holds {_short(value)}; a result file holds an object; mend the file or take it away")
+        raise ConfigError(f"reading {name}: it holds {_short(value)}; a result file holds an object; repair or remove the file")
     return Document(name, "", value)
 
 

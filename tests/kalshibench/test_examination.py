@@ -95,11 +95,12 @@ def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path,
     assert model.corrected.n == 4
 
 
-def test_without_own_outcomes_nothing_is_corrected(folder: Path, tmp_path: Path) -> None:
+def test_the_outcomes_of_the_published_scoring_correct_all_but_the_overwritten_entries(folder: Path, tmp_path: Path) -> None:
     frame = labels(ground_truth_scored=pl.Series(["yes", *(outcome for *_, outcome in ENTRIES[1:])])).drop("ground_truth")
     model = examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0]
-    assert model.corrected is None
+    assert model.corrected is not None
     assert model.consistent is not None
+    assert (model.corrected.n, model.consistent.n) == (4, 5)
 
 
 def test_without_labels_only_what_needs_none_is_recomputed(folder: Path) -> None:
@@ -134,9 +135,9 @@ def test_a_stored_sort_decides_the_ace_of_ties(write: Write, tmp_path: Path) -> 
         order = [first, second, 4, 6, 8, 0, 3, 5, 7, 9]
         model = examine(read_results(folder), given(tmp_path, frame.with_columns(ace_bin=pl.Series(order))), bootstrap=PLAN).models[0]
         values.append(model.recomputed["ace"])
-        assert "ace" not in model.reasons
+        assert not model.recomputation.ace_varies
     assert values[0] != values[1]
-    assert "ace" in examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0].reasons
+    assert examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0].recomputation.ace_varies
 
 
 def test_a_response_that_reads_otherwise_than_stored_is_counted_and_not_used(write: Write, label_file: Path) -> None:
@@ -162,6 +163,7 @@ def test_totals_that_lack_a_value_say_so(write: Write, label_file: Path) -> None
     lacking = numbers.filter(pl.col("status") == "not recomputed")
     assert set(lacking["metric"]) == {"avg_latency_ms", "total_input_tokens", "total_tokens", "total_cost_usd", "total_output_tokens"}
     assert lacking["reason"].str.contains("of every prediction").all()
+    assert dict(lacking.select("metric", "needs").iter_rows())["avg_latency_ms"] == "latency_ms"
 
 
 def test_models_on_the_same_questions_are_compared(write: Write, label_file: Path) -> None:
@@ -198,8 +200,14 @@ def test_labels_that_fit_no_model_are_refused(write: Write, tmp_path: Path, fold
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="Test-Model"):
+    with pytest.raises(ConfigError, match=r"no model 'GPT-9'; there are Test-Model"):
         examine(read_results(folder), names=["GPT-9"])
+
+
+@pytest.mark.parametrize("name", ["test-model", "Test-Modle", "TestModel"])
+def test_a_misspelled_model_is_refused_with_the_one_that_was_probably_meant(folder: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'Test-Model'"):
+        examine(read_results(folder), names=[name])
 
 
 def test_a_model_without_an_answer_has_no_numbers(write: Write, label_file: Path) -> None:
