@@ -99,7 +99,12 @@ def read_labels(path: Path | str) -> Labels:
             "it needs question_id and one of ground_truth, ground_truth_true and ground_truth_scored"
         )
     indexed = "entry_index" in frame.columns
-    labels = _normal(frame)
+    try:
+        labels = _normal(frame)
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(
+            f"reading labels: {file} has a column of another type: {str(error).splitlines()[0]}; entry_index and ace_bin are whole numbers"
+        ) from None
     _check(file, labels)
     return Labels(file.name, labels, indexed, "category" in frame.columns)
 

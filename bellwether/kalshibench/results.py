@@ -125,7 +125,7 @@ def read_results(path: Path | str) -> Results:
     if not root.exists():
         raise ConfigError(f"reading KalshiBench results: there is no {root}; give a folder of result files or one of them")
     reading = _Reading()
-    for file in sorted(root.rglob("*.json")) if root.is_dir() else [root]:
+    for file in sorted(one for one in root.rglob("*.json") if one.is_file()) if root.is_dir() else [root]:
         reading.add(file, str(file.relative_to(root)) if root.is_dir() else file.name)
     if not reading.models:
         found = f"; {len(reading.damaged)} could not be read, first: {reading.damaged[0]}" if reading.damaged else ""
@@ -192,7 +192,8 @@ def _predictions(document: Document) -> pl.DataFrame:
                 "p_yes": None if answer is None else p_yes,
                 "ground_truth": row.choice("ground_truth", ("yes", "no")),
                 **{name: row.optional_text(name) for name in ("raw_output", "error", "category", "cluster")},
-                **{name: row.number(name, None) for name in ("latency_ms", "input_tokens", "output_tokens")},
+                "latency_ms": row.number("latency_ms", None),
+                **{name: row.count(name) for name in ("input_tokens", "output_tokens")},
             }
         )
     return pl.DataFrame(rows, schema=_PREDICTION)
