@@ -47,7 +47,6 @@ def compat(
     95 % intervals and paired tests. docs/kalshibench.md explains. PATH is a result file or a folder, which may hold the folders of tiers;
     Bellwether's own reports are read too. A file that cannot be read is skipped with a warning.
     """
-    from bellwether.calibration import Bootstrap
     from bellwether.kalshibench import examine, read_labels, read_results
     from bellwether.kalshibench.export import document
     from bellwether.kalshibench.show import print_examination
@@ -56,7 +55,7 @@ def compat(
     results = read_results(path)
     for sentence in results.damaged:
         click.echo(f"Warning: a file is skipped: {sentence}", err=True)
-    examination = examine(results, given, names=models, bootstrap=Bootstrap(replicates, seed), clusters=clusters)
+    examination = examine(results, given, names=models, replicates=replicates, seed=seed, clusters=clusters)
     if as_json:
         emit(document(examination))
     else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import polars as pl
 
-from bellwether.calibration import Bootstrap, Comparison, Scores
-from bellwether.calibration.comparison import PERMUTATIONS
+from bellwether.calibration import Comparison, Scores
 from bellwether.calibration.compat import Number
 from bellwether.errors import ConfigError
 from bellwether.kalshibench.findings import Findings, find
@@ -82,7 +82,7 @@ class ModelExamination:
         return _numbers(self.name, self.result.source, self.result.published, self.recomputation)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Examination:
     """The models of a results folder, examined.
 
@@ -97,6 +97,10 @@ class Examination:
 
     def numbers(self) -> pl.DataFrame:
         """Every published number, of result files and summaries, as in `ModelExamination.numbers`; a summary may speak of models without a file."""
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> pl.DataFrame:
         frames = [model.numbers() for model in self.models]
         known = {model.name: model.recomputation for model in self.models}
         for name, source, numbers in self.results.summaries:
@@ -119,13 +123,17 @@ class Examination:
         """One row per model: what the published scoring did to its entries."""
         return pl.DataFrame([{"model": model.name, **asdict(model.findings)} for model in self.models], infer_schema_length=None)
 
-    def comparisons(self, *, permutations: int = PERMUTATIONS) -> Mapping[str, Comparison]:
+    def comparisons(self) -> Mapping[str, Comparison]:
         """The models on the same questions compared pair by pair, on corrected Brier scores: question set -> comparison.
 
         Clusters are those of the intervals. A set with one model, and a model without labels of its own set, have none.
         """
+        return self._comparisons
+
+    @cached_property
+    def _comparisons(self) -> Mapping[str, Comparison]:
         return {
-            name: compare_models({model.name: model.entries for model in models}, self.plan, permutations)
+            name: compare_models({model.name: model.entries for model in models}, self.plan)
             for name, models in _by_questions(self.models)
             if len(models) > 1
         }
@@ -136,7 +144,8 @@ def examine(
     labels: Labels | None = None,
     *,
     names: Sequence[str] = (),
-    bootstrap: Bootstrap | None = None,
+    replicates: int = Plan().replicates,
+    seed: int = Plan().seed,
     clusters: Clusters | str = Clusters.FAMILY,
 ) -> Examination:
     """Recompute and correct the models of `results` (all, or those called `names`), with `labels` or the labels in the files themselves.
@@ -147,7 +156,7 @@ def examine(
     """
     for name in names:
         _check_name(results, name)
-    plan = Plan(bootstrap or Bootstrap(), Clusters(clusters))
+    plan = Plan(replicates, seed, Clusters(clusters))
     chosen = [model for model in results.models if not names or model.name in names]
     if labels is not None:
         _check_labels(labels, chosen)

@@ -15,13 +15,13 @@ from bellwether.kalshibench.scoring import scores_document
 
 def document(examination: Examination) -> dict[str, Any]:
     """Everything that an examination found, as JSON values: the models' numbers and findings, the comparisons, and what to know of them."""
-    bootstrap = examination.plan.bootstrap
+    plan = examination.plan
     return {
         "folder": str(examination.results.folder),
         "labels": examination.labels,
-        "clusters": examination.plan.clusters.value,
-        "replicates": bootstrap.replicates,
-        "seed": bootstrap.seed,
+        "clusters": plan.clusters.value,
+        "replicates": plan.replicates,
+        "seed": plan.seed,
         "published_numbers": {
             "overall": _counts(examination)[0],
             "by_model": _counts(examination, "model"),

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration import Bootstrap, Comparison, Scores, compare, evaluate, reliability_bins
+from bellwether.calibration.comparison import SIGNIFICANCE
 from bellwether.calibration.compat import Number
 from bellwether.kalshibench.labels import Clusters
 
@@ -24,14 +25,21 @@ CORRECTED_BY: dict[str, str] = {
     **{f"overconfidence_rate_{percent}": f"overconfidence_{percent}" for percent in ("70", "80", "90")},
 }
 
+#: Head of a column -> p-value of a row of `Comparison.pairs`.
+PAIR_TESTS = {"p\ncluster": "p_cluster", "p sign\nflip": "p_sign_flip", "p\nHolm": "p_holm"}
+
 _ENTRY = ("question_id", "occurrence")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How corrected scores get their intervals, and pairs their tests. clusters: what is resampled as a whole, in both."""
+    """How corrected scores get their intervals, and pairs their tests.
 
-    bootstrap: Bootstrap = Bootstrap()  # noqa: RUF009 frozen
+    replicates: of the bootstrap, 0 for no interval. seed: of all draws. clusters: what is resampled as a whole, in scores and pairs alike.
+    """
+
+    replicates: int = Bootstrap().replicates
+    seed: int = Bootstrap().seed
     clusters: Clusters = Clusters.FAMILY
 
 
@@ -54,7 +62,7 @@ def score(entries: pl.DataFrame, label: str, plan: Plan) -> Scores:
         rows[plan.clusters].to_list(),
         answer=rows["predicted_answer"].to_list(),
         asked=labelled.height,
-        bootstrap=plan.bootstrap,
+        bootstrap=Bootstrap(plan.replicates, plan.seed),
     )
 
 
@@ -83,7 +91,7 @@ def strict_numbers(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
     return numbers
 
 
-def compare_models(entries: Mapping[str, pl.DataFrame], plan: Plan, permutations: int) -> Comparison:
+def compare_models(entries: Mapping[str, pl.DataFrame], plan: Plan) -> Comparison:
     """Models on one set of questions, of which each may lack some, on corrected Brier scores: an entry is known by its id and its occurrence."""
     occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
     said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
@@ -100,15 +108,24 @@ def compare_models(entries: Mapping[str, pl.DataFrame], plan: Plan, permutations
         (asked["true"] == "yes").to_numpy(),
         asked[plan.clusters].to_list(),
         answers={name: part["predicted_answer"].to_list() for name, part in rows.items()},
-        seed=plan.bootstrap.seed,
-        replicates=plan.bootstrap.replicates,
-        permutations=permutations,
+        seed=plan.seed,
+        replicates=plan.replicates,
     )
 
 
 def pair_interval(row: Mapping[str, Any]) -> Interval:
     """The difference of a row of `Comparison.pairs`."""
     return Interval(row["difference"], row["lower"], row["upper"])
+
+
+def best(comparison: Comparison) -> str:
+    """The forecaster with the lowest loss."""
+    return str(comparison.ranking["forecaster"][0])
+
+
+def significant(comparison: Comparison) -> int:
+    """Pairs that differ after Holm's correction."""
+    return comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
 
 
 def confident_set(comparison: Comparison) -> Sequence[str]:

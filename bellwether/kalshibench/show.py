@@ -10,12 +10,12 @@ import polars as pl
 from rich.console import Console
 
 from bellwether.calibration import Comparison, Scores
-from bellwether.calibration.comparison import SIGNIFICANCE, p_text
+from bellwether.calibration.comparison import p_text
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.notes import notes
 from bellwether.kalshibench.recomputation import Status
-from bellwether.kalshibench.scoring import CORRECTED_BY, Interval, confident_set, interval, pair_interval
+from bellwether.kalshibench.scoring import CORRECTED_BY, PAIR_TESTS, Interval, best, confident_set, interval, pair_interval, significant
 from bellwether.kalshibench.tables import TextTable, print_tables
 
 _CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
@@ -173,17 +173,15 @@ def _plain(value: float | None) -> str:
 
 
 def _pairs(question_set: str, comparison: Comparison, examination: Examination) -> TextTable:
-    best = comparison.ranking["forecaster"][0]
     table = TextTable(
         f"Paired differences of the corrected Brier score{f' on {question_set}' if question_set else ''}",
-        ("pair", "n", "difference [95 %]", "p\ncluster", "p sign\nflip", "p\nHolm"),
+        ("pair", "n", "difference [95 %]", *PAIR_TESTS),
     )
     for row in comparison.pairs.iter_rows(named=True):
-        p = ["–" if row[name] is None else p_text(row[name], 3) for name in ("p_cluster", "p_sign_flip", "p_holm")]
+        p = ["–" if row[name] is None else p_text(row[name], 3) for name in PAIR_TESTS.values()]
         table.add((row["forecaster"], row["other"]), str(row["n"]), _interval(pair_interval(row), 4, "+", ends=4), *p)
-    significant = comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
     table.caption = (
-        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {best}. {significant} of {comparison.pairs.height} pairs differ after "
+        f"Clusters are {_CLUSTERS[examination.plan.clusters]}. Best: {best(comparison)}. {significant(comparison)} of {comparison.pairs.height} pairs differ after "
         f"Holm's correction.\nModel confidence set (90 %): {', '.join(confident_set(comparison))}."
     )
     return table

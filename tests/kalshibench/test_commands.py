@@ -149,8 +149,8 @@ def test_the_statuses_of_published_numbers_add_up(original: World, twelve: Path,
 def test_the_output_says_on_what_the_published_ace_depends(original: World, twelve: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     pl.DataFrame(original.labels(A)).write_csv(labels)
-    notes = found(twelve, "--labels", labels)["notes"]
-    assert any(note.startswith("The published ACE of") and "ace_bin" in note for note in notes)
+    notes = found(twelve, "--labels", labels, "--model", "Claude-Opus-4.5")["notes"]
+    assert any(note.startswith("The published ACE of Claude-Opus-4.5") and "ace_bin" in note for note in notes)
 
 
 def test_clusters_are_chosen_once_for_intervals_and_pairs(original: World, twelve: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from bellwether.calibration import Bootstrap
 from bellwether.kalshibench import examine, figures, read_labels, read_results
 from bellwether.kalshibench.figures import spread, write_figures
 from bellwether.report.plots_canvas import Sheet
@@ -22,28 +20,31 @@ from tests.kalshibench.original import TIERS, A, B, World
 OF_A = [name for cutoff, models in TIERS.values() if cutoff == A for name in models]
 OF_B = [name for cutoff, models in TIERS.values() if cutoff == B for name in models]
 
-Draw = Callable[..., dict[str, Sheet]]
+#: Labels of sample A alone, and of both samples.
+GIVEN = {"nine models": (A,), "twelve models": (A, B)}
+
+Sheets = dict[str, Sheet]
 
 
-@pytest.fixture
-def draw(original: World, twelve: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Draw:
-    """Draws the figures with the labels of some samples; returns the sheets by title."""
-    sheets: dict[str, Sheet] = {}
+@pytest.fixture(scope="module")
+def drawn(original: World, twelve: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Sheets]:
+    """The sheets by title, of the figures with either labels."""
+    return {case: draw(original, twelve, tmp_path_factory.mktemp("figures"), cutoffs) for case, cutoffs in GIVEN.items()}
+
+
+def draw(original: World, folder: Path, to: Path, cutoffs: tuple[str, ...]) -> Sheets:
+    sheets: Sheets = {}
 
     class Kept(Sheet):
         def __init__(self, width: float, height: float, title: str) -> None:
             super().__init__(width, height, title)
             sheets[title] = self
 
-    monkeypatch.setattr(figures, "Sheet", Kept)
-
-    def draw(*cutoffs: str) -> dict[str, Sheet]:
-        path = tmp_path / "labels.csv"
-        pl.DataFrame(original.labels(*cutoffs)).write_csv(path)
-        write_figures(examine(read_results(twelve), read_labels(path), bootstrap=Bootstrap(50)), tmp_path / "figures")
-        return sheets
-
-    return draw
+    pl.DataFrame(original.labels(*cutoffs)).write_csv(to / "labels.csv")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "Sheet", Kept)
+        write_figures(examine(read_results(folder), read_labels(to / "labels.csv"), replicates=50), to)
+    return sheets
 
 
 def texts(sheet: Sheet) -> list[tuple[str, Any]]:
@@ -54,11 +55,10 @@ def texts(sheet: Sheet) -> list[tuple[str, Any]]:
     return [(one.get_text(), Text.get_window_extent(one, canvas.get_renderer())) for one in found]  # without the arrow of an annotation
 
 
-@pytest.mark.parametrize("cutoffs", [(A,), (A, B)])
-def test_no_name_lies_on_another_and_all_are_within_the_picture(draw: Draw, cutoffs: tuple[str, ...]) -> None:
-    for title, sheet in draw(*cutoffs).items():
-        drawn = texts(sheet)
-        names = [(text, box) for text, box in drawn if any(name in text for name in OF_A + OF_B) and "Not drawn" not in text]
+@pytest.mark.parametrize("case", GIVEN)
+def test_no_name_lies_on_another_and_all_are_within_the_picture(drawn: dict[str, Sheets], case: str) -> None:
+    for title, sheet in drawn[case].items():
+        names = [(text, box) for text, box in texts(sheet) if any(name in text for name in OF_A + OF_B) and "Not drawn" not in text]
         assert len(names) >= 9, title
         for (one, first), (other, second) in combinations(names, 2):
             assert not first.overlaps(second), (title, one, other)
@@ -66,20 +66,20 @@ def test_no_name_lies_on_another_and_all_are_within_the_picture(draw: Draw, cuto
         assert all(box.x0 >= 0 and box.x1 <= width and box.y0 >= 0 and box.y1 <= height for _, box in names), title
 
 
-def test_every_model_of_the_questions_is_named_in_each_figure(draw: Draw) -> None:
-    sheets = draw(A)
+def test_every_model_of_the_questions_is_named_in_each_figure(drawn: dict[str, Sheets]) -> None:
+    sheets = drawn["nine models"]
     for title in ("Brier score: published and corrected", "What the published Brier score measured"):
         assert set(OF_A) <= {text for text, _ in texts(sheets[title])}
 
 
-def test_a_picture_names_the_models_that_are_not_in_it(draw: Draw) -> None:
-    for title, sheet in draw(A).items():
+def test_a_picture_names_the_models_that_are_not_in_it(drawn: dict[str, Sheets]) -> None:
+    for title, sheet in drawn["nine models"].items():
         notes = " ".join(text for text, _ in texts(sheet))
         assert f"Not drawn: {', '.join(OF_B)} (" in notes, title
 
 
-def test_a_picture_names_the_models_that_answered_other_questions(draw: Draw) -> None:
-    sheet = draw(A, B)["Brier score: published and corrected"]
+def test_a_picture_names_the_models_that_answered_other_questions(drawn: dict[str, Sheets]) -> None:
+    sheet = drawn["twelve models"]["Brier score: published and corrected"]
     assert f"On other questions ({B}): {', '.join(OF_B)}." in {text for text, _ in texts(sheet)}
 
 

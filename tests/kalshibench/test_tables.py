@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from bellwether.calibration import Bootstrap
 from bellwether.kalshibench import Examination, examine, read_labels, read_results
 from bellwether.kalshibench.names import shortened
 from bellwether.kalshibench.show import print_examination
@@ -26,7 +25,7 @@ TITLES = ("As published", "Corrected", "What the published scoring did", "What b
 def examined(original: World, twelve: Path, tmp_path_factory: pytest.TempPathFactory) -> Examination:
     path = tmp_path_factory.mktemp("labels") / "labels.csv"
     pl.DataFrame(original.labels(A, B)).write_csv(path)
-    return examine(read_results(twelve), read_labels(path), bootstrap=Bootstrap(50))
+    return examine(read_results(twelve), read_labels(path), replicates=50)
 
 
 def printed(examination: Examination, width: int) -> str:

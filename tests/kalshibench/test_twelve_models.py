@@ -9,12 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import Examination, Labels, examine, read_labels, read_results
 from tests.kalshibench.original import TIERS, A, B, World
 
-NO_INTERVALS = Bootstrap(0)
 OF_A = [name for cutoff, models in TIERS.values() if cutoff == A for name in models]
 OF_B = [name for cutoff, models in TIERS.values() if cutoff == B for name in models]
 STATUSES = ["equal", "differs", "ties", "not recomputed"]
@@ -35,7 +33,7 @@ def given(tmp_path: Path) -> Given:
 
 
 def examined(folder: Path, labels: Labels | None = None, **options: Any) -> Examination:
-    return examine(read_results(folder), labels, bootstrap=options.pop("bootstrap", NO_INTERVALS), **options)
+    return examine(read_results(folder), labels, replicates=0, **options)
 
 
 def with_sort(original: World, *cutoffs: str) -> list[dict[str, Any]]:
@@ -229,7 +227,7 @@ def test_the_whole_data_set_labels_both_samples_where_its_questions_agree(twelve
 
 def test_models_on_the_same_questions_are_compared_and_no_others(twelve: Path, original: World, given: Given) -> None:
     one_set = pl.DataFrame(with_sort(original, A, B)).drop("question_set")  # by model, and without the name of a set
-    comparisons = examined(twelve, given(one_set)).comparisons(permutations=9)
+    comparisons = examined(twelve, given(one_set)).comparisons()
     compared = [{*one.pairs["forecaster"], *one.pairs["other"]} for one in comparisons.values()]
     assert compared == [set(OF_A), set(OF_B)]
 
@@ -242,7 +240,7 @@ def test_intervals_and_pairs_have_the_same_clusters(twelve: Path, original: Worl
         scores = found.models[0].corrected
         assert scores is not None
         counts[clusters] = scores.n_clusters
-        pairs = found.comparisons(permutations=9)[A].pairs
+        pairs = found.comparisons()[A].pairs
         assert pairs["n_clusters"].max() == scores.n_clusters
     families = len({one.id[:8] for one in original.samples[A]})
     assert counts == {"family": families, "series": len({one.id for one in original.samples[A]})}

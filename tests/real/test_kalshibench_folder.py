@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from bellwether.calibration import Bootstrap
 from bellwether.forecasting.parsing import compat as parser
 from bellwether.kalshibench import Examination, ModelExamination, examine, read_labels, read_results
 from bellwether.kalshibench.commands import compat
@@ -131,7 +130,7 @@ def test_one_row_per_id_gives_255_of_300_own_labels(folder: Path, data: Path, tm
     path = tmp_path / "by-id.csv"
     rows = pl.read_parquet(data / "questions.parquet").unique("question_id", keep="last", maintain_order=True)
     rows.select("question_id", ground_truth="ground_truth_scored").write_csv(path)
-    examined = examine(read_results(folder), read_labels(path), bootstrap=Bootstrap(0))
+    examined = examine(read_results(folder), read_labels(path), replicates=0)
     for model in examined.models:
         assert model.labelled == 255
         assert model.consistent is not None
