@@ -160,19 +160,20 @@ def inversion(drawn: _Drawn) -> bytes:
 
 
 def _names_at_right(axes: Axes, models: Sequence[ModelExamination], x: Floats, y: Floats) -> None:
-    """The models' names to the right of the axes, one below the other, each joined to its point at (x, y)."""
+    """The models' names to the right of the axes, one below the other, each with the number of its point at (x, y) and joined to it."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)
     right = axes.get_xlim()[1]
     inches = axes.get_position().height * axes.figure.get_figheight()  # type: ignore[union-attr]
-    shown = _shown([model.name for model in models], _ALONE)
     places = spread(y, 0.17 / inches * (high - low), low, high)
-    for model, point, value, place in zip(models, x, y, places, strict=True):
-        axes.plot((point, right), (value, value), color=PALE, linewidth=0.6, linestyle=":", zorder=0)
+    shown = _shown([model.name for model in models], _ALONE)
+    for number, index in enumerate(np.argsort(-y, kind="stable"), 1):
+        axes.plot((x[index], right), (y[index], y[index]), color=PALE, linewidth=0.6, linestyle=":", zorder=0)
+        axes.annotate(str(number), (x[index], y[index]), (5, 1), textcoords="offset points", fontsize=6.5, color=INK, va="bottom", zorder=5)
         axes.annotate(
-            shown[model.name],
-            (right, value),
-            (1.05, place),
+            f"{number}  {shown[models[index].name]}",
+            (right, y[index]),
+            (1.05, places[index]),
             textcoords=axes.get_yaxis_transform(),
             ha="left",
             va="center",

@@ -69,7 +69,7 @@ def test_no_name_lies_on_another_and_all_are_within_the_picture(drawn: dict[str,
 def test_every_model_of_the_questions_is_named_in_each_figure(drawn: dict[str, Sheets]) -> None:
     sheets = drawn["nine models"]
     for title in ("Brier score: published and corrected", "What the published Brier score measured"):
-        assert set(OF_A) <= {text for text, _ in texts(sheets[title])}
+        assert set(OF_A) <= {text.split("  ")[-1] for text, _ in texts(sheets[title])}
 
 
 def test_a_picture_names_the_models_that_are_not_in_it(drawn: dict[str, Sheets]) -> None:
