@@ -293,8 +293,9 @@ def _lacking_outcomes(valid: _Valid) -> dict[str, Lacking]:
     everyone = np.ones(len(valid.p), dtype=bool)
     bins = _bins(valid.p)
     needed: dict[str, Bools] = dict.fromkeys(_OF_ALL_ANSWERS, everyone)
-    needed |= dict.fromkeys(_OF_YES_ANSWERS, valid.answer) | dict.fromkeys(_OF_NO_ANSWERS, ~valid.answer)
-    needed |= dict.fromkeys(("ece", "mce"), np.logical_or.reduce(bins))
+    binned: Bools = np.logical_or.reduce(bins)
+    for names, members in ((_OF_YES_ANSWERS, valid.answer), (_OF_NO_ANSWERS, ~valid.answer), (("ece", "mce"), binned)):
+        needed |= dict.fromkeys(names, members)
     needed |= {f"overconfidence_rate_{name}": _confident(valid.p, threshold) for name, threshold in _THRESHOLDS.items()}
     needed |= {f"reliability[{name}].avg_accuracy": members for name, members in zip(_bin_names(), bins, strict=True)}
     for name, members in _category_members(valid).items():
