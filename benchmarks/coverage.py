@@ -29,6 +29,8 @@ from bellwether.calibration.metrics import INTERVALS
 CLUSTERS = (3, 5, 8, 12, 20, 40, 100)
 SETS = 400
 MANY = 20
+#: A cell is shown when at least this share of its samples has an interval.
+SHOWN = 0.5
 #: Coverage that intervals promise, with fewer than 20 clusters and from 20 on.
 FEW_PROMISE, MANY_PROMISE = (0.90, 1.0), (0.93, 0.97)
 HEADLINE = ("brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy", "roc_auc", "difference")
@@ -142,7 +144,21 @@ def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: S
         yield f"|---|{'---|' * len(counts)}"
         for design in designs:
             cells = [found[design, count].get(name, (0.0, 0.0)) for count in counts]
-            yield f"| {design} | {' | '.join('–' if share < 0.5 else f'{100 * value:.0f}' for value, share in cells)} |"
+            yield f"| {design} | {' | '.join('–' if share < SHOWN else f'{100 * value:.0f}' for value, share in cells)} |"
+
+
+def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
+    """One Markdown table: per metric and number of clusters the least and the largest coverage over all designs, in per cent."""
+    counts = sorted({clusters for _, clusters in found})
+    yield f"| metric | {' | '.join(map(str, counts))} |"
+    yield f"|---|{'---|' * len(counts)}"
+    for name in names:
+        cells = []
+        for count in counts:
+            values = [cells_of[name] for (_, clusters), cells_of in found.items() if clusters == count and name in cells_of]
+            shown = [100 * value for value, share in values if share >= SHOWN]
+            cells.append(f"{min(shown):.0f}-{max(shown):.0f}" if shown else "–")
+        yield f"| `{name}` | {' | '.join(cells)} |"
 
 
 def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str], sets: int) -> list[str]:
@@ -152,7 +168,7 @@ def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: 
         least, most = MANY_PROMISE if clusters >= MANY else FEW_PROMISE
         for name in names:
             value, share = cells.get(name, (np.nan, 0.0))
-            if share < 0.5:
+            if share < SHOWN:
                 continue
             error = 2 * np.sqrt(0.95 * 0.05 / (sets * share))
             if not least - error <= value <= most + error:
@@ -176,4 +192,6 @@ if __name__ == "__main__":
     chosen = parser.parse_args().sets
     everything = table(chosen)
     print("\n".join(lines(everything, metrics())))
+    print("\n**All designs**\n")
+    print("\n".join(summary(everything, metrics())))
     print("\n".join(misses(everything, metrics(), chosen)))

@@ -217,7 +217,7 @@ def test_identical_forecasters_share_everything() -> None:
 
 
 def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
-    ranking = compare({"silent": NOWHERE, "a": P, "b": 1 - P}, Y, range(6), replicates=50).ranking
+    ranking = compare({"silent": NOWHERE, "a": P, "b": 1 - P}, Y, range(6), replicates=200).ranking
     assert ranking.row(-1, named=True) == {
         "forecaster": "silent",
         "n": 0,
@@ -231,7 +231,7 @@ def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
 
 @pytest.mark.parametrize("forecasts", [{}, {"a": P}])
 def test_nobody_or_one_makes_no_pair(forecasts: Mapping[str, np.ndarray]) -> None:
-    found = compare(forecasts, Y, range(6), replicates=10)
+    found = compare(forecasts, Y, range(6), replicates=200)
     assert found.pairs.height == 0
     assert found.ranking.height == len(forecasts)
     assert found.ranking["mcs_p"].null_count() == len(forecasts)

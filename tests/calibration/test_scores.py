@@ -269,7 +269,7 @@ def test_the_leaderboard_says_how_surely(questions: Build, forecasts: Build) -> 
 
 def test_those_below_the_floor_are_compared_and_not_placed(questions: Build, forecasts: Build) -> None:
     frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR, rare=[*GOOD[:4], None, None, None, None])
-    found = compare_forecasters(frame, asked, replicates=0)
+    found = compare_forecasters(frame, asked, replicates=200)
     assert found.pairs.select("forecaster", "other", "n").rows() == [("fair", "good", 40), ("fair", "rare", 20), ("good", "rare", 20)]
     assert found.ranking.filter(forecaster="rare").select("share_first", "mcs_p", "in_mcs", "group").row(0) == (None,) * 4
     assert found.ranking["share_first"].sum() == pytest.approx(1)
@@ -288,6 +288,6 @@ def test_the_pairs_of_a_release_are_a_table(questions: Build, forecasts: Build) 
 def test_one_comparison_does_not_serve_two_releases(questions: Build, forecasts: Build) -> None:
     frame, asked = many(questions, forecasts, good=GOOD, fair=FAIR)
     scores = score(frame, asked, replicates=0)
-    comparison = compare_forecasters(frame, asked, replicates=0, permutations=0)
+    comparison = compare_forecasters(frame, asked, replicates=0)
     with pytest.raises(ScoringError, match="several releases"):
         leaderboard(pl.concat([scores, scores.with_columns(release=pl.lit("r2"))]), {"good": "a", "fair": "b"}, comparison=comparison)
