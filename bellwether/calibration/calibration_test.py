@@ -106,8 +106,8 @@ class _Errors:
         # The error under calibration is about the standard deviation of the mean residual or more, which the smoother must resolve.
         smoother = Smoother.resolving(ordered.p, 2 * float(np.sqrt(np.square(ordered.gap).sum())) / weight)
         known, index = np.unique(bins.index(p), return_inverse=True)
-        _, merged = np.unique(group * _GROUPS // max(len(ordered.p), _GROUPS), return_inverse=True)
-        mass = np.bincount(merged, ordered.weight)
+        merged = Grouping.of(group * _GROUPS // max(len(ordered.p), _GROUPS))
+        mass = merged.sums(ordered.weight)
         masses = [(rows, np.full(len(rows), column), share) for column, (rows, share) in enumerate(shares(ordered, bins.count))]
         parts = [
             csr_array((np.ones(size), (each, index)), (size, len(known))),
@@ -116,18 +116,18 @@ class _Errors:
                 _entries([(each, smoother.lower[group], 1 - smoother.share[group]), (each, smoother.upper[group], smoother.share[group])]),
                 (size, smoother.cells),
             ),
-            csr_array((np.ones(size), (each, merged)), (size, len(mass))),
+            csr_array((np.ones(size), (each, merged.index)), (size, merged.count)),
         ]
         first, second, third = np.cumsum([part.shape[1] for part in parts])[:3]
         return cls(
             order=ordered.order,
             residual=-ordered.gap,
             weight=weight,
-            bin_weight=np.bincount(index, ordered.weight),
+            bin_weight=Grouping(index, len(known)).sums(ordered.weight),
             matrix=csr_array(hstack(parts, format="csr")),
             ends=(int(first), int(second), int(third)),
             smoother=smoother,
-            p=np.bincount(merged, ordered.weight * p) / mass,
+            p=merged.sums(ordered.weight * p) / mass,
             mass=mass,
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bellwether.calibration.forecasts import Bools, Ints
+from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.errors import ScoringError
 
 #: What a function accepts as clusters: labels, a pair of label columns, or two named columns.
@@ -38,6 +38,15 @@ class Grouping:
     def take(self, rows: Ints | Bools) -> Grouping:
         """The groups of some of the forecasts, numbered anew."""
         return Grouping.of(self.index[rows])
+
+    def sums(self, values: Floats | Bools) -> Floats:
+        """Sum of the values (N,) of each group, float64 (count,)."""
+        return np.asarray(np.bincount(self.index, values, self.count), dtype=np.float64)
+
+    def bin_sums(self, bins: Ints, count: int, values: Floats) -> Floats:
+        """Sum of the values (N,) of each group in each bin, float64 (groups, count); `bins` intp (N,) holds the bin of each."""
+        cells = np.bincount(self.index * count + bins, values, self.count * count)
+        return np.asarray(cells, dtype=np.float64).reshape(self.count, count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -176,6 +177,8 @@ def _least_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
 
 def _withheld(tests: MeanTests, where: Bools) -> MeanTests:
     """The tests without those of some means."""
-    masked = {name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")}
+    masked: dict[str, Any] = {
+        name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")
+    }
     method = [None if one else name for one, name in zip(where, tests.method, strict=True)]
     return replace(tests, **masked, method=method)

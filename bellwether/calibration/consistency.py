@@ -135,7 +135,7 @@ def _independent(ordered: Ordered, resamples: int, seed: int) -> Iterator[Floats
     block = max(1, _BLOCK // max(1, len(mass)))
     for start in range(0, resamples, block):
         drawn = generator.binomial(trials, ordered.p, size=(min(block, resamples - start), len(mass)))
-        yield drawn * np.divide(mass, trials, out=np.ones(len(mass)), where=trials > 0)
+        yield drawn.astype(np.float64) * np.divide(mass, trials, out=np.ones(len(mass)), where=trials > 0)
 
 
 def _middle(resampled: Floats, level: float) -> Floats:

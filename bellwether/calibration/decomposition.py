@@ -161,8 +161,7 @@ def _dependent(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base
     for sign, way in ways:
         for name, term in terms.items():
             found[name] += sign * _squares(term, way, index, bins.count)
-        share = np.bincount(way.index, weight, way.count) / weight.sum()
-        residual = np.bincount(way.index, terms["apart"], way.count) / weight.sum()
+        share, residual = way.sums(weight) / weight.sum(), way.sums(terms["apart"]) / weight.sum()
         found["base_rate"] += sign * (np.square(residual) / np.where(share < 1, 1 - share, np.inf)).sum()
     return found
 
@@ -170,9 +169,8 @@ def _dependent(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base
 def _squares(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
     """Sum over the groups of the square of each group's sum in each bin, float64 (bins,)."""
     if way.count == len(term):
-        return np.bincount(index, np.square(term), bins)
-    sums = np.bincount(way.index * bins + index, term, way.count * bins).reshape(way.count, bins)
-    return np.asarray(np.square(sums).sum(axis=0))
+        return Grouping(index, bins).sums(np.square(term))
+    return np.asarray(np.square(way.bin_sums(index, bins, term)).sum(axis=0))
 
 
 def yates_terms(sums: Sums) -> dict[str, Floats]:

@@ -38,13 +38,13 @@ def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
     that have a member in it.
     """
     ordered = Ordered.of(forecasts)
-    group = groups.index[ordered.order]
+    order = Grouping(groups.index[ordered.order], groups.count)
     yes, no = ordered.yes, ordered.weight - ordered.yes
     below_no, below_yes = _below(ordered, no), _below(ordered, yes)
-    wins = np.bincount(group, yes * below_no, groups.count)  # pairs whose yes is in the group
-    losses = np.bincount(group, no * (yes.sum() - below_yes), groups.count)  # pairs whose no is in the group
-    inside = _inside(ordered, group, groups.count)
-    n_yes, n_no = (np.bincount(group, part, groups.count) for part in (yes, no))
+    wins = order.sums(yes * below_no)  # pairs whose yes is in the group
+    losses = order.sums(no * (yes.sum() - below_yes))  # pairs whose no is in the group
+    inside = _inside(ordered, order)
+    n_yes, n_no = order.sums(yes), order.sums(no)
     pairs = (yes.sum() - n_yes) * (no.sum() - n_no)
     won = (yes * below_no).sum() - wins - losses + inside
     return np.divide(won, pairs, out=np.full(groups.count, np.nan), where=pairs > _LEAST * yes.sum() * no.sum())
@@ -91,14 +91,14 @@ def _below(ordered: Ordered, part: Floats) -> Floats:
     return np.repeat(np.cumsum(sums) - sums / 2, sizes)
 
 
-def _inside(ordered: Ordered, group: np.ndarray, count: int) -> Floats:
-    """Pairs won by a yes over a no of the same group, ties half: float64 (count,)."""
+def _inside(ordered: Ordered, groups: Grouping) -> Floats:
+    """Pairs won by a yes over a no of the same group, ties half: float64 (groups.count,); `groups` are those of the sorted forecasts."""
     level = np.repeat(np.arange(len(ordered.group_ends)), np.diff(ordered.group_ends, prepend=-1))
-    at = np.lexsort((level, group))
-    group, level, yes, no = group[at], level[at], ordered.yes[at], (ordered.weight - ordered.yes)[at]
+    at = np.lexsort((level, groups.index))
+    group, level, yes, no = groups.index[at], level[at], ordered.yes[at], (ordered.weight - ordered.yes)[at]
     first = np.flatnonzero(np.append(True, (np.diff(group) > 0) | (np.diff(level) > 0)))
     yes, no, group = np.add.reduceat(yes, first), np.add.reduceat(no, first), group[first]
     running = np.cumsum(no)
     starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
     before = np.repeat(running[starts] - no[starts], np.diff(np.append(starts, len(group))))
-    return np.bincount(group, yes * (running - before - no / 2), count)
+    return Grouping(group, groups.count).sums(yes * (running - before - no / 2))

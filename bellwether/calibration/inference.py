@@ -58,4 +58,4 @@ class Inference:
         generator = np.random.Generator(np.random.PCG64([self.seed, stream]))
         block = max(1, BLOCK // max(1, n_clusters))
         for start in range(0, rows, block):
-            yield 1.0 - 2.0 * generator.integers(0, 2, size=(min(block, rows - start), n_clusters), dtype=np.int8)
+            yield 1.0 - 2.0 * generator.integers(0, 2, size=(min(block, rows - start), n_clusters), dtype=np.int8).astype(np.float64)

@@ -85,7 +85,7 @@ def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Sca
 
 
 def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:
-    total, size = (np.bincount(way.index, one, way.count) for one in (weight * values, weight))
+    total, size = way.sums(weight * values), way.sums(weight)
     rest = size.sum() - size
     without = np.divide(total.sum() - total, rest, out=np.full(way.count, np.nan), where=rest > 0)
     return LeftOut({"n": size}, {"mean": without}, 1.0)
@@ -170,8 +170,8 @@ def _around(value: float, variance: float, df: float, scale: Scale, level: float
     there, back = _SCALES[scale]
     reach = quantile(level, df) * np.sqrt(variance)
     with np.errstate(over="ignore"):
-        ends = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
-    return Bounds(*ends, f"jackknife t, {scale.value}", df)
+        lower, upper = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
+    return Bounds(lower, upper, f"jackknife t, {scale.value}", df)
 
 
 def _rate(sample: _Sample, name: str, size: str, value: float) -> Bounds:

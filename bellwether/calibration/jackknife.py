@@ -123,9 +123,9 @@ def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
     from bellwether.calibration.ordered import Ordered
 
     value = discrimination(Ordered.of(forecasts), is_binary=True).average_precision
-    yes = np.bincount(groups.index, forecasts.weight * forecasts.y, groups.count)
+    yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():
         return np.full(groups.count, np.nan)
-    influence = np.bincount(groups.index, influence_on_average_precision(forecasts), groups.count)
+    influence = groups.sums(influence_on_average_precision(forecasts))
     share = yes / yes.sum()
     return np.where(share < 1, value - influence / np.where(share < 1, 1 - share, 1.0), np.nan)

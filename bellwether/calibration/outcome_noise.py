@@ -47,7 +47,7 @@ def least_variance(slope: Floats, probability: Floats, clusters: Clusters) -> fl
     """
     deviation = slope * np.sqrt(probability * (1 - probability))
     independent = np.square(deviation).sum()
-    together = max(np.square(np.bincount(way.index, deviation, way.count)).sum() for way in clusters.ways)
+    together = max(np.square(way.sums(deviation)).sum() for way in clusters.ways)
     return float((1 - _CORRELATION) * independent + _CORRELATION * together)
 
 

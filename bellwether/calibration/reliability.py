@@ -112,8 +112,4 @@ def _reason(rate: float, clusters: int, largest: float) -> str | None:
 
 def _sums(forecasts: Forecasts, way: Grouping, index: np.ndarray, bins: int) -> ClusterSums:
     """Weighted yes outcomes and weights of each cluster in each bin."""
-    cell, cells = way.index * bins + index, way.count * bins
-    yes, weight = (
-        np.bincount(cell, values, cells).reshape(way.count, bins) for values in (forecasts.weight * forecasts.y, forecasts.weight)
-    )
-    return ClusterSums(yes, weight)
+    return ClusterSums(way.bin_sums(index, bins, forecasts.weight * forecasts.y), way.bin_sums(index, bins, forecasts.weight))

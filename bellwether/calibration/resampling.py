@@ -23,8 +23,7 @@ def mean_replicates(values: Floats, weight: Floats, way: Grouping, plan: Inferen
         return result
     known = np.where(np.isnan(values), 0.0, 1.0) * weight[:, None]
     totals, counts = (
-        exactly_summable(np.stack([np.bincount(way.index, column, way.count) for column in part.T], axis=1))
-        for part in (np.nan_to_num(values) * known, known)
+        exactly_summable(np.stack([way.sums(column) for column in part.T], axis=1)) for part in (np.nan_to_num(values) * known, known)
     )
     counts, which = np.unique(counts, axis=1, return_inverse=True)
     start = 0

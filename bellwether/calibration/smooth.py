@@ -56,8 +56,10 @@ def smooth_error(ordered: Ordered) -> float:
     smoother = Smoother.on(ordered.p, _MODES)
     residual = (mass * ordered.p - yes) / mass.sum()
     to_upper = residual * smoother.share
-    grid = np.bincount(smoother.lower, residual - to_upper, smoother.cells) + np.bincount(smoother.upper, to_upper, smoother.cells)
-    return float(smoother.error(smoother.coefficients(grid)[None])[0])
+    grid = np.zeros((1, smoother.cells))
+    np.add.at(grid[0], smoother.lower, residual - to_upper)
+    np.add.at(grid[0], smoother.upper, to_upper)
+    return float(smoother.error(smoother.coefficients(grid))[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bellwether.calibration.binning import DECILES, Bins
@@ -22,7 +24,7 @@ def point(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = D
     ordered = Ordered.of(forecasts)
     sums = total(forecasts, bins)
     ranks = discrimination(ordered, is_binary=forecasts.is_binary)
-    values = {
+    values: dict[str, Any] = {
         **from_sums(sums),
         **debiased_terms(forecasts, clusters, bins),
         **corp_terms(sums, explained(*ordered.tally())),

@@ -109,13 +109,11 @@ def per_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> S
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros((groups.count, len(_SCALARS) + len(_BINNED) * bins.count))
     for index, (_, column) in enumerate(columns(forecasts)):
-        matrix[:, index] = np.bincount(groups.index, column if weight is None else column * weight, groups.count)
-    cell = groups.index * bins.count + bins.index(forecasts.p)
-    ones = np.ones(len(cell))
-    for index, column in enumerate((ones, forecasts.p, forecasts.y)):
+        matrix[:, index] = groups.sums(column if weight is None else column * weight)
+    which = bins.index(forecasts.p)
+    for index, column in enumerate((np.ones(len(which)), forecasts.p, forecasts.y)):
         start = len(_SCALARS) + bins.count * index
-        sums = np.bincount(cell, column if weight is None else column * weight, groups.count * bins.count)
-        matrix[:, start : start + bins.count] = sums.reshape(groups.count, bins.count)
+        matrix[:, start : start + bins.count] = groups.bin_sums(which, bins.count, column if weight is None else column * weight)
     return Sums(matrix)
 
 

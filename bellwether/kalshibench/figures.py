@@ -18,11 +18,11 @@ from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ConfigError
 from bellwether.kalshibench.examination import Examination, ModelExamination
 from bellwether.kalshibench.labels import Clusters
-from bellwether.kalshibench.names import shortened
 from bellwether.kalshibench.scoring import Interval, interval, pair_interval
 from bellwether.lake.storage import open_storage
 from bellwether.report.plots import reliability_diagram
 from bellwether.report.plots_canvas import BLUE, GREY, INK, ORANGE, PALE, RULE, Sheet, dress, line
+from bellwether.short_names import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

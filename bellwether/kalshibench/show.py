@@ -16,7 +16,7 @@ from bellwether.kalshibench.labels import Clusters
 from bellwether.kalshibench.notes import notes
 from bellwether.kalshibench.recomputation import Status
 from bellwether.kalshibench.scoring import CORRECTED_BY, PAIR_TESTS, Interval, best, confident_set, interval, pair_interval, significant
-from bellwether.kalshibench.tables import TextTable, print_tables
+from bellwether.text_tables import TextTable, print_tables
 
 _CLUSTERS = {Clusters.SERIES: "series", Clusters.FAMILY: "event families"}
 _MARKS = {Status.EQUAL: "=", Status.DIFFERS: "≠", Status.TIES: "~", Status.NOT_RECOMPUTED: "?"}
@@ -138,7 +138,7 @@ def _statuses(examination: Examination) -> TextTable:
 
 
 def _files(examination: Examination) -> TextTable:
-    table = TextTable("The same by file", ("file", *_STATUSES[:-1]), of_models=False)
+    table = TextTable("The same by file", ("file", *_STATUSES[:-1]), shortens=False)
     for name, cells in _status_rows(examination, "source"):
         table.add(name, *cells[:-1])
     return table
@@ -157,7 +157,7 @@ def _detail(model: ModelExamination) -> TextTable:
         f"{model.name} ({model.result.source})",
         ("metric", "published", "recomputed", "", "same\nlabels", "corrected [95 %]"),
         "= equal, ≠ differs, ~ depends on the sort of ties, ? not recomputed",
-        of_models=False,
+        shortens=False,
     )
     for row in model.numbers().iter_rows(named=True):
         metric = CORRECTED_BY.get(row["metric"])

@@ -1,4 +1,4 @@
-"""Text tables whose first column names models, drawn so that the names stay distinct at the width of the terminal."""
+"""Text tables whose first column holds names, drawn so that the names stay distinct at the width of the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.kalshibench.names import shortened
+from bellwether.short_names import shortened
 
 #: Between two names in one cell.
 _BETWEEN = " – "
@@ -18,17 +18,17 @@ _BETWEEN = " – "
 
 @dataclass(slots=True)
 class TextTable:
-    """A table with a row per model or pair of models, and cells.
+    """A table with a row per name or pair of names, and cells.
 
     columns: heads of all columns, with a line break where the head may take two lines. wraps: the last column is text that may take several lines.
-    of_models: the first column names models; else it may take several lines too.
+    shortens: the first column holds names that are shortened where they do not fit; else it may take several lines too.
     """
 
     title: str
     columns: Sequence[str]
     caption: str = ""
     wraps: bool = False
-    of_models: bool = True
+    shortens: bool = True
     rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
 
     def add(self, names: str | tuple[str, ...], *cells: str) -> None:
@@ -44,8 +44,8 @@ class TextTable:
         return (width - taken - least - len(_BETWEEN) * (names - 1)) // names
 
     def grid(self, names: Mapping[str, str]) -> Grid:
-        """The table with each model under its name in `names`."""
-        shown = [_BETWEEN.join(names.get(name, name) if self.of_models else name for name in row) for row, _ in self.rows]
+        """The table with each name as `names` shortens it."""
+        shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
         table = Grid(
             title=Text(self.title, style="italic"),
             title_justify="left",
@@ -57,22 +57,22 @@ class TextTable:
         )
         for index, name in enumerate(self.columns):
             last = index == len(self.columns) - 1
-            folds = (index == 0 and not self.of_models) or (last and self.wraps)
+            folds = (index == 0 and not self.shortens) or (last and self.wraps)
             table.add_column(Text(name), justify="left" if index == 0 or folds else "right", no_wrap=not folds, overflow="fold")
         for name, (_, cells) in zip(shown, self.rows, strict=True):
             table.add_row(Text(name), *(Text(cell) for cell in cells))
         return table
 
 
-def print_tables(console: Console, tables: Sequence[TextTable], models: Sequence[str]) -> None:
-    """Print tables that share `models` under names that are the same in all of them, with a legend where names are shortened."""
+def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:
+    """Print tables that share `names`, each shortened alike in all of them, with a legend where names are shortened."""
     width = console.width
-    names = shortened(models, min((table.room(width) for table in tables if table.rows and table.of_models), default=width))
-    legend = [f"{short} = {name}" for name, short in names.items() if short != name]
+    short = shortened(names, min((table.room(width) for table in tables if table.rows and table.shortens), default=width))
+    legend = [f"{shown} = {name}" for name, shown in short.items() if shown != name]
     if legend:
         console.print(Text(f"Names: {'; '.join(legend)}\n", style="dim"))
     for table in tables:
-        console.print(table.grid(names))
+        console.print(table.grid(short))
         console.print()
 
 

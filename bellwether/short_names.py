@@ -1,4 +1,4 @@
-"""Names of models and files in tables that are narrower than they are: shortened in the middle, and still distinct."""
+"""Names in tables that are narrower than they are: shortened in the middle, and still distinct."""
 
 from __future__ import annotations
 
