@@ -36,15 +36,18 @@ class TextTable:
         self.rows.append(((names,) if isinstance(names, str) else names, list(cells)))
 
     def room(self, width: int) -> int:
-        """Characters that a table of `width` leaves for each name."""
+        """Characters that a table of `width` leaves for each name; `width` where all fit as they are."""
         cells = self.columns[1:-1] if self.wraps else self.columns[1:]
         taken = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
         least = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
         names = max((len(names) for names, _ in self.rows), default=1)
-        return (width - taken - least - len(_BETWEEN) * (names - 1)) // names
+        free = width - taken - least
+        if _longest(_BETWEEN.join(names) for names, _ in self.rows) <= free:
+            return width
+        return (free - len(_BETWEEN) * (names - 1)) // names
 
     def grid(self, names: Mapping[str, str]) -> Grid:
-        """The table with each name as `names` shortens it."""
+        """The table without its caption, each name as `names` shortens it."""
         shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
         table = Grid(
             title=Text(self.title, style="italic"),
@@ -52,8 +55,6 @@ class TextTable:
             box=SIMPLE_HEAD,
             padding=0,
             show_edge=False,
-            caption=Text(self.caption, style="dim"),
-            caption_justify="left",
         )
         for index, name in enumerate(self.columns):
             last = index == len(self.columns) - 1
@@ -73,6 +74,8 @@ def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[
         console.print(Text(f"Names: {'; '.join(legend)}\n", style="dim"))
     for table in tables:
         console.print(table.grid(short))
+        if table.caption:
+            console.print(Text(table.caption, style="dim"))
         console.print()
 
 
