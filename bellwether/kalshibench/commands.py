@@ -46,6 +46,3 @@ def compat(
 
         written = write_figures(examination, figures)
         click.echo(f"wrote {', '.join(str(path) for path in written)}", err=True)
-
-
-COMMANDS = (compat,)

@@ -293,6 +293,3 @@ def agents(as_json: bool) -> None:
     for one in found:
         table.add_row(Text(one.name), Text(one.description), Text(", ".join(f"{name}={value}" for name, value in one.params.items())))
     console().print(table)
-
-
-COMMANDS = (backtest, agents)
