@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import click
 
@@ -32,18 +32,19 @@ class Commands(click.Group):
         return self.commands.get(cmd_name) or plugins().get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        ours = sorted(self.commands.items())
+        platform = {name: command for name, command in self.commands.items() if isinstance(command, PlatformCommand)}
+        core = {name: command for name, command in self.commands.items() if name not in platform}
+        others = plugins()
+        for name in sorted(others.keys() & self.commands.keys()):
+            click.echo(f"Warning: {others.pop(name).called} is left out: a command of Bellwether has its name", err=True)
         install = "; to install it: pip install 'bellwether[platform]'" if missing_module() else ""
-        _section(formatter, "Commands", [found for found in ours if not isinstance(found[1], PlatformCommand)])
-        _section(formatter, f"Commands of the platform{install}", [found for found in ours if isinstance(found[1], PlatformCommand)])
-        others = sorted(plugins().items())
-        for _, left_out in (found for found in others if found[0] in self.commands):
-            click.echo(f"Warning: {left_out.called} is left out: a command of Bellwether has its name", err=True)
-        _section(formatter, "Commands of other packages", [found for found in others if found[0] not in self.commands])
+        _section(formatter, "Commands", core)
+        _section(formatter, f"Commands of the platform{install}", platform)
+        _section(formatter, "Commands of other packages", others)
 
 
-def _section(formatter: click.HelpFormatter, title: str, commands: Sequence[tuple[str, click.Command]]) -> None:
-    rows = [(name, command.get_short_help_str(formatter.width)) for name, command in commands]
+def _section(formatter: click.HelpFormatter, title: str, commands: Mapping[str, click.Command]) -> None:
+    rows = [(name, command.get_short_help_str(formatter.width)) for name, command in sorted(commands.items())]
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
