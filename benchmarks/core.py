@@ -37,9 +37,9 @@ def run() -> list[dict[str, Any]]:
         polars = cpu(folder, ["-c", POLARS], ROUNDS)
         for name, words, target in (
             ("bellwether --help", ["-m", "bellwether", "--help"], 0.75),
-            ("import bellwether.calibration", ["-c", "import bellwether.calibration"], 1.25),
-            ("first table of scores", ["-c", SCORES], 6.0),
-            ("first table of a backtest", backtest, 10.0),
+            ("import bellwether.calibration", ["-c", "import bellwether.calibration"], 1.5),
+            ("first table of scores", ["-c", SCORES], 8.0),
+            ("first table of a backtest", backtest, 12.0),
         ):
             seconds = cpu(folder, words, ROUNDS)
             detail = f"{seconds:.2f} s of CPU, `{POLARS}` {polars:.2f} s"
