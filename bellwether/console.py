@@ -6,14 +6,16 @@ import json
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import polars as pl
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -64,7 +66,7 @@ def _cell(value: object) -> str:
 
 def _known(frame: pl.DataFrame) -> str:
     """A sentence about what was excluded; nothing where nothing was."""
-    some = frame.filter(pl.col("could_know") > 0).sort("could_know", "forecaster", descending=[True, False])
+    some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
     first = some.row(0, named=True)

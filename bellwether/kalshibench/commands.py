@@ -71,6 +71,3 @@ def compat(
         for sentence in left_out:
             click.echo(f"Not drawn: {sentence}", err=True)
         click.echo(f"wrote {', '.join(str(file) for file in written)}", err=True)
-
-
-COMMANDS = (compat,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +11,26 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import Commands, main
-from bellwether.kalshibench import commands
+from bellwether.cli import main
 from tests.kalshibench.conftest import Write, predictions, result
 from tests.kalshibench.original import A, World
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from bellwether.console import console
+
     monkeypatch.setenv("COLUMNS", "200")
+    console.cache_clear()
+    yield
+    console.cache_clear()
 
 
 def run(*arguments: str | Path) -> Result:
-    group = Commands(commands={"compat": commands.compat})
-    return CliRunner().invoke(group, ["compat", *map(str, arguments), "--replicates", "200"])
+    return CliRunner().invoke(main, ["compat", *map(str, arguments), "--replicates", "200"])
 
 
 def shown(*arguments: str | Path) -> str:
-    from bellwether.console import console
-
-    console.cache_clear()
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     return done.output
