@@ -85,6 +85,7 @@ CORE: Sequence[LazyCommand] = (
     LazyCommand("compat", "bellwether.kalshibench.commands:compat", "Recompute and correct published KalshiBench results."),
     LazyCommand("episode", "bellwether.replay.episode_commands:episode", "Make, import, list and check episodes."),
     LazyCommand("recordings", "bellwether.recordings.commands:recordings", "List and import recordings of order books and trades."),
+    LazyCommand("score", "bellwether.scoring.commands:score", "Score forecasts in CSV, Parquet or JSON files."),
     LazyCommand("trading", "bellwether.replay.results_commands:trading", "Show the tables of all backtests; write their report."),
 )
 

@@ -1,10 +1,10 @@
 """Plots on a matplotlib axis: reliability, scores with intervals, and paired differences.
 
-    import matplotlib.pyplot as plt
-    from bellwether.scoring import plot_reliability
+import matplotlib.pyplot as plt
+from bellwether.scoring import plot_reliability
 
-    ax = plot_reliability(p, y, clusters=series, label="mine")
-    plt.show()
+ax = plot_reliability(p, y, clusters=series, label="mine")
+plt.show()
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bellwether.calibration.binning import BINS
 from bellwether.calibration.clusters import Labels
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ScoringError
+from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,11 +65,15 @@ def plot_reliability(
         rows = reliability_bins(p, y, clusters, weights=weights, bins=bins, level=level).filter(pl.col("n") > 0)
         forecast, observed = rows["mean_forecast"].to_numpy(), rows["yes_rate"].to_numpy()
         ends = np.array([observed - _floats(rows["yes_rate_lower"]), _floats(rows["yes_rate_upper"]) - observed])
-        axes.errorbar(forecast, observed, yerr=np.nan_to_num(ends), fmt="o-", color=colour, markersize=4.5, linewidth=1, capsize=2, label=label)
+        axes.errorbar(
+            forecast, observed, yerr=np.nan_to_num(ends), fmt="o-", color=colour, markersize=4.5, linewidth=1, capsize=2, label=label
+        )
         if band:
             where = reliability_bands(p, clusters, bins=bins, level=level).drop_nulls("mean_forecast")
             axes.fill_between(where["mean_forecast"], where["lower"], where["upper"], color=colour, alpha=0.15, linewidth=0, zorder=0.5)
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="forecast probability of yes", ylabel="observed frequency of yes", aspect="equal")
+    axes.set(
+        xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="forecast probability of yes", ylabel="observed frequency of yes", aspect="equal"
+    )
     _legend(axes)
     return axes
 
@@ -85,7 +90,7 @@ def plot_scores(result: ScoreResult, metric: str = "brier", *, ax: Axes | None =
     axes = _axes(ax)
     _intervals(axes, rows["forecaster"].to_list(), rows["value"], rows["lower"], rows["upper"])
     better = {Better.LOWER: "; lower is better", Better.HIGHER: "; higher is better", Better.NEITHER: ""}[METRICS[metric].better]
-    axes.set_xlabel(f"{metric.replace('_', ' ')} and {100 * result.plan.level:.4g} % interval{better}")
+    axes.set_xlabel(f"{words(metric)} and {100 * result.plan.level:.4g} % interval{better}")
     return axes
 
 
@@ -96,7 +101,7 @@ def plot_differences(result: ScoreResult, *, ax: Axes | None = None) -> Axes:
     names = [f"{first} – {second}" for first, second in rows.select("forecaster", "other").iter_rows()]
     _intervals(axes, names, rows["difference"], rows["lower"], rows["upper"])
     axes.axvline(0, color=_GREY, linewidth=1, linestyle="--", zorder=1)
-    axes.set_xlabel(f"difference of {str(result.loss).replace('_', ' ')} and {100 * result.plan.level:.4g} % interval; below 0 the first is better")
+    axes.set_xlabel(f"difference of {LOSSES[result.loss]} and {100 * result.plan.level:.4g} % interval; below 0 the first is better")
     return axes
 
 

@@ -74,7 +74,9 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
         frame = frame.with_columns(cluster_0="question")
     frame, more = _with_market(frame)
     numbered = frame.with_columns(question_index=_numbers(frame["question"]), forecaster_index=_numbers(frame["forecaster"]))
-    return Sheet(numbered.drop("file", "row"), columns, reading.by, clusters, (*notes, *more))
+    return Sheet(
+        numbered.drop("file", "row"), tuple(Path(name).name for name in _names(tables)), columns, reading.by, clusters, (*notes, *more)
+    )
 
 
 def _names(tables: Sequence[Table]) -> list[str]:

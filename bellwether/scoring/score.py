@@ -37,7 +37,7 @@ class ScoreResult:
     reliability: one row per forecaster and bin, columns forecaster and those of `reliability_bins`.
     forecasts: one row per forecaster and question: forecaster, question, probability, outcome, market, weight, cluster_0 and, two-way, cluster_1,
         squared_error and log_loss.
-    columns: which column was what. clusters: what the clusters are, in words. notes: what readers of the scores should know.
+    sources: names of the files. columns: which column was what. clusters: what the clusters are, in words. notes: what readers should know.
     """
 
     scores: pl.DataFrame
@@ -46,6 +46,7 @@ class ScoreResult:
     ranking: pl.DataFrame
     reliability: pl.DataFrame
     forecasts: pl.DataFrame
+    sources: tuple[str, ...]
     columns: Columns
     clusters: str
     notes: tuple[str, ...]
@@ -77,6 +78,7 @@ class ScoreResult:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the forecasts, for JSON."""
         return {
+            "sources": list(self.sources),
             "n_questions": self.n_questions,
             "n_clusters": self.n_clusters,
             "clusters": self.clusters,
@@ -208,6 +210,7 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
         compared.ranking,
         pl.concat(reliability),
         _losses(sheet),
+        sheet.sources,
         sheet.columns,
         sheet.clusters,
         (*sheet.notes, *_notes(sheet, compared)),

@@ -23,13 +23,14 @@ class Sheet:
     frame: forecaster, question, probability (null where it has no forecast), outcome, market (null where there was no price), weight; the
         clusters as cluster_0 and, two-way, cluster_1; the groups as by_0, by_1 and so on; and the numbers of the forecaster and the question,
         forecaster_index and question_index.
-    columns: which column was what, in the first table.
+    sources: names of the tables. columns: which column was what, in the first of them.
     by: columns of groups.
     clusters: what the clusters are, in words.
     notes: what readers of the scores should know.
     """
 
     frame: pl.DataFrame
+    sources: tuple[str, ...]
     columns: Columns
     by: tuple[str, ...]
     clusters: str
