@@ -113,10 +113,13 @@ def require(source: str, present: Iterable[str], column: str, option: str) -> No
     names = list(present)
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
-        raise ScoringError(
-            f"{source}: {option} names the column {column!r}, which is not there{f'; did you mean {near[0]!r}?' if near else ''}"
-            f" The columns are {', '.join(map(repr, names))}."
-        )
+        guess = f"did you mean {near[0]!r}? " if near else ""
+        raise ScoringError(f"{source}: {option} names the column {column!r}, which is not there; {guess}the columns are {listed(names)}")
+
+
+def listed(columns: Iterable[str]) -> str:
+    """Names of columns for a message."""
+    return ", ".join(map(repr, columns))
 
 
 def _normal(column: str) -> str:

@@ -19,39 +19,28 @@ from bellwether.errors import ScoringError
 _DELIMITERS = ",;\t|"
 
 
-@dataclass(frozen=True, slots=True)
-class Mixed:
-    """A column whose values are of several types: where the first of each of two stands."""
-
-    first: tuple[int, object]
-    second: tuple[int, object]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """Rows as they were read.
 
-    source: what messages call it. frame: the columns; those of text files are text. place: what messages call a row. mixed: columns that hold
-    values of several types, which `frame` holds as text.
+    source: what messages call it. frame: the columns; those of text files are text. place: what messages call a row. faults: why a column cannot be
+    used, with the row that shows it: it holds values of several types, or lists and objects.
     """
 
     source: str
     frame: pl.DataFrame
     place: Callable[[int], str]
-    mixed: Mapping[str, Mixed] = field(default_factory=dict)
+    faults: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
     def where(self, row: int, column: str) -> str:
         """File, line and column of a value, for the beginning of a message."""
         return f"{self.source}, {self.place(row)}, column {column!r}"
 
     def values(self, column: str) -> pl.Series:
-        """A column of one type. Raises `ScoringError` where it is of several."""
-        if (mixed := self.mixed.get(column)) is not None:
-            (first, value), (second, other) = mixed.first, mixed.second
-            raise ScoringError(
-                f"{self.where(second, column)}: {other!r} is {_kind(other)}, but {self.place(first)} holds {value!r}, {_kind(value)}; "
-                "write the whole column as one type"
-            )
+        """A column of one type. Raises `ScoringError` where it has a fault."""
+        if column in self.faults:
+            row, text = self.faults[column]
+            raise ScoringError(f"{self.where(row, column)}: {text}")
         return self.frame[column]
 
 
@@ -253,20 +242,32 @@ def _of_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[
 
 
 def _of_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> Table:
-    series, mixed = {}, {}
+    series, faults = {}, {}
     for name, values in columns.items():
-        firsts: dict[str, tuple[int, object]] = {}
+        firsts: dict[str, int] = {}
         for index, value in enumerate(values):
             if not _is_missing(value):
-                firsts.setdefault(_kind(value), (index, value))
-        if len(firsts) > 1:
-            first, second, *_ = sorted(firsts.values(), key=lambda one: one[0])
-            mixed[name] = Mixed(first, second)
-        if len(firsts) == 1 and not {"an object", "a list"} & firsts.keys():
+                firsts.setdefault(_kind(value), index)
+        if (fault := _fault(values, firsts, place)) is None:
             series[name] = pl.Series(name, [None if _is_missing(value) else value for value in values], strict=False)
         else:
+            faults[name] = fault
             series[name] = pl.Series(name, [None if _is_missing(value) else str(value) for value in values], dtype=pl.String)
-    return Table(source, pl.DataFrame(series), place, mixed)
+    return Table(source, pl.DataFrame(series), place, faults)
+
+
+def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
+    """Why values cannot be a column, given where the first of each type stands."""
+    for kind in ("an object", "a list"):
+        if kind in firsts:
+            return firsts[kind], f"it holds {kind}; write one value"
+    if len(firsts) < _TWO:
+        return None
+    (kind, first), (other, second), *_ = sorted(firsts.items(), key=lambda one: one[1])
+    return second, f"{values[second]!r} is {other}, but {place(first)} holds {values[first]!r}, {kind}; write the whole column as one type"
+
+
+_TWO = 2
 
 
 def _kind(value: object) -> str:

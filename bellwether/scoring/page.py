@@ -94,7 +94,7 @@ def _sections(result: ScoreResult) -> Iterator[_Section]:
     yield _Section(
         "Scores",
         _headline(result),
-        f"In brackets: {level} intervals over {result.clusters}. Brier score and log loss: lower is better. Skill is 1 less the ratio of Brier "
+        f"In brackets: {level} intervals; clusters: {result.clusters}. Brier score and log loss: lower is better. Skill is 1 less the ratio of Brier "
         "scores: above 0 is better than the reference. Coverage: share of questions with a forecast. "
         f"Group: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}.",
     )

@@ -9,11 +9,12 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import NAMES, Columns, Role, recognise, require
+from bellwether.scoring.columns import Columns, Role, listed, recognise, require
 from bellwether.scoring.consistency import check_duplicates, check_questions
 from bellwether.scoring.files import Table
 from bellwether.scoring.sheet import MARKET, Sheet
-from bellwether.scoring.values import is_numeric, labels, outcomes, probabilities, refuse, shown, texts, weights
+from bellwether.scoring.values import is_fraction, is_numeric, labels, outcomes, probabilities, refuse, shown, texts, weights
+from bellwether.scoring.words import counted
 
 #: Between the parts of a question's name that several columns make.
 _BETWEEN = " / "
@@ -64,14 +65,15 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
         check_duplicates(frame, parts)
         check_questions(frame, parts)
     notes += _percent_notes(parts, reading)
+    if not frame["probability"].count():
+        raise ScoringError(
+            f"{tables[0].source}: no row of a resolved question holds a forecast; give probabilities in {listed(columns.probability)}"
+        )
     if (missing := frame["probability"].null_count()) > 0:
-        notes.append(f"{missing} rows hold no forecast; coverage counts them.")
+        notes.append(f"{counted(missing, 'row')} without a forecast: coverage counts them.")
     if not columns.question and frame["forecaster"].n_unique() > 1 and len(columns.probability) == 1:
         notes.append("No column names the question, so that forecasters are not compared with each other; give --question COLUMN.")
-    independent = f"{' and '.join(columns.question) or 'rows'}, each taken as independent"
-    clusters = " x ".join(columns.cluster) or independent
-    if not columns.cluster:
-        frame = frame.with_columns(cluster_0="question")
+    clusters = " x ".join(columns.cluster) or f"each {' and '.join(columns.question[:1]) or 'row'} independent of the others"
     frame, more = _with_market(frame)
     numbered = frame.with_columns(question_index=_numbers(frame["question"]), forecaster_index=_numbers(frame["forecaster"]))
     return Sheet(
@@ -96,7 +98,6 @@ def _part(table: Table, reading: Reading, known: Table | None, *, alone: bool) -
     columns = _recognised(table, given, independent=reading.independent)
     for column in reading.by:
         require(table.source, table.frame.columns, column, "--by")
-    missing = "give every row a cluster, one of its own where it shares none, or give --independent (independent=True)"
     market = None if columns.market is None else _probabilities(table, columns.market, reading)
     base = pl.DataFrame(
         {
@@ -105,7 +106,7 @@ def _part(table: Table, reading: Reading, known: Table | None, *, alone: bool) -
             "outcome": pl.Series(outcomes(table, str(columns.outcome)), nan_to_null=True),
             "market": pl.Series([None] * table.frame.height, dtype=pl.Float64) if market is None else market,
             "weight": pl.Series([1.0] * table.frame.height) if columns.weight is None else pl.Series(weights(table, columns.weight)),
-            **{f"cluster_{index}": labels(table, column, "cluster", missing) for index, column in enumerate(columns.cluster)},
+            **{f"cluster_{index}": values for index, values in enumerate(_clusters(table, columns))},
             **{f"by_{index}": texts(table, column) for index, column in enumerate(reading.by)},
         }
     )
@@ -121,14 +122,16 @@ def _recognised(table: Table, given: Columns, *, independent: bool) -> Columns:
     columns = recognise(table.source, present, numeric, given)
     if independent:
         columns = replace(columns, cluster=())
-    for role, found in ((Role.PROBABILITY, columns.probability), (Role.OUTCOME, columns.outcome)):
-        if not found:
-            names = ", ".join(NAMES[role][:4])
-            advice = " (or one per forecaster, such as p_mine, p_other)" if role is Role.PROBABILITY else ", or give --outcomes FILE"
-            raise ScoringError(
-                f"{table.source}: no column is recognised as the {role}, among {', '.join(map(repr, present))}; "
-                f"name it with --{role} COLUMN, or call it {names}{advice}"
-            )
+    if not columns.probability:
+        likely = [column for column in present if column not in {columns.market, columns.weight} and is_fraction(table.frame[column])]
+        advice = "name it with --probability COLUMN"
+        if likely:
+            advice = f"{listed(likely)} would do by the values: give {' '.join(f'--probability {column}' for column in likely)}"
+        raise ScoringError(f"{table.source}: no column is recognised as the probability among {listed(present)}; {advice}")
+    if columns.outcome is None:
+        raise ScoringError(
+            f"{table.source}: no column is recognised as the outcome among {listed(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
+        )
     if len(columns.probability) > 1 and columns.forecaster is not None:
         raise ScoringError(
             f"{table.source}: there are several columns of probabilities ({', '.join(columns.probability)}) and a column of forecasters "
@@ -143,6 +146,13 @@ def _questions(table: Table, columns: Columns) -> pl.Series:
         return pl.Series([f"{table.source}{_BETWEEN}{row}" for row in range(table.frame.height)])
     parts = [labels(table, column, "question", "fill it in, or leave the row out") for column in columns.question]
     return pl.select(pl.concat_str(parts, separator=_BETWEEN)).to_series() if len(parts) > 1 else parts[0]
+
+
+def _clusters(table: Table, columns: Columns) -> list[pl.Series]:
+    """The clusters of each row; without such a column those of the question, by the first of the columns that name it."""
+    missing = "give every row a cluster, one of its own where it shares none, or give --independent (independent=True)"
+    found = [labels(table, column, "cluster", missing) for column in columns.cluster]
+    return found or [_questions(table, replace(columns, question=columns.question[:1]))]
 
 
 def _probabilities(table: Table, column: str, reading: Reading) -> pl.Series:
@@ -164,7 +174,7 @@ def _forecasters(table: Table, columns: Columns, *, alone: bool) -> dict[str, pl
 def _with_outcomes(table: Table, known: Table, reading: Reading) -> tuple[Table, Columns]:
     """The table with the columns that `known` has beside it, by question; and the columns that this settles."""
     given = reading.columns
-    for column in known.mixed:
+    for column in known.faults:
         known.values(column)
     fill = "fill it in, or leave the row out"
     asked, answered = (_only_question(one, given) for one in (table, known))
@@ -237,7 +247,7 @@ def _resolved(frame: pl.DataFrame, parts: Sequence[Part], reading: Reading, know
     if rest.is_empty():
         raise ScoringError(f"scoring: none of the {frame.height} rows has an outcome; give forecasts on questions that are resolved")
     questions = open_rows["question"].n_unique()
-    return rest, [f"{open_rows.height} rows on {questions} questions are left out: they are not resolved."]
+    return rest, [f"{counted(open_rows.height, 'row')} on {counted(questions, 'question')} left out: not resolved."]
 
 
 def _with_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.scoring.score import ScoreResult
 from bellwether.scoring.sheet import MARKET
-from bellwether.scoring.words import LOSSES, words
+from bellwether.scoring.words import LOSSES, counted, words
 from bellwether.text_tables import TextTable, print_tables
 
 _WIDTH = 80
@@ -43,8 +43,8 @@ def summary(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
     """What was scored, in one sentence, and which column was what."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
-    text = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
-    return f"{text} ({result.clusters})", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
+    text = ", ".join(counted(count, what) for count, what in counts)
+    return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
 
 
 def _scores(result: ScoreResult) -> TextTable:
@@ -53,7 +53,7 @@ def _scores(result: ScoreResult) -> TextTable:
     table = TextTable(
         "Scores",
         ("forecaster", "n", "Brier", "log loss", "ROC-AUC", *(["grp"] if grouped else [])),
-        f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals over {result.clusters}."
+        f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals; clusters: {result.clusters}."
         + (f"\ngrp: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}." if grouped else ""),
     )
     for name, metrics in by_forecaster(result.scores):
@@ -135,7 +135,7 @@ def reasons(result: ScoreResult) -> Iterator[str]:
     for reason, count in (
         result.pairs.filter(pl.col("reason").is_not_null()).group_by("reason", maintain_order=True).agg(pl.len()).iter_rows()
     ):
-        yield f"No test of {count} pair{'' if count == 1 else 's'}: {reason}."
+        yield f"No test of {counted(count, 'pair')}: {reason}."
 
 
 def by_forecaster(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:

@@ -41,15 +41,24 @@ UNRESOLVED = frozenset(
 
 
 def is_numeric(values: pl.Series) -> bool:
-    """Whether a column holds numbers, or texts of which most are numbers or percentages."""
-    if values.dtype.is_numeric():
+    """Whether a column holds numbers, texts some of which are numbers or percentages, or nothing."""
+    if values.dtype.is_numeric() or not values.count():
         return True
     if values.dtype != pl.String:
         return False
-    known = values.head(10_000).drop_nulls().str.strip_chars().str.to_lowercase()
+    known = _small(values.head(10_000).drop_nulls())
     known = known.filter(~known.is_in(list(MISSING)))
     numbers = known.str.strip_suffix("%").str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
-    return bool(len(known)) and 2 * numbers.count() > len(known)
+    return not len(known) or numbers.count() > 0
+
+
+def is_fraction(values: pl.Series) -> bool:
+    """Whether a column holds numbers from 0 to 1, some of them in between."""
+    if values.dtype not in (pl.String, pl.Float32, pl.Float64):
+        return False
+    numbers = values.cast(pl.Float64, strict=False)
+    inside = numbers.is_between(0, 1).sum() == values.count() > 0
+    return bool(inside and numbers.is_between(0, 1, closed="none").any())
 
 
 def probabilities(table: Table, column: str, *, percent: bool, clip: bool) -> Floats:

@@ -19,6 +19,11 @@ _WORDS = {
 }
 
 
+def counted(count: int, what: str) -> str:
+    """A count with its noun: 1 row, 2 rows."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def words(metric: str) -> str:
     """A metric's name for people."""
     return _WORDS.get(metric, metric.replace("_", " "))
