@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -76,9 +77,8 @@ def _known(frame: pl.DataFrame) -> str:
 
 def _without_interval(frame: pl.DataFrame) -> str:
     """Why Brier scores have no interval, one line per reason; nothing where all have one."""
-    some = frame.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
-    reasons = some.group_by("brier_reason").agg(pl.len()).sort("brier_reason")
-    return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.iter_rows())
+    reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
+    return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
