@@ -223,7 +223,7 @@ def test_the_page_shows_what_is_computed(examined: Examination) -> None:
     if {model.name for model in examined.models} == {*KNOWN}:
         pairs = next(iter(examined.comparisons().values())).pairs.filter(pl.col("forecaster") == BEST)
         for row in pairs.iter_rows(named=True):
-            assert f"| {row['other']} | {-row['difference']:.4f} | {row['p_cluster']:.2f} | {row['p_holm']:.2f} |" in lines
+            assert f"| {row['other']} | {-row['difference']:.4f} | {row['p']:.2f} | {row['p_holm']:.2f} |" in lines
 
 
 def _line_of_scores(model: ModelExamination) -> str:
@@ -234,9 +234,11 @@ def _line_of_scores(model: ModelExamination) -> str:
     same = model.consistent
     between = f"{same['brier'].value:.4f} / {same['brier_skill'].value:+.3f} / {same['ece'].value:.3f}"
     after = []
-    for metric, digits, sign in (("brier", 4, ""), ("brier_skill", 3, "+"), ("ece", 3, "")):
+    for metric, digits, sign in (("brier", 4, ""), ("brier_skill", 3, "+")):
         one = model.corrected[metric]
         after.append(f"{one.value:{sign}.{digits}f} [{one.lower:{sign}.2f}, {one.upper:{sign}.2f}]")
+    ece = model.corrected["ece"]
+    after.append(f"{ece.value:.3f} ({ece.p_calibrated:.3f})")
     accuracy = f"{model.corrected['accuracy'].value:.3f}"
     return f"| {' | '.join([model.name, before, between, *after, accuracy, str(model.corrected.n)])} |"
 
