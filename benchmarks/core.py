@@ -22,6 +22,7 @@ SCORES = (
     "from bellwether.calibration import evaluate\n"
     "print(evaluate([0.9, 0.2, 0.6, 0.1], [1, 0, 0, 0], clusters=['a', 'a', 'b', 'c']).frame())"
 )
+FORECASTS = "question,series,model,p,outcome\n" + "".join(f"q{n},s{n % 12},mine,0.{n % 9 + 1},{n % 2}\n" for n in range(60))
 POLARS = "import polars"
 
 
@@ -33,12 +34,15 @@ def run() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"name": "megabytes of the core", "ratio": sizes[0] / sizes[1], "target": 0.7, "detail": detail}]
     with tempfile.TemporaryDirectory() as folder:
         backtest = ["-m", "bellwether", "backtest", "--agent", "buy-and-hold", "--episode", str(_episode(Path(folder)))]
+        forecasts = Path(folder) / "forecasts.csv"
+        forecasts.write_text(FORECASTS, encoding="utf-8")
         cpu(folder, backtest)  # compiles the simulator where it is not
         polars = cpu(folder, ["-c", POLARS], ROUNDS)
         for name, words, target in (
             ("bellwether --help", ["-m", "bellwether", "--help"], 0.75),
             ("import bellwether.calibration", ["-c", "import bellwether.calibration"], 1.5),
             ("first table of scores", ["-c", SCORES], 8.0),
+            ("first table of bellwether score", ["-m", "bellwether", "score", str(forecasts)], 10.0),
             ("first table of a backtest", backtest, 12.0),
         ):
             seconds = cpu(folder, words, ROUNDS)
