@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest, BacktestSettings
     from bellwether.replay.episode import Episode
 
-BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity")
+BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 STANDING_TABLES = ("replay/summary", "replay/results")
 #: What is read of recordings, and of what was pulled of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")

@@ -230,6 +230,31 @@ BACKTESTS = Table(
     mart=True,
 )
 
+MARKET_PNL = Table(
+    name="replay/market_pnl",
+    row="One market that an agent traded in a backtest: what it earned there.",
+    columns=(
+        *_OF_RUN,
+        Column("ticker", TEXT, "the market"),
+        _count("fills", "fills"),
+        Column("yes_bought", SIZE, "contracts that raised the position in YES: purchases of YES and sales of NO", CONTRACTS),
+        Column("yes_sold", SIZE, "contracts that lowered it: sales of YES and purchases of NO", CONTRACTS),
+        _money("trading_pnl", "profit of positions closed by trading, over their average cost and before fees"),
+        _money("settlement_pnl", "profit of positions closed by settlement, over their average cost"),
+        _money("unrealised", "mark of what is left less its cost"),
+        _money("fees", "fees paid"),
+        _money("pnl", "trading, settlement and unrealised profit less fees; adds up to the backtest's"),
+        Column("yes_position", SIZE, "contracts of YES left at the end", CONTRACTS),
+        Column("no_position", SIZE, "contracts of NO left at the end", CONTRACTS),
+        Column("unsettled", FLAG, "a position was left that nothing settled; it is marked"),
+        RULES,
+        KNOWN_AT,
+    ),
+    key=("episode", "agent", "ticker"),
+    partitioned_by=("episode", "agent"),
+    mart=True,
+)
+
 RESULTS = Table(
     name="replay/results",
     row="One line of the results table of an agent: an episode, or the total.",
@@ -297,4 +322,4 @@ SUMMARY = Table(
     version="2",
 )
 
-TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, RESULTS, SUMMARY)
+TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)

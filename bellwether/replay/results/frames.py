@@ -11,11 +11,12 @@ import polars as pl
 
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status, Tif
+from bellwether.replay.results.market_pnl import market_pnl
 from bellwether.replay.results.markouts import NONE, markouts
 from bellwether.replay.results.metrics import HORIZONS, ended, metrics
 from bellwether.replay.units import DOLLAR, SECOND
 from bellwether.tables import Table
-from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, ORDERS
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_PNL, ORDERS
 from bellwether.tables.schema import MONEY, PRICE, SIZE
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ _MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Frames of one backtest by the name of their table: replay/orders, replay/fills, replay/equity and replay/backtests (one row).
+    """Frames of one backtest by the name of their table: replay/orders, replay/fills, replay/equity, replay/market_pnl and
+    replay/backtests (one row).
 
     known_at: as of when the episode was known; its end when left out, here as in the functions for one table.
     """
@@ -39,6 +41,7 @@ def frames(backtest: Backtest, known_at: datetime | None = None) -> dict[str, pl
         ORDERS.name: orders(backtest, known_at),
         FILLS.name: fills(backtest, known_at),
         EQUITY.name: equity(backtest, known_at),
+        MARKET_PNL.name: market_pnl(backtest, known_at),
         BACKTESTS.name: backtests([backtest], known_at),
     }
 

@@ -1,0 +1,60 @@
+"""What a backtest earned in each market."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from bellwether.replay.engine.codes import F_ACTION, F_FEE, F_LOTS, F_SIDE, F_TICKER
+from bellwether.replay.results.exposure import exposure, settlements_of
+from bellwether.replay.results.metrics import ended
+from bellwether.replay.units import BUY, CONTRACT, YES, dollars
+from bellwether.tables.replay import MARKET_PNL
+
+if TYPE_CHECKING:
+    from bellwether.replay.backtest import Backtest
+
+
+def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
+    """Rows of replay/market_pnl, one per market that was traded, in the order of the episode's markets.
+
+    The P&L of the markets adds up to that of the backtest, to the micro-dollar. known_at: as of when the episode was known; its end when left out.
+    """
+    outcome, fills = backtest.outcome, backtest.outcome.fills
+    settled = set(settlements_of(backtest.tape).ticker.tolist())
+    alike = {"episode": backtest.episode, "agent": backtest.agent, "rules": backtest.rules.name, "known_at": known_at or ended(backtest)}
+    rows: list[Mapping[str, Any]] = []
+    for market in np.unique(fills[:, F_TICKER]).tolist():
+        own = fills[fills[:, F_TICKER] == market]
+        held = exposure(backtest.tape, own, apart=backtest.rules.netting == "apart")
+        fees, left = int(own[:, F_FEE].sum()), outcome.positions[market]
+        unrealised = int(outcome.values[market].sum() - outcome.basis[market].sum())
+        rows.append(
+            {
+                **alike,
+                "ticker": backtest.tape.tickers[market],
+                "fills": len(own),
+                **_contracts(own),
+                "trading_pnl": dollars(held.traded),
+                "settlement_pnl": dollars(held.settled),
+                "unrealised": dollars(unrealised),
+                "fees": dollars(fees),
+                "pnl": dollars(held.traded + held.settled + unrealised - fees),
+                "yes_position": Decimal(int(left[YES])) / CONTRACT,
+                "no_position": Decimal(int(left[1 - YES])) / CONTRACT,
+                "unsettled": market not in settled and bool(left.any()),
+            }
+        )
+    return MARKET_PNL.validate(MARKET_PNL.frame(rows), unique=False)
+
+
+def _contracts(fills: np.ndarray) -> dict[str, Any]:
+    """Contracts that raised and lowered the position in YES: a purchase of NO sells YES."""
+    raised = (fills[:, F_SIDE] == YES) == (fills[:, F_ACTION] == BUY)
+    lots = fills[:, F_LOTS]
+    return {name: Decimal(int(lots[which].sum())) / CONTRACT for name, which in (("yes_bought", raised), ("yes_sold", ~raised))}
