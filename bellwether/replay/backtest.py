@@ -24,6 +24,9 @@ from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE
 
 if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
     from bellwether.replay.episode import Episode
 
 _LONGEST_MESSAGE = 300
@@ -101,13 +104,16 @@ class Failure:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Backtest:
     """What came of one agent in one episode.
 
     episode, episode_digest: what was replayed. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
     bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
     failure: why the agent's episode ended early; None when it did not.
+
+    `summary`, `orders`, `fills`, `equity` and `market_pnl` are Polars frames with the columns of the tables of the data dictionary: exact decimals
+    of dollars and contracts, times in UTC.
     """
 
     episode: str
@@ -137,6 +143,63 @@ class Backtest:
     def parameters(self) -> str:
         """The agent's parameters as canonical JSON."""
         return json.dumps(dict(self.params), sort_keys=True, default=str, ensure_ascii=False)
+
+    @cached_property
+    def summary(self) -> pl.DataFrame:
+        """One row of replay/backtests: every metric."""
+        from bellwether.replay.results.frames import backtests
+
+        return backtests([self])
+
+    @cached_property
+    def orders(self) -> pl.DataFrame:
+        """Rows of replay/orders."""
+        from bellwether.replay.results.frames import orders
+
+        return orders(self)
+
+    @cached_property
+    def fills(self) -> pl.DataFrame:
+        """Rows of replay/fills, with markouts."""
+        from bellwether.replay.results.frames import fills
+
+        return fills(self)
+
+    @cached_property
+    def equity(self) -> pl.DataFrame:
+        """Rows of replay/equity."""
+        from bellwether.replay.results.frames import equity
+
+        return equity(self)
+
+    @cached_property
+    def market_pnl(self) -> pl.DataFrame:
+        """Rows of replay/market_pnl, one per market traded."""
+        from bellwether.replay.results.market_pnl import market_pnl
+
+        return market_pnl(self)
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Draw the equity with its band on a matplotlib axis, a new one where none is given; returns the axis."""
+        from bellwether.replay.results.plotting import plot_equity
+
+        return plot_equity(self, ax=ax)
+
+    def write_html(self, path: Path | str) -> None:
+        """Write the tear sheet: one self-contained HTML page."""
+        from bellwether.replay.results.tear_sheet import write_tear_sheet
+
+        write_tear_sheet(self, Path(path))
+
+    def __str__(self) -> str:
+        """The line of results as `bellwether backtest` prints it."""
+        from bellwether.replay.results.lines import band, signed
+
+        row = self.summary.row(0, named=True)
+        failed = "" if self.failure is None else f"; failed at decision {self.failure.step}: {self.failure}"
+        return f"{self.agent} in {self.episode}: P&L {signed(row['pnl'])} dollars ({band(row)}), {row['fills']} fills of {row['orders']} orders{failed}"
+
+    __repr__ = __str__
 
     @cached_property
     def digest(self) -> str:

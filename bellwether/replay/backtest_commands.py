@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _MILLISECOND = 1_000_000
 _MOST_SHOWN = 20
 
+#: What a file's name does not take over from an agent's or an episode's.
+_FOREIGN = re.compile(r"[^\w.=,-]+")
+
 
 @click.command()
 @click.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated.")
@@ -52,8 +56,9 @@ _MOST_SHOWN = 20
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
+@click.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder.")
 @AS_JSON
-def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out: Path | None, as_json: bool, **options: Any) -> None:
+def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
     """Let agents trade recorded episodes, and show what they earned.
 
     Beside each P&L stands the band in which the queue model alone can move it. With --grid, every combination of parameters runs in every episode:
@@ -73,25 +78,30 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
         settings=_settings(options),
         cache=settings().tapes_path,
     )
-    if out is not None:
-        _make(out)
+    out, html = options["out"], options["html"]
+    sweeping = len(combinations) > 1 or jobs > 1
+    if html is not None and sweeping:
+        raise click.UsageError("--html writes one page per backtest; leave out --grid and --jobs.")
+    for option, folder in (("--out", out), ("--html", html)):
+        if folder is not None:
+            _make(folder, option)
     with compile_notice(_say):
-        if len(combinations) > 1 or jobs > 1:
+        if sweeping:
             _sweep(request, jobs, out, as_json)
         else:
-            _each(request, out, as_json)
+            _each(request, out, html, as_json)
 
 
 def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def _make(out: Path) -> None:
-    """The folder of --out, before anything runs."""
+def _make(folder: Path, option: str) -> None:
+    """A folder to write into, before anything runs."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"making the folder {out}: {error.strerror}; name another with --out") from error
+        raise ConfigError(f"making the folder {folder}: {error.strerror}; name another with {option}") from error
 
 
 def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
@@ -176,21 +186,29 @@ def _folder(name: str) -> Path:
     )
 
 
-def _each(request: _Request, out: Path | None, as_json: bool) -> None:
+def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool) -> None:
     """Every agent in every episode, one after the other, with all that they did."""
     import polars as pl
 
-    from bellwether.replay.results.frames import backtests, equity, fills, orders
+    from bellwether.replay.results.frames import backtests, equity, fills, market_pnl, orders
 
     runs = [run for folder in request.folders for run in _runs(request, folder)]
     frame = backtests(runs)
     if out is not None:
-        parts = {"orders": orders, "fills": fills, "equity": equity}
+        parts = {"orders": orders, "fills": fills, "equity": equity, "market_pnl": market_pnl}
         _write({"backtests": frame, **{name: pl.concat([rows(run) for run in runs]) for name, rows in parts.items()}}, out)
+    if html is not None:
+        _tear_sheets(runs, html)
     if as_json:
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
+
+
+def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
+    for run in runs:
+        run.write_html(folder / f"{_FOREIGN.sub('-', run.agent)}-{_FOREIGN.sub('-', run.episode)}.html")
+    _say(f"wrote {len(runs)} tear sheet{'' if len(runs) == 1 else 's'} into {folder}")
 
 
 def _runs(request: _Request, folder: Path) -> list[Backtest]:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from bellwether.cli import main
 from bellwether.replay.results.folder import read_backtests
-from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, ORDERS
+from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from tests.replay.episode.folders import Native
 
 MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5")
@@ -57,7 +57,7 @@ def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_p
     out = tmp_path / "out"
     for _ in range(2):
         assert backtest("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", out).exit_code == 0
-    for table in (BACKTESTS, ORDERS, FILLS, EQUITY):
+    for table in (BACKTESTS, ORDERS, FILLS, EQUITY, MARKET_PNL):
         table.validate(pl.read_parquet(out / f"{table.short_name}.parquet"))
     assert read_backtests(out).height == 1
     assert sorted(path.name for path in out.iterdir()) == [
@@ -65,6 +65,7 @@ def test_the_folder_holds_every_table_and_can_be_read_again(episode: Path, tmp_p
         "backtests.parquet",
         "equity.parquet",
         "fills.parquet",
+        "market_pnl.parquet",
         "orders.parquet",
     ]
 
@@ -166,3 +167,19 @@ def test_agents_are_listed_with_what_they_do() -> None:
     assert {"random", "bollinger", "momentum", "spread-capture", "market-maker", "buy-and-hold", "passive"} <= {
         row["name"] for row in listed
     }
+
+
+def test_tear_sheets_are_written_for_each_agent_and_episode(episode: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "sheets"
+    result = backtest("--agent", "buy-and-hold", "--agent", "passive", "--episode", episode, "--html", folder)
+    assert result.exit_code == 0, result.output
+    assert "wrote 2 tear sheets" in result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == ["buy-and-hold-KXTEST-26JAN20.html", "passive-KXTEST-26JAN20.html"]
+    assert "buy-and-hold in KXTEST-26JAN20" in (folder / "buy-and-hold-KXTEST-26JAN20.html").read_text(encoding="utf-8")
+
+
+def test_tear_sheets_of_a_grid_are_refused_before_anything_runs(episode: Path, tmp_path: Path) -> None:
+    result = backtest(*MAKER, "--grid", "spread_cents=1,2", "--episode", episode, "--html", tmp_path / "sheets")
+    assert result.exit_code == 2
+    assert "leave out --grid" in result.output
+    assert not (tmp_path / "sheets").exists()
