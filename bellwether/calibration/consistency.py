@@ -4,8 +4,10 @@ A band is made under the hypothesis of calibration (Bröcker & Smith, Weather an
 PNAS 118, 2021): the forecasts stay as they are, outcomes are drawn from them many times, and the band holds the middle of what the curve does,
 point by point. With clusters, outcomes are correlated by one half inside each (`calibration_test.calibrated_outcomes`).
 
-Large samples: of more than 20,000 dependent forecasts fewer than 1,000 resamples are drawn, down to 200 from 100,000 on, and of more than 10,000 distinct
-forecasts neighbours are taken together before the resamples are recalibrated. Both move a band by about a tenth of its width, which shrinks with n.
+Large samples: of more than 20,000 forecasts fewer than 1,000 resamples are drawn, down to 200 from 100,000 on; from 200 clusters on down to 50, and the
+band is then that of a normal distribution with their mean and standard deviation. (A recalibrated forecast is nearly normal there: in the limit it has
+Chernoff's distribution, whose middle 95 % reach 1.94 standard deviations, not 1.96; Groeneboom and Wellner, J. Comput. Graph. Stat. 10, 2001.) Either way
+the ends are off by about a tenth of the width of the band, which shrinks with n. Of more than 10,000 distinct forecasts neighbours are recalibrated together.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ _BLOCK = 2_000_000
 #: Correlated outcomes that are drawn at most, and resamples that remain at least.
 _MOST_OUTCOMES, _LEAST_RESAMPLES = 20_000_000, 200
 
+#: With so many clusters sums are nearly normal, so that fewer resamples remain at least.
+_MANY_CLUSTERS, _LEAST_NORMAL = 200, 50
+
 
 def corp_curve(
     p: ArrayLike,
@@ -63,7 +68,7 @@ def corp_curve(
     forecasts = Forecasts.of(p, y, weights=weights)
     cells = _Cells.of(forecasts, Bins.of())
     (resampled,) = _resampled(cells, _independence(forecasts, clusters), resamples, seed, cells.curves)
-    return cells.curve(_middle(resampled, level))
+    return cells.curve(_middle(resampled, level, resamples))
 
 
 def reliability_bands(
@@ -85,7 +90,7 @@ def reliability_bands(
     forecasts = Forecasts.of(p, np.zeros(np.shape(p)), weights=weights)
     cells = _Cells.of(forecasts, Bins.of(bins))
     (rates,) = _resampled(cells, _independence(forecasts, clusters), resamples, seed, cells.rates)
-    return cells.bands(rates, level)
+    return cells.bands(rates, level, resamples)
 
 
 def bands_and_curve(
@@ -95,7 +100,7 @@ def bands_and_curve(
     _check(level, resamples)
     cells = _Cells.of(forecasts, bins)
     rates, curves = _resampled(cells, clusters, resamples, seed, cells.rates, cells.curves)
-    return cells.bands(rates, level), cells.curve(_middle(curves, level))
+    return cells.bands(rates, level, resamples), cells.curve(_middle(curves, level, resamples))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +161,7 @@ class _Cells:
             }
         )
 
-    def bands(self, rates: Floats, level: float) -> pl.DataFrame:
+    def bands(self, rates: Floats, level: float, resamples: int) -> pl.DataFrame:
         """What `reliability_bands` returns, given the resampled weight of yes by bin, (R, bins)."""
         import polars as pl
 
@@ -165,8 +170,8 @@ class _Cells:
         whole = self.mass @ self.member
         some = np.bincount(index, minlength=count) > 0
         columns = np.full((3, count), np.nan)
-        columns[0, some] = (np.bincount(index, weight * p, count) / np.bincount(index, weight, count))[some]
-        columns[1:, some] = np.clip(_middle(rates[:, some] / whole[some], level), 0, 1)
+        columns[0, some] = np.bincount(index, weight * p, count)[some] / np.bincount(index, weight, count)[some]
+        columns[1:, some] = _middle(rates[:, some] / whole[some], level, resamples)
         named = zip(("mean_forecast", "lower", "upper"), columns, strict=True)
         return pl.DataFrame(
             {
@@ -201,12 +206,24 @@ def _drawn(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) 
     if way.count == size and not forecasts.is_weighted and cells.are_groups:
         yield from _counts(cells, resamples, seed)
         return
-    fewer = min(resamples, max(_LEAST_RESAMPLES, _MOST_OUTCOMES // size))
-    order, dtype = cells.ordered.order, np.float64 if fewer == resamples else np.float32
-    outcomes = calibrated_outcomes(forecasts.p[order], way.take(order), fewer, np.random.PCG64(seed), dtype=dtype)
+    least = _LEAST_NORMAL if way.count >= _MANY_CLUSTERS else _LEAST_RESAMPLES
+    fewer = min(resamples, max(least, _MOST_OUTCOMES // size))
+    order, bits = cells.ordered.order, np.random.PCG64(seed)
+    if way.count == size:
+        outcomes = _independent(forecasts.p[order], fewer, bits)
+    else:
+        dtype = np.float64 if fewer == resamples else np.float32
+        outcomes = calibrated_outcomes(forecasts.p[order], way.take(order), fewer, bits, dtype=dtype)
     for rows in outcomes:
-        rows *= cells.ordered.weight
-        yield np.add.reduceat(rows, cells.start, axis=-1)
+        yield np.add.reduceat(np.multiply(rows, cells.ordered.weight, out=rows), cells.start, axis=-1)
+
+
+def _independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
+    """Independent outcomes of calibrated forecasts `p` (N,): `rows` in blocks (block, N)."""
+    generator = np.random.Generator(bits)
+    block = max(1, _BLOCK // len(p))
+    for start in range(0, rows, block):
+        yield (generator.random((min(block, rows - start), len(p))) < p).astype(np.float64)
 
 
 def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
@@ -219,9 +236,21 @@ def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
         yield generator.binomial(trials, cells.ordered.p, size=size).astype(np.float64)
 
 
-def _middle(resampled: Floats, level: float) -> Floats:
-    """The middle of each column that holds a share of `level`: float64 (2, columns), lower and upper."""
-    return np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0) if resampled.size else np.empty((2, resampled.shape[1]))
+def _middle(resampled: Floats, level: float, resamples: int) -> Floats:
+    """The middle of each column of rates that holds a share of `level`: float64 (2, columns), lower and upper.
+
+    Where fewer rows than `resamples` were drawn, and too few for quantiles, that of a normal distribution.
+    """
+    if not resampled.size:
+        return np.empty((2, resampled.shape[1]))
+    if len(resampled) >= min(resamples, _LEAST_RESAMPLES):
+        ends = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    else:
+        from scipy.special import ndtri
+
+        reach = ndtri((1 + level) / 2) * resampled.std(axis=0, ddof=1)
+        ends = resampled.mean(axis=0) + np.array([[-1.0], [1.0]]) * reach
+    return np.clip(ends, 0, 1)
 
 
 def _evenly(groups: int, most: int) -> Ints:

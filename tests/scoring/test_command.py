@@ -26,7 +26,7 @@ HOSTILE = (
     "\x1b[31mred\x1b[0m\x1b]0;title\x07",
     "=cmd|' /C calc'!A0",
     "two\nlines\r\tand a tab",
-    "‮right to left",
+    "\u202eright to left",
     "$\\frac{1}{0}$",
     "%{customdata} {{ 7 * 7 }} {% raw %}",
     "_underscore",
@@ -136,7 +136,7 @@ def test_control_characters_of_names_and_columns_never_reach_the_terminal(rows: 
 
 
 def test_signs_stand_for_control_characters() -> None:
-    assert visible("a\x1b[1m\x00\x7f‮\ud800é") == "a␛[1m␀���é"
+    assert visible("a\x1b[1m\x00\x7f\u202e\ud800é") == "a␛[1m␀���é"
     assert visible("one\ntwo", "\n") == "one\ntwo"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def mean(values: Sequence[float], weights: Sequence[float]) -> float:
 def ece(p: Sequence[float], y: Sequence[float], w: Sequence[float]) -> float:
     """Expected calibration error over ten bins of equal width, with one loop per bin."""
     edges, total = np.linspace(0, 1, 11), 0.0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         inside = [index for index, one in enumerate(p) if low <= one < high or (high == 1 and one == 1)]
         total += abs(sum(w[index] * (p[index] - y[index]) for index in inside))
     return total / sum(w)
