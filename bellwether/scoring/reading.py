@@ -253,7 +253,8 @@ def _percent_notes(parts: Sequence[Part], reading: Reading) -> Iterator[str]:
             if column not in reading.percent:
                 continue
             values = _probabilities(part.table, column, reading)
-            if ((small := values.filter(values > 0) <= 0.01).mean() or 0) > _MOSTLY:
+            small = values.filter(values > 0) <= 0.01
+            if int(small.sum()) > _MOSTLY * len(small):
                 share = "Every value" if small.all() else "More than half of the values"
                 yield f"{share} of {column!r} {'is' if small.all() else 'are'} at most 1 %: check that it holds percentages."
 
