@@ -184,18 +184,26 @@ def _of_drawn_outcomes(
     return _joined([errors.of_features(errors.features(weight * (y - p))) for y in drawn])
 
 
-def calibrated_outcomes(p: Floats, way: Grouping, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
-    """Outcomes of calibrated forecasts `p` (N,), correlated by one half inside clusters (a Gaussian copula): `rows` in blocks (block, N)."""
+def calibrated_outcomes(
+    p: Floats, way: Grouping, rows: int, bits: np.random.BitGenerator, *, dtype: type[np.float32 | np.float64] = np.float64
+) -> Iterator[Floats]:
+    """Outcomes of calibrated forecasts `p` (N,), correlated by one half inside clusters (a Gaussian copula): `rows` in blocks (block, N).
+
+    dtype: of the Gaussian variables; float32 is twice as fast, and moves the probability of an outcome by less than 10^-7.
+    """
     from scipy.special import ndtri
 
     generator = np.random.Generator(bits)
-    threshold = ndtri(p)
+    threshold = ndtri(p).astype(dtype)
+    shared_by, own_by = dtype(np.sqrt(_CORRELATION)), dtype(np.sqrt(1 - _CORRELATION))
     block = max(1, BLOCK // len(p))
     for start in range(0, rows, block):
         size = min(block, rows - start)
-        shared = generator.standard_normal((size, way.count))[:, way.index]
-        own = generator.standard_normal((size, len(p)))
-        yield (np.sqrt(_CORRELATION) * shared + np.sqrt(1 - _CORRELATION) * own < threshold).astype(np.float64)
+        latent = (shared_by * generator.standard_normal((size, way.count), dtype=dtype))[:, way.index]
+        own = generator.standard_normal((size, len(p)), dtype=dtype)
+        own *= own_by
+        latent += own
+        yield (latent < threshold).astype(np.float64)
 
 
 def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:

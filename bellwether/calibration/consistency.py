@@ -3,11 +3,17 @@
 A band is made under the hypothesis of calibration (Bröcker & Smith, Weather and Forecasting 22, 2007; for CORP Dimitriadis, Gneiting & Jordan,
 PNAS 118, 2021): the forecasts stay as they are, outcomes are drawn from them many times, and the band holds the middle of what the curve does,
 point by point. With clusters, outcomes are correlated by one half inside each (`calibration_test.calibrated_outcomes`).
+
+Large samples: of more than 20,000 forecasts fewer than 1,000 resamples are drawn, down to 200 from 100,000 on; from 200 clusters on down to 50, and the
+band is then that of a normal distribution with their mean and standard deviation. (A recalibrated forecast is nearly normal there: in the limit it has
+Chernoff's distribution, whose middle 95 % reach 1.94 standard deviations, not 1.96; Groeneboom and Wellner, J. Comput. Graph. Stat. 10, 2001.) Either way
+the ends are off by about a tenth of the width of the band, which shrinks with n. Of more than 10,000 distinct forecasts neighbours are recalibrated together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from bellwether.calibration.binning import BINS, Bins
 from bellwether.calibration.calibration_test import calibrated_outcomes
-from bellwether.calibration.clusters import Clusters, Labels
+from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.isotonic import fit
 from bellwether.calibration.ordered import Ordered
@@ -29,11 +35,17 @@ RESAMPLES = 1_000
 #: Points of a curve; of more distinct forecasts, so many are taken, evenly by rank.
 _POINTS = 1_000
 
+#: Distinct forecasts of a resample; more are taken together, evenly by rank.
+_CELLS = 10_000
+
 #: Floats held at a time while outcomes are drawn.
 _BLOCK = 2_000_000
 
 #: Correlated outcomes that are drawn at most, and resamples that remain at least.
 _MOST_OUTCOMES, _LEAST_RESAMPLES = 20_000_000, 200
+
+#: With so many clusters sums are nearly normal, so that fewer resamples remain at least.
+_MANY_CLUSTERS, _LEAST_NORMAL = 200, 50
 
 
 def corp_curve(
@@ -52,31 +64,18 @@ def corp_curve(
     regression gives it), lower and upper (the band at `level` for `recalibrated` if the forecasts were calibrated). Of more than 1,000
     distinct forecasts, 1,000 are given. `clusters` as in `evaluate`. Raises `ScoringError` for what cannot be scored.
     """
-    import polars as pl
-
     _check(level, resamples)
     forecasts = Forecasts.of(p, y, weights=weights)
-    ordered = Ordered.of(forecasts)
-    mass, yes = ordered.tally()
-    shown = _evenly(len(ordered.p))
-    drawn = _drawn(forecasts, ordered, clusters, resamples, seed)
-    resampled = np.concatenate([fit(mass, outcomes)[:, shown] for outcomes in drawn])
-    lower, upper = _middle(resampled, level)
-    return pl.DataFrame(
-        {
-            "forecast": ordered.p[shown],
-            "n": np.diff(ordered.group_ends + 1, prepend=0)[shown].astype(np.int64),
-            "recalibrated": fit(mass, yes)[shown],
-            "lower": lower,
-            "upper": upper,
-        }
-    )
+    cells = _Cells.of(forecasts, Bins.of())
+    (resampled,) = _resampled(cells, _independence(forecasts, clusters), resamples, seed, cells.curves)
+    return cells.curve(_middle(resampled, level, resamples))
 
 
 def reliability_bands(
     p: ArrayLike,
     clusters: Labels | None = None,
     *,
+    weights: ArrayLike | None = None,
     bins: int | ArrayLike = BINS,
     level: float = 0.95,
     resamples: int = RESAMPLES,
@@ -85,67 +84,178 @@ def reliability_bands(
     """Consistency bands of the binned reliability diagram of forecasts `p`: one row per bin, empty bins with nulls.
 
     Columns bin, lower_edge, upper_edge, n, mean_forecast, lower and upper: the band at `level` for the bin's frequency of yes if the
-    forecasts were calibrated. `clusters` as in `evaluate`. Raises `ScoringError` for what cannot be scored.
+    forecasts were calibrated. `clusters` and `weights` as in `evaluate`. Raises `ScoringError` for what cannot be scored.
     """
-    import polars as pl
-
     _check(level, resamples)
-    chosen = Bins.of(bins)
-    forecasts = Forecasts.of(p, np.zeros(np.shape(p)))
-    ordered = Ordered.of(forecasts)
-    mass, _ = ordered.tally()
-    member = np.zeros((len(mass), chosen.count))
-    member[np.arange(len(mass)), chosen.index(ordered.p)] = 1.0
-    count = mass @ member
-    some = count > 0
-    each = np.where(some, count, np.nan)
-    columns = np.full((3, chosen.count), np.nan)
-    columns[0] = (mass * ordered.p) @ member / each
-    rates = np.concatenate([drawn @ member for drawn in _drawn(forecasts, ordered, clusters, resamples, seed)]) / each
-    columns[1:, some] = np.clip(_middle(rates[:, some], level), 0, 1)
-    return pl.DataFrame(
-        {
-            "bin": np.arange(chosen.count, dtype=np.int32),
-            "lower_edge": chosen.edges[:-1],
-            "upper_edge": chosen.edges[1:],
-            "n": count.astype(np.int64),
-            **{
-                name: pl.Series(values, nan_to_null=True) for name, values in zip(("mean_forecast", "lower", "upper"), columns, strict=True)
-            },
-        }
-    )
+    forecasts = Forecasts.of(p, np.zeros(np.shape(p)), weights=weights)
+    cells = _Cells.of(forecasts, Bins.of(bins))
+    (rates,) = _resampled(cells, _independence(forecasts, clusters), resamples, seed, cells.rates)
+    return cells.bands(rates, level, resamples)
 
 
-def _drawn(forecasts: Forecasts, ordered: Ordered, clusters: Labels | None, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yes outcomes of each group of calibrated forecasts: float64 (rows, G), `resamples` rows in all."""
-    if clusters is None:
-        yield from _independent(ordered, resamples, seed)
+def bands_and_curve(
+    forecasts: Forecasts, clusters: Clusters | None, bins: Bins, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 1950
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`reliability_bands` and `corp_curve` of forecasts that are already validated, from the same resamples."""
+    _check(level, resamples)
+    cells = _Cells.of(forecasts, bins)
+    rates, curves = _resampled(cells, clusters, resamples, seed, cells.rates, cells.curves)
+    return cells.bands(rates, level, resamples), cells.curve(_middle(curves, level, resamples))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """N forecasts in ascending order, cut into K cells of equal or, where there are many, of neighbouring forecasts of one bin.
+
+    start: intp (K,), position of the first forecast of each cell. mass: float64 (K,), its weight. member: float64 (K, bins), 1 in its bin.
+    shown: intp (points,), groups of equal forecasts that the curve shows. at: intp (points,), their cells.
+    """
+
+    forecasts: Forecasts
+    ordered: Ordered
+    bins: Bins
+    start: Ints
+    mass: Floats
+    member: Floats
+    shown: Ints
+    at: Ints
+
+    @classmethod
+    def of(cls, forecasts: Forecasts, bins: Bins) -> _Cells:
+        ordered = Ordered.of(forecasts)
+        groups = len(ordered.p)
+        group_start = np.append(0, ordered.group_ends[:-1] + 1)[:groups].astype(np.intp)
+        index = bins.index(ordered.p)
+        first = np.union1d(_evenly(groups, _CELLS), np.flatnonzero(np.diff(index, prepend=-1))).astype(np.intp)
+        start, shown = group_start[first], _evenly(groups, _POINTS)
+        mass = np.add.reduceat(ordered.weight, start) if groups else np.zeros(0)
+        member = np.zeros((len(first), bins.count))
+        member[np.arange(len(first)), index[first]] = 1.0
+        return cls(forecasts, ordered, bins, start, mass, member, shown, np.searchsorted(first, shown, side="right") - 1)
+
+    @property
+    def are_groups(self) -> bool:
+        """Whether each cell holds equal forecasts."""
+        return len(self.start) == len(self.ordered.p)
+
+    def rates(self, yes: Floats) -> Floats:
+        """Weight of yes by bin, of the weight of yes by cell: (R, K) to (R, bins)."""
+        return np.asarray(yes @ self.member)
+
+    def curves(self, yes: Floats) -> Floats:
+        """Recalibrated forecasts at the points shown, of the weight of yes by cell: (R, K) to (R, points)."""
+        return fit(self.mass, yes)[:, self.at]
+
+    def curve(self, band: Floats) -> pl.DataFrame:
+        """What `corp_curve` returns, given lower and upper ends, (2, points)."""
+        import polars as pl
+
+        mass, yes = self.ordered.tally()
+        return pl.DataFrame(
+            {
+                "forecast": self.ordered.p[self.shown],
+                "n": np.diff(self.ordered.group_ends + 1, prepend=0)[self.shown].astype(np.int64),
+                "recalibrated": fit(mass, yes)[self.shown],
+                "lower": band[0],
+                "upper": band[1],
+            }
+        )
+
+    def bands(self, rates: Floats, level: float, resamples: int) -> pl.DataFrame:
+        """What `reliability_bands` returns, given the resampled weight of yes by bin, (R, bins)."""
+        import polars as pl
+
+        p, weight, count = self.forecasts.p, self.forecasts.weight, self.bins.count
+        index = self.bins.index(p)
+        whole = self.mass @ self.member
+        some = np.bincount(index, minlength=count) > 0
+        columns = np.full((3, count), np.nan)
+        columns[0, some] = np.bincount(index, weight * p, count)[some] / np.bincount(index, weight, count)[some]
+        columns[1:, some] = _middle(rates[:, some] / whole[some], level, resamples)
+        named = zip(("mean_forecast", "lower", "upper"), columns, strict=True)
+        return pl.DataFrame(
+            {
+                "bin": np.arange(count, dtype=np.int32),
+                "lower_edge": self.bins.edges[:-1],
+                "upper_edge": self.bins.edges[1:],
+                "n": np.bincount(index, minlength=count).astype(np.int64),
+                **{name: pl.Series(values, nan_to_null=True) for name, values in named},
+            }
+        )
+
+
+def _independence(forecasts: Forecasts, clusters: Labels | None) -> Clusters | None:
+    return None if clusters is None else Clusters.of(clusters, len(forecasts))
+
+
+def _resampled(
+    cells: _Cells, clusters: Clusters | None, resamples: int, seed: int, *statistics: Callable[[Floats], Floats]
+) -> list[Floats]:
+    """Statistics of resampled outcomes, float64 (resamples, ...) each."""
+    found: list[list[Floats]] = [[] for _ in statistics]
+    for yes in _drawn(cells, clusters, resamples, seed):
+        for rows, statistic in zip(found, statistics, strict=True):
+            rows.append(statistic(yes))
+    return [np.concatenate(rows) for rows in found]
+
+
+def _drawn(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) -> Iterator[Floats]:
+    """Weight of the yes outcomes in each cell of calibrated forecasts: float64 (rows, K), `resamples` rows in all, of large samples fewer."""
+    forecasts, size = cells.forecasts, len(cells.forecasts)
+    way = Grouping(np.arange(size), size) if clusters is None else min(clusters.ways, key=lambda one: one.count)
+    if way.count == size and not forecasts.is_weighted and cells.are_groups:
+        yield from _counts(cells, resamples, seed)
         return
-    known = Clusters.of(clusters, len(forecasts))
-    way = min(known.ways, key=lambda one: one.count).take(ordered.order)
-    fewer = max(_LEAST_RESAMPLES, min(resamples, _MOST_OUTCOMES // max(1, len(forecasts))))
-    for outcomes in calibrated_outcomes(forecasts.p[ordered.order], way, min(resamples, fewer), np.random.PCG64(seed)):
-        yield ordered.group_sums(outcomes * ordered.weight)
+    least = _LEAST_NORMAL if way.count >= _MANY_CLUSTERS else _LEAST_RESAMPLES
+    fewer = min(resamples, max(least, _MOST_OUTCOMES // size))
+    order, bits = cells.ordered.order, np.random.PCG64(seed)
+    if way.count == size:
+        outcomes = _independent(forecasts.p[order], fewer, bits)
+    else:
+        dtype = np.float64 if fewer == resamples else np.float32
+        outcomes = calibrated_outcomes(forecasts.p[order], way.take(order), fewer, bits, dtype=dtype)
+    for rows in outcomes:
+        yield np.add.reduceat(np.multiply(rows, cells.ordered.weight, out=rows), cells.start, axis=-1)
 
 
-def _independent(ordered: Ordered, resamples: int, seed: int) -> Iterator[Floats]:
+def _independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
+    """Independent outcomes of calibrated forecasts `p` (N,): `rows` in blocks (block, N)."""
+    generator = np.random.Generator(bits)
+    block = max(1, _BLOCK // len(p))
+    for start in range(0, rows, block):
+        yield (generator.random((min(block, rows - start), len(p))) < p).astype(np.float64)
+
+
+def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
+    """Numbers of independent yes outcomes."""
     generator = np.random.Generator(np.random.PCG64(seed))
-    mass, _ = ordered.tally()
-    trials = np.rint(mass).astype(np.int64)
-    block = max(1, _BLOCK // max(1, len(mass)))
+    trials = np.rint(cells.mass).astype(np.int64)
+    block = max(1, _BLOCK // max(1, len(trials)))
     for start in range(0, resamples, block):
-        drawn = generator.binomial(trials, ordered.p, size=(min(block, resamples - start), len(mass)))
-        yield drawn.astype(np.float64) * np.divide(mass, trials, out=np.ones(len(mass)), where=trials > 0)
+        size = (min(block, resamples - start), len(trials))
+        yield generator.binomial(trials, cells.ordered.p, size=size).astype(np.float64)
 
 
-def _middle(resampled: Floats, level: float) -> Floats:
-    """The middle of each column that holds a share of `level`: float64 (2, columns), lower and upper."""
-    return np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0) if resampled.size else np.empty((2, resampled.shape[1]))
+def _middle(resampled: Floats, level: float, resamples: int) -> Floats:
+    """The middle of each column of rates that holds a share of `level`: float64 (2, columns), lower and upper.
+
+    Where fewer rows than `resamples` were drawn, and too few for quantiles, that of a normal distribution.
+    """
+    if not resampled.size:
+        return np.empty((2, resampled.shape[1]))
+    if len(resampled) >= min(resamples, _LEAST_RESAMPLES):
+        ends = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    else:
+        from scipy.special import ndtri
+
+        reach = ndtri((1 + level) / 2) * resampled.std(axis=0, ddof=1)
+        ends = resampled.mean(axis=0) + np.array([[-1.0], [1.0]]) * reach
+    return np.clip(ends, 0, 1)
 
 
-def _evenly(groups: int) -> Ints:
-    """Indices of at most `_POINTS` of so many groups, both ends among them."""
-    return np.unique(np.linspace(0, groups - 1, min(groups, _POINTS)).astype(np.intp))
+def _evenly(groups: int, most: int) -> Ints:
+    """Indices of at most `most` of so many groups, both ends among them."""
+    return np.unique(np.linspace(0, groups - 1, min(groups, most)).astype(np.intp))
 
 
 def _check(level: float, resamples: int) -> None:

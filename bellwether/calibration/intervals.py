@@ -29,6 +29,8 @@ RATE = f"jackknife t, {Scale.WILSON.value}"
 CONSTANT = "it does not vary between clusters"
 DEPENDS_ON_ONE = "without some cluster it is undefined, or at the end of its range"
 
+UNBOUNDED = "it is so uncertain that the interval has no end"
+
 _ROUNDING = 1e-12
 
 
@@ -171,6 +173,8 @@ def _around(value: float, variance: float, df: float, scale: Scale, level: float
     reach = quantile(level, df) * np.sqrt(variance)
     with np.errstate(over="ignore"):
         lower, upper = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
+    if not np.isfinite([lower, upper]).all():
+        return Bounds(reason=UNBOUNDED)
     return Bounds(lower, upper, f"jackknife t, {scale.value}", df)
 
 

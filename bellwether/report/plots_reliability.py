@@ -18,13 +18,18 @@ _CONFIDENCE_BINS = 10
 
 
 def reliability_diagram(
-    reliability: pl.DataFrame, title: str, *, bands: pl.DataFrame | None = None, curves: pl.DataFrame | None = None
+    reliability: pl.DataFrame,
+    title: str,
+    *,
+    bands: pl.DataFrame | None = None,
+    curves: pl.DataFrame | None = None,
+    level: float = 0.95,
 ) -> bytes:
     """Observed frequency of yes against the forecast, one panel per forecaster, as a PNG below 100 kB.
 
     `reliability` holds rows of benchmark/reliability. Each point has its interval, a bar shows the gap to perfect calibration, and
     the counts of the bins stand below. `bands` (forecaster, bin, lower, upper) is where a calibrated forecaster's points would lie 95 times of
-    100; `curves` (forecaster, forecast, recalibrated) is a calibration curve that needs no bins. `calibration_overlays` makes both. `title` and the names
+    100, or as often as `level` says, which is that of the intervals too; `curves` (forecaster, forecast, recalibrated) is a calibration curve that needs no bins. `calibration_overlays` makes both. `title` and the names
     of forecasters are drawn as they are, without markup.
     """
     names = reliability["forecaster"].unique().sort().to_list()
@@ -37,8 +42,8 @@ def reliability_diagram(
         first = first or diagram
         bins = reliability.filter((pl.col("forecaster") == name) & (pl.col("n") > 0)).sort("bin")
         if bands is not None:
-            _bands(diagram, bins.join(bands.filter(pl.col("forecaster") == name), on="bin", suffix="_band").sort("bin"))
-        _diagram(diagram, bins)
+            _bands(diagram, bins.join(bands.filter(pl.col("forecaster") == name), on="bin", suffix="_band").sort("bin"), level)
+        _diagram(diagram, bins, level)
         if curves is not None:
             curve = curves.filter(pl.col("forecaster") == name)
             diagram.plot(curve["forecast"], curve["recalibrated"], color=INK, linewidth=1.2, label="isotonic curve (CORP)", zorder=2.5)
@@ -80,7 +85,7 @@ def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, titl
     return sheet.png()
 
 
-def _bands(axes: Axes, bins: pl.DataFrame) -> None:
+def _bands(axes: Axes, bins: pl.DataFrame, level: float) -> None:
     middle, lower, upper = (bins[name].to_numpy() for name in ("mean_forecast", "lower", "upper"))
     axes.bar(
         middle,
@@ -88,12 +93,12 @@ def _bands(axes: Axes, bins: pl.DataFrame) -> None:
         bottom=lower,
         width=0.06,
         color=BAND,
-        label="where 95 % of calibrated ones would lie",
+        label=f"where {100 * level:.4g} % of calibrated ones would lie",
         zorder=0.5,
     )
 
 
-def _diagram(axes: Axes, bins: pl.DataFrame) -> None:
+def _diagram(axes: Axes, bins: pl.DataFrame, level: float) -> None:
     axes.plot((0, 1), (0, 1), color=GREY, linewidth=1, linestyle=(0, (4, 3)), label="perfect calibration", zorder=1)
     forecast, observed = bins["mean_forecast"].to_numpy(), bins["yes_rate"].to_numpy()
     axes.vlines(forecast, forecast, observed, color=ORANGE, linewidth=5, alpha=0.75, label="gap to perfect calibration", zorder=2)
@@ -107,7 +112,7 @@ def _diagram(axes: Axes, bins: pl.DataFrame) -> None:
         markersize=4.5,
         elinewidth=1.1,
         capsize=2.5,
-        label="observed, 95 % interval",
+        label=f"observed, {100 * level:.4g} % interval",
         zorder=3,
     )
     if bins.is_empty():

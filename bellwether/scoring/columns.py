@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -87,13 +88,17 @@ def recognise(source: str, present: Sequence[str], numeric: Container[str], give
     for role, columns in given.used().items():
         for column in columns:
             require(source, present, column, f"--{role}")
+    _check_once(source, given)
     found, taken = given, {column for columns in given.used().values() for column in columns}
     normal = {_normal(column): column for column in reversed(present)}
     for role, names in NAMES.items():
         if getattr(found, role):
             continue
-        free = (normal[name] for name in names if name in normal and normal[name] not in taken)
-        known = next((column for column in free if role not in _NUMBERS or column in numeric), None)
+        named = [normal[name] for name in names if name in normal]
+        free = [column for column in named if column not in taken and (role not in _NUMBERS or column in numeric)]
+        if role is Role.QUESTION:  # each question may be a cluster
+            free += [column for column in named if column in given.cluster]
+        known = next(iter(free), None)
         if known is not None:
             taken.add(known)
             values: dict[str, Any] = {role: (known,) if role in _SEVERAL else known}
@@ -102,6 +107,17 @@ def recognise(source: str, present: Sequence[str], numeric: Container[str], give
         wide = (column for column in present if column in numeric and column not in taken and _WIDE.fullmatch(column.strip()))
         found = replace(found, probability=tuple(wide))
     return found
+
+
+def _check_once(source: str, given: Columns) -> None:
+    """Raise `ScoringError` where a column is given two roles, or one twice. Questions and clusters may be the same."""
+    roles: dict[str, Role] = {}
+    for role, columns in given.used().items():
+        for column in columns:
+            if column in roles and {role, roles[column]} != {Role.QUESTION, Role.CLUSTER}:
+                twice = f"{option(role, column)} twice" if role is roles[column] else f"{option(roles[column], column)} and --{role}"
+                raise ScoringError(f"{source}: the column {column!r} is given as {twice}; give each role a column of its own")
+            roles[column] = role
 
 
 _SEVERAL = (Role.PROBABILITY, Role.QUESTION, Role.CLUSTER)
@@ -117,9 +133,34 @@ def require(source: str, present: Iterable[str], column: str, option: str) -> No
         raise ScoringError(f"{source}: {option} names the column {column!r}, which is not there; {guess}the columns are {listed(names)}")
 
 
+def option(name: str, column: str) -> str:
+    """An option of the command line that names a column, quoted where a shell needs it."""
+    return f"--{name} {shlex.quote(column) if column.isprintable() else repr(column)}"
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value as Python writes it, shortened where it is long."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def listed(columns: Iterable[str]) -> str:
     """Names of columns for a message."""
-    return ", ".join(map(repr, columns))
+    names = list(columns)
+    some = ", ".join(brief(name) for name in names[:_LISTED])
+    return some if len(names) <= _LISTED else f"{some} and {len(names) - _LISTED} more"
+
+
+_LISTED = 40
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number as Python writes it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _normal(column: str) -> str:

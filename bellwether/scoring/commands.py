@@ -60,11 +60,13 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
         from bellwether.scoring.show import show
 
         show(console(), result)
-    if figures is not None:
-        click.echo(f"wrote {', '.join(str(path) for path in result.write_figures(figures))}", err=True)
-    if html is not None:
-        result.write_html(html)
-        click.echo(f"wrote {html}", err=True)
+    with _progress() as tell:
+        written = [] if figures is None else result.write_figures(figures, tell)
+        if html is not None:
+            result.write_html(html, tell)
+            written.append(html)
+    if written:
+        click.echo(f"wrote {', '.join(map(str, written))}", err=True)
 
 
 @contextmanager
@@ -76,7 +78,9 @@ def _progress() -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from bellwether.text_tables import visible
+
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=None)
-        yield lambda done, of, what: bar.update(task, completed=done, total=of or None, description=f"scoring {what}" if of else what)
+        yield lambda done, of, what: bar.update(task, completed=done, total=of or None, description=visible(what))

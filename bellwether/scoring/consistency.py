@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from bellwether.scoring.columns import option
 from bellwether.scoring.values import refuse
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def check_duplicates(frame: pl.DataFrame, parts: Sequence[Part]) -> None:
     part, other = parts[row["file"]], parts[before["file"]]
     column, *_ = part.columns.question
     apart = _tells_apart(part, other, row["row"], before["row"])
-    also = "".join(f" --question {name}" for name in (*part.columns.question, apart)) if apart else ""
+    also = "".join(f" {option('question', name)}" for name in (*part.columns.question, apart)) if apart else ""
     advice = f", or give{also}, because {apart!r} tells them apart" if apart else ""
     refuse(
         part.table,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bellwether.report.plots import reliability_diagram
 from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.plotting import plot_differences, plot_scores
-from bellwether.scoring.score import ScoreResult
+from bellwether.scoring.score import Progress, ScoreResult
 from bellwether.whole import whole_file
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _ROW, _AROUND, _WIDTH = 0.3, 1.1, 8.0
 
 
-def write_figures(result: ScoreResult, folder: Path) -> list[Path]:
+def write_figures(result: ScoreResult, folder: Path, progress: Progress | None = None) -> list[Path]:
     """Write reliability.png, scores.png and, of several forecasters, differences.png, each file whole. Returns their paths."""
-    bands, curves = bands_and_curves(result)
+    bands, curves = bands_and_curves(result, progress)
     pictures = {
-        "reliability.png": reliability_diagram(result.reliability, "Reliability", bands=bands, curves=curves),
+        "reliability.png": reliability_diagram(result.reliability, "Reliability", bands=bands, curves=curves, level=result.plan.level),
         "scores.png": _picture(lambda axes: plot_scores(result, ax=axes), len(result.forecasters)),
     }
     if drawn := result.pairs["difference"].count():

@@ -7,14 +7,17 @@ import gzip
 import io
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
 import polars as pl
 
 from bellwether.errors import ScoringError
+from bellwether.scoring.columns import brief, is_number
 
 _DELIMITERS = ",;\t|"
 
@@ -55,6 +58,8 @@ def read_table(path: Path) -> Table:
     reader = _READERS.get(kind[0] if kind else "")
     if reader is None or (zipped and reader is _parquet):
         raise ScoringError(f"{path}: not a file of forecasts by its name; give .csv, .tsv, .parquet, .jsonl or .json")
+    if path.is_dir():
+        raise ScoringError(f"{path}: it is a folder; give the files in it")
     if not path.is_file():
         raise ScoringError(f"{path}: there is no such file; correct the path")
     try:
@@ -73,9 +78,12 @@ def frame_table(data: Any) -> Table:
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(row, Mapping) for row in data):
         return _some(_of_records("the rows", data, _row))
     if isinstance(data, Mapping):
-        columns = {str(name): list(values) for name, values in data.items()}
-    elif hasattr(data, "columns"):  # pandas
-        columns = {str(name): [None if _is_missing(value) else value for value in data[name].tolist()] for name in data.columns}
+        columns = {str(name): _listed(str(name), values) for name, values in data.items()}
+    elif hasattr(data, "columns") and hasattr(data, "iloc"):  # pandas
+        names = [str(name) for name in data.columns]
+        if (twice := _twice(names)) is not None:
+            raise ScoringError(f"the frame: two columns are called {twice!r}; rename one")
+        columns = {name: [None if _is_missing(value) else value for value in data.iloc[:, at].tolist()] for at, name in enumerate(names)}
     else:
         raise ScoringError(f"scoring: forecasts are given as {type(data).__name__}; give a path, a frame or a mapping of columns")
     lengths = {len(values) for values in columns.values()}
@@ -87,9 +95,22 @@ def frame_table(data: Any) -> Table:
 
 
 def _some(table: Table) -> Table:
+    """The table with its categorical columns as text. Raises `ScoringError` where it has no rows."""
     if not table.frame.height:
         raise ScoringError(f"{table.source}: it has no rows; give forecasts")
-    return table
+    return replace(table, frame=table.frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)))
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """The values of a column that a mapping holds."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ScoringError(f"the frame, column {name!r}: it holds {values!r}; give one value per row")
+    return list(values)
+
+
+def _twice(names: Sequence[str]) -> str | None:
+    """The first name that occurs again; None where all differ."""
+    return next((name for name in names if names.count(name) > 1), None)
 
 
 def _row(index: int) -> str:
@@ -120,6 +141,8 @@ def _csv(path: Path) -> Table:
     from pyarrow import csv as arrow
 
     header, delimiter, blank = _header(path)
+    if not _has_records(path, delimiter):
+        raise ScoringError(f"{path}: it has no rows; give forecasts")
     try:
         with _open(path) as file:
             table = arrow.read_csv(
@@ -136,8 +159,8 @@ def _csv(path: Path) -> Table:
     frame = pl.DataFrame(pl.from_arrow(table))
 
     def place(row: int) -> str:
-        line = next((start for index, (start, _) in enumerate(_records(path, delimiter)) if index == row + 1), row + 2)
-        return f"line {line}"
+        lines = (start for index, (start, _) in enumerate(_records(path, delimiter, strict=False)) if index == row + 1)
+        return f"line {next(lines, row + 2)}"
 
     return Table(str(path), frame, place)
 
@@ -157,22 +180,22 @@ def _header(path: Path) -> tuple[list[str], str, int]:
         raise ScoringError(f"{path}: it is empty; give names of columns and rows of forecasts")
     delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one), [])))
     names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
-    if all(_is_number(name) for name in names):
+    twice = _twice(names)
+    if all(is_number(name) for name in names) or (twice is not None and is_number(twice)):
         raise ScoringError(
-            f"{path}, line {blank + 1}: it holds values where the names of the columns belong: {first.strip()}; add a line of names"
+            f"{path}, line {blank + 1}: it holds values where the names of the columns belong: {brief(first.strip())}; add a line of names"
         )
-    twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ScoringError(f"{path}, line {blank + 1}: two columns are called {twice!r}; rename one")
     return names, delimiter, blank
 
 
-def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """First line and cells of every record, the names of the columns included; blank lines are none."""
+def _records(path: Path, delimiter: str, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """First line and cells of every record, the names of the columns included; blank lines are none. `strict` refuses text after a quote."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         with _text(path) as file:
-            reader, start = csv.reader(file, delimiter=delimiter, strict=True), 1
+            reader, start = csv.reader(file, delimiter=delimiter, strict=strict), 1
             for cells in reader:
                 if cells:
                     yield start, cells
@@ -181,11 +204,19 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(limit)
 
 
+def _has_records(path: Path, delimiter: str) -> bool:
+    """Whether anything follows the names of the columns."""
+    try:
+        return next(islice(_records(path, delimiter, strict=False), 1, None), None) is not None
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+
+
 def _ragged(path: Path, header: list[str], delimiter: str) -> None:
     """Raise `ScoringError` that names the line where records break."""
     line = 1
     try:
-        for line, cells in _records(path, delimiter):
+        for line, cells in _records(path, delimiter, strict=True):
             if len(cells) != len(header):
                 raise ScoringError(f"{path}, line {line}: it has {len(cells)} cells, and there are {len(header)} columns; correct the line")
     except UnicodeDecodeError:
@@ -208,8 +239,10 @@ def _lines(path: Path) -> Table:
             if not line.strip():
                 continue
             try:
-                row = orjson.loads(line)
+                row = orjson.loads(line.removeprefix(BOM_UTF8))
             except orjson.JSONDecodeError as error:
+                if not _is_utf8(line):
+                    raise ScoringError(f"{path}, line {number}: it is not UTF-8 text; save the file as UTF-8") from None
                 raise ScoringError(f"{path}, line {number}: it is not JSON ({error}); correct the line") from None
             if not isinstance(row, dict):
                 raise ScoringError(f"{path}, line {number}: it holds {_kind(row)}; give one JSON object per line")
@@ -222,7 +255,9 @@ def _json(path: Path) -> Table:
     import orjson
 
     with _open(path) as file:
-        text = file.read()
+        text = file.read().removeprefix(BOM_UTF8)
+    if not _is_utf8(text):
+        raise ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8")
     try:
         rows = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -287,10 +322,10 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
-def _is_number(text: str) -> bool:
+def _is_utf8(text: bytes) -> bool:
     try:
-        float(text)
-    except ValueError:
+        text.decode()
+    except UnicodeDecodeError:
         return False
     return True
 

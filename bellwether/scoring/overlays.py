@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import polars as pl
 
-from bellwether.calibration import corp_curve, reliability_bands
-from bellwether.scoring.score import ScoreResult
+from bellwether.calibration.consistency import bands_and_curve
+from bellwether.scoring.score import Progress, ScoreResult
+from bellwether.scoring.sheet import scored
+
+_DRAWN: WeakKeyDictionary[ScoreResult, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
 
 
-def bands_and_curves(result: ScoreResult) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper)."""
+def bands_and_curves(result: ScoreResult, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper).
+
+    Drawn once for a result: the figures and the page show the same.
+    """
+    if result not in _DRAWN:
+        _DRAWN[result] = _drawn(result, progress or (lambda done, of, what: None))
+    return _DRAWN[result]
+
+
+def _drawn(result: ScoreResult, tell: Progress) -> tuple[pl.DataFrame, pl.DataFrame]:
     bands, curves = [], []
-    ways = [name for name in result.forecasts.columns if name.startswith("cluster_")]
-    for name in result.forecasters:
-        rows = result.forecasts.filter((pl.col("forecaster") == name) & pl.col("probability").is_not_null())
-        forecaster, clusters = pl.lit(name).alias("forecaster"), rows.select(ways)
-        level, seed = result.plan.level, result.plan.seed
-        bins = reliability_bands(rows["probability"], clusters, bins=result.bins.edges, level=level, seed=seed)
+    for done, name in enumerate(result.forecasters):
+        tell(done, len(result.forecasters), f"consistency bands of {name}")
+        forecasts, clusters = scored(result.forecasts.filter(pl.col("forecaster") == name))
+        bins, curve = bands_and_curve(forecasts, clusters, result.bins, level=result.plan.level, seed=result.plan.seed)
+        forecaster = pl.lit(name).alias("forecaster")
         bands.append(bins.select(forecaster, "bin", "lower", "upper").drop_nulls())
-        curve = corp_curve(rows["probability"], rows["outcome"], clusters, weights=rows["weight"], level=level, seed=seed)
         curves.append(curve.select(forecaster, pl.all()))
+    tell(len(result.forecasters), len(result.forecasters), "")
     return pl.concat(bands), pl.concat(curves)

@@ -13,9 +13,9 @@ import polars as pl
 
 from bellwether.calibration import METRICS, Better
 from bellwether.scoring.overlays import bands_and_curves
-from bellwether.scoring.score import ScoreResult
+from bellwether.scoring.score import Progress, ScoreResult
 from bellwether.scoring.sheet import MARKET
-from bellwether.scoring.show import by_forecaster, group_name, p_cell, reasons, summary
+from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
 from bellwether.scoring.words import LOSSES, words
 from bellwether.whole import whole_file
 
@@ -63,8 +63,9 @@ class _Section:
     details: list[tuple[str, _Table]] = field(default_factory=list)
 
 
-def write_page(result: ScoreResult, path: Path) -> None:
+def write_page(result: ScoreResult, path: Path, progress: Progress | None = None) -> None:
     """Write the page whole. It loads nothing from elsewhere."""
+    bands_and_curves(result, progress)
     text = page(result)
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
@@ -132,8 +133,8 @@ def _sections(result: ScoreResult) -> Iterator[_Section]:
 def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> _Cell:
     if row["value"] is None:
         return _Cell("–", title=row["reason"] or "")
-    ends = "" if row["lower"] is None else f"[{row['lower']:{sign}.{digits}f}, {row['upper']:{sign}.{digits}f}]"
-    return _Cell(f"{row['value']:{sign}.{digits}f}", ends, row["reason"] or "")
+    ends = "" if row["lower"] is None else f"[{number(row['lower'], sign, digits)}, {number(row['upper'], sign, digits)}]"
+    return _Cell(number(row["value"], sign, digits), ends, row["reason"] or "")
 
 
 def _headline(result: ScoreResult) -> _Table:
@@ -354,7 +355,7 @@ def _scores(result: ScoreResult) -> go.Figure:
         buttons.append({"label": words(metric), "method": "update", "args": [shown, layout]})
     first = buttons[0]["args"][1]
     figure.update_xaxes(title=first["xaxis.title.text"])
-    figure.update_yaxes(categoryorder="array", categoryarray=first["yaxis.categoryarray"], automargin=True)
+    figure.update_yaxes(categoryorder="array", categoryarray=first["yaxis.categoryarray"], type="category", automargin=True)
     menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
     return figure.update_layout(height=_height(len(result.forecasters)) + 40, margin={"t": 60}, updatemenus=[menu])
 
@@ -366,7 +367,7 @@ def _differences(result: ScoreResult) -> go.Figure:
     names = [f"{escape(first)} – {escape(second)}" for first, second in rows.select("forecaster", "other").iter_rows()]
     figure = go.Figure(_intervals(names, rows["difference"], rows["lower"], rows["upper"], visible=True))
     figure.add_vline(0, line={"dash": "dash", "color": _GREY})
-    figure.update_xaxes(title=f"difference of {LOSSES[result.loss]}").update_yaxes(automargin=True)
+    figure.update_xaxes(title=f"difference of {LOSSES[result.loss]}").update_yaxes(type="category", automargin=True)
     return figure.update_layout(height=_height(rows.height), margin={"t": 20})
 
 

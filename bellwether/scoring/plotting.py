@@ -69,7 +69,7 @@ def plot_reliability(
             forecast, observed, yerr=np.nan_to_num(ends), fmt="o-", color=colour, markersize=4.5, linewidth=1, capsize=2, label=label
         )
         if band:
-            where = reliability_bands(p, clusters, bins=bins, level=level).drop_nulls("mean_forecast")
+            where = reliability_bands(p, clusters, weights=weights, bins=bins, level=level).drop_nulls("mean_forecast")
             axes.fill_between(where["mean_forecast"], where["lower"], where["upper"], color=colour, alpha=0.15, linewidth=0, zorder=0.5)
     axes.set(
         xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="forecast probability of yes", ylabel="observed frequency of yes", aspect="equal"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import Columns, Role, listed, recognise, require
+from bellwether.scoring.columns import Columns, Role, is_number, listed, option, recognise, require
 from bellwether.scoring.consistency import check_duplicates, check_questions
 from bellwether.scoring.files import Table
 from bellwether.scoring.sheet import MARKET, Sheet
@@ -20,6 +21,9 @@ from bellwether.scoring.words import counted
 _BETWEEN = " / "
 
 _WAYS = 2
+
+#: A column of percentages with more than this share up to 1 % is worth a note.
+_MOSTLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,9 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
     """
     if len(reading.columns.cluster) > _WAYS:
         raise ScoringError(f"scoring: {len(reading.columns.cluster)} columns of clusters are given; give one, or two for two-way clusters")
-    if len(set(_names(tables))) < len(tables):
+    if len({Path(table.source).resolve() for table in tables}) < len(tables):
         raise ScoringError(f"scoring: a file is given twice among {', '.join(_names(tables))}; give each once")
-    parts = [_part(table, reading, known, alone=len(tables) == 1) for table in tables]
+    parts = [_part(table, reading, known, name) for table, name in zip(tables, _called(tables), strict=True)]
     _check_roles(parts, reading)
     frame = pl.concat([part.rows.with_columns(file=pl.lit(index, pl.Int32)) for index, part in enumerate(parts)])
     frame, notes = _resolved(frame, parts, reading, known)
@@ -85,13 +89,21 @@ def _names(tables: Sequence[Table]) -> list[str]:
     return [table.source for table in tables]
 
 
+def _called(tables: Sequence[Table]) -> list[str | None]:
+    """What the forecaster of each file is called: the file without its folder where that tells all apart. None for a frame."""
+    paths = [Path(name) for name in _names(tables)]
+    short = [path.name.split(".")[0] or path.name for path in paths]
+    names = short if len({*short}) == len(short) else [str(path) for path in paths]
+    return [name if path.suffix else None for name, path in zip(names, paths, strict=True)]
+
+
 def _numbers(values: pl.Series) -> pl.Series:
     """Each value's number in the order of first appearance."""
     order = pl.DataFrame({"value": values.unique(maintain_order=True)}).with_row_index("number")
     return values.to_frame("value").join(order, on="value", how="left", maintain_order="left")["number"].cast(pl.Int64)
 
 
-def _part(table: Table, reading: Reading, known: Table | None, *, alone: bool) -> Part:
+def _part(table: Table, reading: Reading, known: Table | None, called: str | None) -> Part:
     given = reading.columns
     if known is not None:
         table, given = _with_outcomes(table, known, reading)
@@ -111,7 +123,7 @@ def _part(table: Table, reading: Reading, known: Table | None, *, alone: bool) -
         }
     )
     rows = []
-    for column, name in _forecasters(table, columns, alone=alone).items():
+    for column, name in _forecasters(table, columns, called).items():
         rows.append(base.with_columns(forecaster=name, probability=_probabilities(table, column, reading)))
     return Part(table, columns, pl.concat(rows))
 
@@ -123,21 +135,34 @@ def _recognised(table: Table, given: Columns, *, independent: bool) -> Columns:
     if independent:
         columns = replace(columns, cluster=())
     if not columns.probability:
-        likely = [column for column in present if column not in {columns.market, columns.weight} and is_fraction(table.frame[column])]
-        advice = "name it with --probability COLUMN"
-        if likely:
-            advice = f"{listed(likely)} would do by the values: give {' '.join(f'--probability {column}' for column in likely)}"
-        raise ScoringError(f"{table.source}: no column is recognised as the probability among {listed(present)}; {advice}")
+        _refuse_without_probability(table, columns)
     if columns.outcome is None:
         raise ScoringError(
             f"{table.source}: no column is recognised as the outcome among {listed(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
         )
     if len(columns.probability) > 1 and columns.forecaster is not None:
         raise ScoringError(
-            f"{table.source}: there are several columns of probabilities ({', '.join(columns.probability)}) and a column of forecasters "
-            f"({columns.forecaster}); give one column of probabilities, or name no forecaster"
+            f"{table.source}: there are several columns of probabilities ({listed(columns.probability)}) and a column of forecasters "
+            f"({columns.forecaster!r}); give one column of probabilities, or name no forecaster"
         )
     return columns
+
+
+def _refuse_without_probability(table: Table, columns: Columns) -> NoReturn:
+    """Raise `ScoringError` that says which column would do, or why the one with the name of a probability does not."""
+    present = table.frame.columns
+    none = f"{table.source}: no column is recognised as the probability among {listed(present)}"
+    if any(map(is_number, present)):
+        raise ScoringError(f"{none}; if these are values, add a line with the names of the columns before them")
+    likely = [column for column in present if column not in {columns.market, columns.weight} and is_fraction(table.frame[column])]
+    if likely:
+        raise ScoringError(
+            f"{none}; {listed(likely)} would do by the values: give {' '.join(option('probability', one) for one in likely)}"
+        )
+    named = recognise(table.source, present, present, Columns()).probability
+    if named and columns.outcome not in named:
+        probabilities(table, named[0], percent=False, clip=False)
+    raise ScoringError(f"{none}; name it with --probability COLUMN")
 
 
 def _questions(table: Table, columns: Columns) -> pl.Series:
@@ -160,15 +185,14 @@ def _probabilities(table: Table, column: str, reading: Reading) -> pl.Series:
     return pl.Series(values, nan_to_null=True)
 
 
-def _forecasters(table: Table, columns: Columns, *, alone: bool) -> dict[str, pl.Expr | pl.Series]:
-    """Name of the forecaster of every row, by column of probabilities."""
+def _forecasters(table: Table, columns: Columns, called: str | None) -> dict[str, pl.Expr | pl.Series]:
+    """Name of the forecaster of every row, by column of probabilities; `called` is that of a file without such a column."""
     first, *others = columns.probability
     if columns.forecaster is not None:
         return {first: labels(table, columns.forecaster, "forecaster", "fill it in, or leave the row out").alias("forecaster")}
     if others:
         return {column: pl.lit(name) for column, name in columns.forecaster_names().items()}
-    path = Path(table.source)
-    return {first: pl.lit(path.name.split(".")[0] if path.suffix else first)}
+    return {first: pl.lit(called or first)}
 
 
 def _with_outcomes(table: Table, known: Table, reading: Reading) -> tuple[Table, Columns]:
@@ -223,11 +247,16 @@ def _of_probabilities(columns: Columns) -> tuple[str, ...]:
 
 
 def _percent_notes(parts: Sequence[Part], reading: Reading) -> Iterator[str]:
-    """Which columns of percentages hold none above 1 %, which is rarely meant."""
+    """Which columns of percentages hold few above 1 %, which is rarely meant."""
     for part in parts:
         for column in _of_probabilities(part.columns):
-            if column in reading.percent and (_probabilities(part.table, column, reading) <= 0.01).all():
-                yield f"Every value of {column!r} is at most 1 %: check that it holds percentages."
+            if column not in reading.percent:
+                continue
+            values = _probabilities(part.table, column, reading)
+            small = values.filter(values > 0) <= 0.01
+            if int(small.sum()) > _MOSTLY * len(small):
+                share = "Every value" if small.all() else "More than half of the values"
+                yield f"{share} of {column!r} {'is' if small.all() else 'are'} at most 1 %: check that it holds percentages."
 
 
 def _resolved(frame: pl.DataFrame, parts: Sequence[Part], reading: Reading, known: Table | None) -> tuple[pl.DataFrame, list[str]]:

@@ -27,7 +27,7 @@ from bellwether.scoring.sheet import MARKET, Sheet, scored
 Progress = Callable[[int, int, str], object]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ScoreResult:
     """What `score` found, as Polars frames.
 
@@ -91,17 +91,17 @@ class ScoreResult:
             "notes": list(self.notes),
         }
 
-    def write_figures(self, folder: Path | str) -> list[Path]:
+    def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
         """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""
         from bellwether.scoring.figures import write_figures
 
-        return write_figures(self, Path(folder))
+        return write_figures(self, Path(folder), progress)
 
-    def write_html(self, path: Path | str) -> None:
+    def write_html(self, path: Path | str, progress: Progress | None = None) -> None:
         """Write one self-contained page: the tables, and reliability diagrams that answer the mouse."""
         from bellwether.scoring.page import write_page
 
-        write_page(self, Path(path))
+        write_page(self, Path(path), progress)
 
 
 def score(
@@ -190,7 +190,7 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
     frames: list[pl.DataFrame] = []
     reliability = []
     for done, part in enumerate(parts):
-        tell(done, len(parts) + 1, part.title)
+        tell(done, len(parts) + 1, f"scoring {part.title}")
         forecasts, clusters = scored(part.rows)
         frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins).frame()
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
@@ -198,7 +198,7 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
         if part.by is None:
             rows = bins_of(forecasts, clusters, bins, plan.level)
             reliability.append(rows.select(pl.lit(part.forecaster).alias("forecaster"), pl.all()))
-    tell(len(parts), len(parts) + 1, "pairs")
+    tell(len(parts), len(parts) + 1, "scoring pairs")
     panel = sheet.panel()
     compared = compare_panel(panel, np.asarray(panel.seen.any(axis=0)), loss=loss, plan=plan)
     tell(len(parts) + 1, len(parts) + 1, "")

@@ -55,14 +55,14 @@ class Sheet:
         p[self.frame["question_index"].to_numpy(), self.frame["forecaster_index"].to_numpy()] = _floats(self.frame["probability"])
         outcome = questions["outcome"].to_numpy()
         right = (p >= 0.5) == (outcome == 1)[:, None]
-        return Panel(tuple(names), p, right, outcome, questions["weight"].to_numpy(), _clusters(questions))
+        return Panel(tuple(names), p, right, outcome, _scaled(questions["weight"]), _clusters(questions))
 
 
 def scored(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
     """The rows of a sheet that hold a forecast, as arrays."""
     some = rows.filter(pl.col("probability").is_not_null())
     forecasts = Forecasts.of(
-        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=_floats(some["market"]), weights=some["weight"].to_numpy()
+        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=_floats(some["market"]), weights=_scaled(some["weight"])
     )
     return forecasts, _clusters(some)
 
@@ -70,6 +70,12 @@ def scored(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
 def _clusters(rows: pl.DataFrame) -> Clusters:
     ways = [name for name in ("cluster_0", "cluster_1") if name in rows.columns]
     return Clusters.of_groups(*(Grouping.of(rows[name].rank("dense").to_numpy().astype(np.intp)) for name in ways))
+
+
+def _scaled(weights: pl.Series) -> Floats:
+    """Weights divided by a power of two, exactly, so that the largest is about 1 and no sum of squares overflows."""
+    values = _floats(weights)
+    return np.ldexp(values, -int(np.frexp(values.max(initial=1e-300))[1]) + 1) if len(values) else values
 
 
 def _floats(values: pl.Series) -> Floats:

@@ -14,10 +14,11 @@ from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.scoring.score import ScoreResult
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.words import LOSSES, counted, words
-from bellwether.text_tables import TextTable, print_tables
+from bellwether.text_tables import TextTable, print_tables, visible
 
 _WIDTH = 80
 _NONE = "–"
+_LARGE = 1000
 
 
 def as_text(result: ScoreResult) -> str:
@@ -30,13 +31,13 @@ def as_text(result: ScoreResult) -> str:
 def show(console: Console, result: ScoreResult) -> None:
     """Print the tables of a result."""
     counts, columns = summary(result)
-    console.print(Text(counts))
-    console.print(Text(f"Columns: {'; '.join(f'{role} = {names}' for role, names in columns)}\n"))
+    console.print(Text(visible(counts)))
+    console.print(Text(f"Columns: {visible('; '.join(f'{role} = {names}' for role, names in columns))}\n"))
     tables = [_scores(result), _skill(result), _calibration(result), *_pairs(result), *_groups(result)]
     groups = [group_name(group) for group in result.groups["group"].unique(maintain_order=True)]
     print_tables(console, tables, [*result.forecasters, *groups])
     for note in (*reasons(result), *result.notes):
-        console.print(Text(f"- {note}"))
+        console.print(Text(f"- {visible(note)}"))
 
 
 def summary(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
@@ -57,7 +58,7 @@ def _scores(result: ScoreResult) -> TextTable:
         + (f"\ngrp: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}." if grouped else ""),
     )
     for name, metrics in by_forecaster(result.scores):
-        cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), _number(metrics["roc_auc"]["value"])]
+        cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), number(metrics["roc_auc"]["value"])]
         table.add(name, str(metrics["brier"]["n"]), *cells, *([letters.get(name) or ""] if grouped else []))
     return table
 
@@ -70,7 +71,7 @@ def _skill(result: ScoreResult) -> TextTable:
     for name, metrics in by_forecaster(result.scores):
         market = [_NONE if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
         share = metrics["coverage"]["value"]
-        cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, _number(metrics["accuracy"]["value"])]
+        cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, number(metrics["accuracy"]["value"])]
         table.add(name, *cells, _NONE if share is None else f"{share:.0%}")
     return table
 
@@ -86,8 +87,8 @@ def _calibration(result: ScoreResult) -> TextTable:
         cells = []
         for metric in ("ece", "smece"):
             one = metrics[metric]
-            cells += [_number(one["value"]), _number(one["expected"]), p_cell(one["p_calibrated"])]
-        cells += [_number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
+            cells += [number(one["value"]), number(one["expected"]), p_cell(one["p_calibrated"])]
+        cells += [number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
         table.add(name, *cells)
     return table
 
@@ -109,11 +110,11 @@ def _pairs(result: ScoreResult) -> Iterator[TextTable]:
 
 def _groups(result: ScoreResult) -> Iterator[TextTable]:
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
-        table = TextTable(f"By {by}", (f"{by} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
+        table = TextTable(f"By {by}", (f"{visible(str(by))} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
         for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
             for name, metrics in by_forecaster(rows):
                 brier = metrics["brier"]
-                cells = [_interval(brier), _number(metrics["brier_skill"]["value"], "+", 2), _number(metrics["ece"]["value"])]
+                cells = [_interval(brier), number(metrics["brier_skill"]["value"], "+", 2), number(metrics["ece"]["value"])]
                 counts = [str(brier["n"]), str(brier["n_clusters"])]
                 table.add((group_name(group), name), *counts, *cells, p_cell(metrics["ece"]["p_calibrated"]))
         yield table
@@ -150,12 +151,13 @@ def by_forecaster(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[st
 def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 3) -> str:
     if row["value"] is None:
         return _NONE
-    text = _number(row["value"], sign, digits)
-    return text if row["lower"] is None else f"{text} [{_number(row['lower'], sign, ends)}, {_number(row['upper'], sign, ends)}]"
+    text = number(row["value"], sign, digits)
+    return text if row["lower"] is None else f"{text} [{number(row['lower'], sign, ends)}, {number(row['upper'], sign, ends)}]"
 
 
-def _number(value: float | None, sign: str = "", digits: int = 3) -> str:
-    return _NONE if value is None else f"{value:{sign}.{digits}f}"
+def number(value: float | None, sign: str = "", digits: int = 3) -> str:
+    """A number with so many decimals, of a large one its magnitude."""
+    return _NONE if value is None else f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.0e}"
 
 
 def p_cell(value: float | None) -> str:

@@ -9,10 +9,17 @@ import polars as pl
 
 from bellwether.calibration.forecasts import Bools, Floats
 from bellwether.errors import ScoringError
+from bellwether.scoring.columns import brief, option
 from bellwether.scoring.files import Table
 
 #: A probability this far outside of [0, 1] is a rounding error: that of a 32-bit float, and more.
 ROUNDING = 1e-6
+
+#: Weights that differ by more leave nothing of the smaller one in a sum.
+LARGEST_RATIO = 1e12
+
+#: From here on not every whole number is a 64-bit float, so that labels may have lost digits.
+_INEXACT = 2.0**53
 
 #: How texts say that there is no value.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-"})
@@ -48,7 +55,7 @@ def is_numeric(values: pl.Series) -> bool:
         return False
     known = _small(values.head(10_000).drop_nulls())
     known = known.filter(~known.is_in(list(MISSING)))
-    numbers = known.str.strip_suffix("%").str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+    numbers = known.str.strip_suffix("%").str.strip_chars().str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
     return not len(known) or numbers.count() > 0
 
 
@@ -76,18 +83,18 @@ def probabilities(table: Table, column: str, *, percent: bool, clip: bool) -> Fl
         value = shown(table, column, row)
         if (outside == near).all():
             refuse(table, row, column, f"{value} is a rounding error beyond [0, 1]; give --clip (clip=True) to clip it")
-        some = values[~np.isnan(values)]
         row = int(np.argmax(outside & ~near))
         value = shown(table, column, row)
-        if not percent and some.min() >= 0 and some.max() <= 100:
-            refuse(
-                table,
-                row,
-                column,
-                f"{value} is no probability; if the column holds percentages or cents, give --percent {column} (percent={column!r})",
-            )
+        if not percent and _like_percentages(values):
+            refuse(table, row, column, f"{value} is no probability; if the column holds percentages or cents, {_percent(column)}")
         refuse(table, row, column, f"{value} is no probability; correct it, or leave the row out")
     return values
+
+
+def _like_percentages(values: Floats) -> bool:
+    """Whether numbers could be percentages: from 0 to 100, and most of those that are not 0 beyond 1."""
+    some = values[~np.isnan(values) & (values != 0)]
+    return bool(some.min() >= 0 and some.max() <= 100 and (some > 1 + ROUNDING).mean() > 1 / 2)
 
 
 def outcomes(table: Table, column: str) -> Floats:
@@ -136,6 +143,15 @@ def weights(table: Table, column: str) -> Floats:
     if bad.any():
         row = int(np.argmax(bad))
         refuse(table, row, column, f"{shown(table, column, row)} is no weight; give a positive number, or leave the row out")
+    if len(values) and values.max() / LARGEST_RATIO > values.min():
+        row, least = int(np.argmax(values)), int(np.argmin(values))
+        refuse(
+            table,
+            row,
+            column,
+            f"{shown(table, column, row)} is more than {LARGEST_RATIO:.0e} times the weight of {table.place(least)}, "
+            f"{shown(table, column, least)}; correct one, or leave the row out",
+        )
     return values
 
 
@@ -157,6 +173,10 @@ def texts(table: Table, column: str) -> pl.Series:
     if values.dtype.is_float():
         whole = values.drop_nulls().drop_nans()
         values = values.fill_nan(None)
+        large = (values.abs() >= _INEXACT).fill_null(False)
+        if large.any():
+            row = _first(large)
+            refuse(table, row, column, f"{shown(table, column, row)} is a number too large to keep its digits; write it as text, in quotes")
         if len(whole) == 0 or (whole == whole.round()).all():
             values = values.cast(pl.Int64)
     stripped = values.cast(pl.String).str.strip_chars()
@@ -165,23 +185,45 @@ def texts(table: Table, column: str) -> pl.Series:
 
 def _numbers(table: Table, column: str, *, percent: bool) -> Floats:
     raw = table.values(column)
-    if raw.dtype.is_numeric():
+    if raw.dtype.is_numeric() or raw.dtype == pl.Null:
         return _floats(raw)
     if raw.dtype != pl.String:
         row = _first(raw.is_not_null()) if raw.count() else 0
         refuse(table, row, column, f"{shown(table, column, row)} is no number; give numbers")
     small = _small(raw)
-    number = (small.str.strip_suffix("%") if percent else small).cast(pl.Float64, strict=False)
+    number = (small.str.strip_suffix("%").str.strip_chars() if percent else small).cast(pl.Float64, strict=False)
     strange = number.is_null() & ~small.is_in(list(MISSING)).fill_null(True)
     if strange.any():
         row = _first(strange)
         text, value = small[row], shown(table, column, row)
         if text.endswith("%"):
-            refuse(table, row, column, f"{value} is a percentage; give --percent {column} (percent={column!r}) to divide by 100")
+            plain = _without_sign(small)
+            if plain.any():
+                _refuse_mixture(table, column, row, _first(plain))
+            refuse(table, row, column, f"{value} is a percentage; {_percent(column)} to divide by 100")
         if "," in text:
             refuse(table, row, column, f"{value} has a comma; write decimals with a point")
         refuse(table, row, column, f"{value} is no number; correct it, or leave it empty")
+    signs = small.str.ends_with("%").fill_null(False)
+    plain = _without_sign(small)
+    if signs.any() and plain.any():
+        _refuse_mixture(table, column, _first(signs), _first(plain))
     return _floats(number.fill_nan(None))
+
+
+def _without_sign(small: pl.Series) -> pl.Series:
+    """Which texts are numbers other than 0 without a percent sign."""
+    number = small.cast(pl.Float64, strict=False)
+    return (number.is_not_null() & number.is_not_nan() & (number != 0)).fill_null(False)
+
+
+def _refuse_mixture(table: Table, column: str, signed: int, plain: int) -> NoReturn:
+    other = f"{table.place(plain)} holds {shown(table, column, plain)}"
+    refuse(table, signed, column, f"{shown(table, column, signed)} is a percentage, but {other}; write the whole column in one unit")
+
+
+def _percent(column: str) -> str:
+    return f"give {option('percent', column)} (percent={column!r})"
 
 
 def _floats(values: pl.Series) -> Floats:
@@ -201,8 +243,7 @@ def shown(table: Table, column: str, row: int) -> str:
     value = table.frame[column][row]
     if value is None:
         return "an empty value"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return brief(value)
 
 
 def refuse(table: Table, row: int, column: str, text: str) -> NoReturn:

@@ -9,6 +9,9 @@ from scipy.stats import binom
 from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration import consistency, corp_curve, reliability_bands, reliability_bins
+from bellwether.calibration.binning import Bins
+from bellwether.calibration.clusters import Clusters
+from bellwether.calibration.forecasts import Forecasts
 from bellwether.errors import ScoringError
 
 
@@ -107,3 +110,40 @@ def test_a_band_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> N
 def test_forecasts_that_cannot_be_scored_are_refused() -> None:
     with pytest.raises(ScoringError, match="column p holds"):
         reliability_bands([float("nan")])
+
+
+def test_bands_of_a_large_sample_are_nearly_those_of_many_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(8)
+    p = generator.random(4_000)
+    y, cluster = generator.random(4_000) < p, np.arange(4_000) // 10
+    exact = [reliability_bands(p, cluster), corp_curve(p, y, cluster)]
+    monkeypatch.setattr(consistency, "_MOST_OUTCOMES", 0)
+    monkeypatch.setattr(consistency, "_CELLS", 500)
+    for whole, few in zip(exact, [reliability_bands(p, cluster), corp_curve(p, y, cluster)], strict=True):
+        width = (whole["upper"] - whole["lower"]).mean()
+        assert (few["upper"] - few["lower"]).mean() == pytest.approx(width, rel=0.1)
+        assert max((few[end] - whole[end]).abs().mean() for end in ("lower", "upper")) < 0.1 * width
+
+
+def test_few_resamples_that_were_asked_for_are_no_normal_distribution() -> None:
+    band = reliability_bands([0.5] * 300, np.arange(300) // 2, resamples=3, level=0.5).row(5, named=True)
+    assert (band["lower"] * 1200) % 1 == pytest.approx(0, abs=1e-6) or (band["lower"] * 1200) % 1 == pytest.approx(1, abs=1e-6)
+
+
+def test_weighted_forecasts_have_weighted_bands() -> None:
+    p, weights = np.tile([0.12, 0.18], 400), np.tile([1.0, 9.0], 400)
+    band = reliability_bands(p, range(800), weights=weights).row(1, named=True)
+    assert (band["n"], band["mean_forecast"]) == (800, pytest.approx(0.174))
+    # The variance of a weighted mean of independent outcomes.
+    error = np.sqrt((np.square(weights) * p * (1 - p)).sum()) / weights.sum()
+    assert band["upper"] - band["lower"] == pytest.approx(2 * 1.96 * error, rel=0.1)
+    assert (band["upper"] + band["lower"]) / 2 == pytest.approx(0.174, abs=0.1 * error * 2)
+
+
+def test_bands_and_curve_from_the_same_resamples_are_those_of_each() -> None:
+    p, y = calibrated(120, seed=9)
+    cluster = np.arange(120) // 4
+    forecasts = Forecasts.of(p, y)
+    bands, curve = consistency.bands_and_curve(forecasts, Clusters.of(cluster, 120), Bins.of(5), level=0.9, resamples=300, seed=4)
+    assert bands.equals(reliability_bands(p, cluster, bins=5, level=0.9, resamples=300, seed=4))
+    assert curve.equals(corp_curve(p, y, cluster, level=0.9, resamples=300, seed=4))

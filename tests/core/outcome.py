@@ -5,18 +5,51 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
+from scipy.special import expit, logit
 
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = Path(__file__).with_name("paths.py")
 
 
+def brier_interval() -> list[float]:
+    """The Brier score of the README's four forecasts, (0.1^2 + 0.2^2 + 0.6^2 + 0.1^2) / 4, and its interval over the series a, a, b, c.
+
+    Student's t around the logit, by docs/metrics.md: as three clusters are few, with the variance that random outcomes give, where it is more than the
+    jackknife's.
+    """
+    p, y, size = np.array([0.9, 0.2, 0.6, 0.1]), np.array([1, 0, 0, 0]), np.array([2, 1, 1])
+    brier = 0.42 / 4
+    # Without series a, b and c: 0.37 / 2, 0.06 / 3 and 0.41 / 3.
+    jackknife = sum((logit(rest) - logit(brier)) ** 2 for rest in (0.37 / 2, 0.06 / 3, 0.41 / 3))
+    # Outcomes drawn from the forecasts pooled with the base rate, (1 + 1) / (4 + 2), correlated by one half in series a.
+    apart = p - 1 / 3
+    share = min(1, ((y - 1 / 3) @ apart + 1 / 2) / (apart @ apart + 1))
+    pooled = share * p + (1 - share) / 3
+    change = (1 - 2 * p) / 4 / (brier * (1 - brier)) * np.sqrt(pooled * (1 - pooled))
+    random = np.square(change).sum() / 2 + ((change[0] + change[1]) ** 2 + change[2] ** 2 + change[3] ** 2) / 2
+    # Satterthwaite's degrees of freedom of clusters of 2, 1 and 1.
+    residual = (np.eye(3) - np.outer(size / 4, np.ones(3))) / np.sqrt(1 - size / 4)[:, None]
+    covariance = residual @ np.diag(size) @ residual.T
+    df = np.trace(covariance) ** 2 / np.square(covariance).sum()
+    reach = stats.t.ppf(0.975, df) * np.sqrt(max(jackknife, random))
+    return [brier, float(expit(logit(brier) - reach)), float(expit(logit(brier) + reach))]
+
+
 def check(found: dict[str, Any]) -> None:
     """What paths.py prints, for the episode that `Native` writes."""
-    assert found["scores"]["brier"] == pytest.approx([0.105, 0.01, 0.36])
+    assert found["scores"]["brier"] == pytest.approx(brier_interval())
     assert {"brier", "log_loss", "ece", "smece", "corp_discrimination"} <= set(found["scores"]["metrics"])
     assert (found["scores"]["pairs"], found["scores"]["ranking"]) == (1, ["mine", "half"])
     assert found["diagram"] > 5_000
+    # The same four forecasts from a file of percentages.
+    assert found["file"]["brier"] == found["scores"]["brier"]
+    assert (found["file"]["n"], found["file"]["clusters"]) == (4, 3)
+    assert found["file"]["figures"] == ["reliability.png", "scores.png"]
+    assert found["file"]["page"] > 1_000_000 and found["file"]["plots"] == 3
+    assert found["file"]["refused"].startswith("Error: forecasts.csv, line 2, column 'probability': '90' is no probability")
     # Ten contracts at 48 cents that pay a dollar, less the taker's fee: 7 % of 10 * 0.48 * 0.52, up to the next cent.
     assert (found["replay"]["pnl"], found["replay"]["fills"]) == ("5.020000", 1)
     assert found["replay"]["episodes"] == ["imported"]

@@ -1,4 +1,4 @@
-"""What the core does, as a program of its own: scores forecasts, draws a diagram, lets an agent trade an episode. Prints what came out as JSON.
+"""What the core does, as a program of its own: scores forecasts of a program and of a file, draws diagrams, lets an agent trade an episode. Prints what came out as JSON.
 
     python paths.py EPISODE
 
@@ -59,6 +59,30 @@ def diagram() -> int:
     return len(picture)
 
 
+def file() -> dict[str, object]:
+    """The example of the README as a file: its scores by the command, the page and the figures."""
+    from click.testing import CliRunner
+
+    from bellwether.cli import main
+
+    Path("forecasts.csv").write_text("series,probability,outcome\na,90,yes\na,20,no\nb,60,no\nc,10,no\n")
+    refused = CliRunner().invoke(main, ["score", "forecasts.csv"])
+    assert refused.exit_code == 1
+    percent = ("score", "forecasts.csv", "--percent", "probability")
+    assert "4 questions, 1 forecaster, 3 clusters: series" in call(*percent, "--html", "page.html", "--figures", "figures")
+    (brier,) = (row for row in json.loads(call(*percent, "--json"))["scores"] if row["metric"] == "brier")
+    page = Path("page.html").read_text(encoding="utf-8")
+    return {
+        "brier": [brier["value"], brier["lower"], brier["upper"]],
+        "n": brier["n"],
+        "clusters": brier["n_clusters"],
+        "figures": sorted(path.name for path in Path("figures").iterdir()),
+        "page": len(page),
+        "plots": page.count("Plotly.newPlot("),
+        "refused": refused.stderr,
+    }
+
+
 def call(*words: str) -> str:
     """What a command prints; it must succeed."""
     from click.testing import CliRunner
@@ -90,5 +114,5 @@ def replay(episode: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    result = {"scores": scores(), "diagram": diagram(), "replay": replay(Path(sys.argv[1]))}
+    result = {"scores": scores(), "diagram": diagram(), "file": file(), "replay": replay(Path(sys.argv[1]))}
     sys.stdout.write(json.dumps({**result, "modules": sorted({name.partition(".")[0] for name in sys.modules})}))

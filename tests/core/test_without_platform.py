@@ -94,7 +94,7 @@ def test_the_core_scores_draws_and_replays_with_its_own_packages(tmp_path: Path)
 def test_every_module_of_the_scores_and_the_replay_can_be_imported(tmp_path: Path) -> None:
     program = tmp_path / "import_all.py"
     program.write_text(IMPORT_ALL)
-    packages = ("calibration", "kalshibench", "questions", "registry", "replay", "report", "tables")
+    packages = ("calibration", "kalshibench", "questions", "registry", "replay", "report", "scoring", "tables")
     done = run(tmp_path, program, *(f"bellwether.{name}" for name in packages))
     assert done.returncode == 0, done.stderr
 
