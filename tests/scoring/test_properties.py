@@ -1,0 +1,144 @@
+"""What must not change the scores, and what must change them in a known way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.scoring import ScoreResult, score
+from tests.scoring.conftest import Row, Write
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Metrics whose estimates are a mean or a ratio of means, or of ranks alone.
+ESTIMATES = ["brier", "log_loss", "accuracy", "roc_auc", "base_rate", "ece", "brier_skill", "skill_vs_half", "corp_miscalibration", "smece"]
+
+FORECAST = st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.integers(0, 1), st.integers(0, 5))
+SAMPLE = st.lists(FORECAST, min_size=2, max_size=25)
+
+check = settings(deadline=None, max_examples=3, derandomize=True)
+
+
+def table(sample: Sequence[tuple[float, int, int]]) -> list[dict[str, Any]]:
+    return [{"question_id": index, "p": p, "y": y, "cluster": f"c{cluster}"} for index, (p, y, cluster) in enumerate(sample)]
+
+
+def found(rows: Sequence[Row]) -> ScoreResult:
+    return score(list(rows), replicates=0)
+
+
+def values(result: ScoreResult, columns: Sequence[str] = ("value",)) -> dict[str, list[float | None]]:
+    return {row["metric"]: [row[name] for name in columns] for row in result.scores.iter_rows(named=True)}
+
+
+def assert_alike(one: dict[str, list[float | None]], other: dict[str, list[float | None]], names: Sequence[str]) -> None:
+    for name in names:
+        assert other[name] == pytest.approx(one[name], abs=1e-9, nan_ok=True), name
+
+
+@check
+@given(SAMPLE, st.sampled_from([0.001, 3.0, 1e6]))
+def test_equal_weights_are_no_weights(sample: list[tuple[float, int, int]], weight: float) -> None:
+    rows = table(sample)
+    ends = ("value", "lower", "upper")
+    one, other = (values(found(some), ends) for some in (rows, [{**row, "weight": weight} for row in rows]))
+    assert_alike(one, other, [name for name in one if name != "coverage"])
+
+
+@check
+@given(SAMPLE)
+def test_a_weight_of_two_is_the_forecast_twice_in_its_cluster(sample: list[tuple[float, int, int]]) -> None:
+    rows = table(sample)
+    twice = [*rows, *({**row, "question_id": f"{row['question_id']} again"} for row in rows)]
+    twice = [{**row, "question_id": str(row["question_id"])} for row in twice]
+    one, other = values(found(rows)), values(found(twice))
+    assert_alike(one, other, ESTIMATES)
+    heavy = [{**row, "weight": 2.0 if row["y"] else 1.0} for row in rows]
+    copied = [row for row in twice if row["y"] or "again" not in row["question_id"]]
+    assert_alike(
+        values(found(heavy), ("value", "lower", "upper")), values(found(copied), ("value", "lower", "upper")), ["brier", "log_loss"]
+    )
+
+
+@check
+@given(SAMPLE)
+def test_the_other_outcome_of_every_question_has_the_same_scores(sample: list[tuple[float, int, int]]) -> None:
+    rows = table(sample)
+    swapped = [{**row, "p": 1 - row["p"], "y": 1 - row["y"]} for row in rows]
+    ends = ("value", "lower", "upper")
+    one, other = values(found(rows), ends), values(found(swapped), ends)
+    assert_alike(one, other, ["brier", "log_loss", "brier_skill", "roc_auc"])
+    assert_alike({"x": one["brier_yes"], "y": one["brier_no"]}, {"x": other["brier_no"], "y": other["brier_yes"]}, ["x", "y"])
+
+
+@check
+@given(SAMPLE, st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_change_the_scores(sample: list[tuple[float, int, int]], random: Any) -> None:
+    rows = table(sample)
+    mixed = random.sample(rows, len(rows))
+    ends = ("value", "lower", "upper", "n", "n_clusters")
+    one, other = values(found(rows), ends), values(found(mixed), ends)
+    assert_alike(one, other, list(one))
+
+
+def test_the_order_of_the_rows_does_not_change_pairs_groups_and_simulated_numbers(rows: Sequence[Row], write: Write) -> None:
+    backward = sorted(rows, key=lambda row: (row["probability"], row["question_id"]))
+    one, other = (score(write(name, some), by="category", replicates=200) for name, some in (("a.csv", rows), ("b.csv", backward)))
+    assert one.forecasters == other.forecasters
+    for name, keys in (
+        ("scores", ["forecaster", "metric"]),
+        ("groups", ["group", "forecaster", "metric"]),
+        ("reliability", ["forecaster", "bin"]),
+    ):
+        first, second = (getattr(result, name).sort(keys) for result in (one, other))
+        assert first.select(pl.col(pl.String)).equals(second.select(pl.col(pl.String)))
+        for column in first.select(pl.col(pl.Float64)).columns:
+            assert second[column].to_list() == pytest.approx(first[column].to_list(), abs=1e-9, nan_ok=True), (name, column)
+    pairs = [
+        {frozenset((row["forecaster"], row["other"])): abs(row["difference"]) for row in result.pairs.iter_rows(named=True)}
+        for result in (one, other)
+    ]
+    assert pairs[1] == pytest.approx(pairs[0], abs=1e-12)
+
+
+def test_a_forecaster_scores_alike_alone_and_among_others(rows: Sequence[Row]) -> None:
+    among = found(rows).scores.filter((pl.col("forecaster") == "sharp") & (pl.col("metric") != "coverage"))
+    alone = found([row for row in rows if row["model"] == "sharp"]).scores.filter(
+        (pl.col("forecaster") == "sharp") & (pl.col("metric") != "coverage")
+    )
+    assert among.equals(alone)
+
+
+PROGRAM = """
+import hashlib, json, sys
+from pathlib import Path
+from bellwether.scoring import score
+result = score("f.csv", by="category", cluster=["series", "day"], replicates=200, seed=int(sys.argv[1]))
+result.write_html("page.html")
+result.write_figures("figures")
+whole = [json.dumps(result.to_dict()).encode(), str(result).encode(), *(path.read_bytes() for path in sorted(Path("figures").iterdir()))]
+print([hashlib.sha256(one).hexdigest() for one in (*whole, Path("page.html").read_bytes())])
+"""
+
+
+def test_every_process_writes_the_same_bytes(rows: Sequence[Row], write: Write) -> None:
+    folder = write("f.csv", rows).parent
+    printed = []
+    for hash_seed, seed in ((1, 1), (2, 1)):
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": str(hash_seed)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(seed)], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        )
+        printed.append(done.stdout)
+    assert printed[0] == printed[1]
+    assert len(json.loads(printed[0].replace("'", '"'))) == 6
