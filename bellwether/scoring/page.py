@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from bellwether.calibration import METRICS, Better
+from bellwether.pages import COLOURS, GREY, Cell, Page, Rows, Section, plot, translucent
 from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.score import Progress, ScoreResult
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
 from bellwether.scoring.words import LOSSES, words
-from bellwether.whole import whole_file
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-#: Colours of forecasters, told apart by people who see colours differently.
-_GREY = "#7a8691"
-_COLOURS = ("#1f5a91", "#c2562e", "#3d8361", "#7a5aa6", "#a8862b", "#4c9aa8", "#9c4a6d", "#5f6b76")
 
 #: Forecasters that the diagram shows before the reader chooses.
 _SHOWN = 3
@@ -34,150 +29,107 @@ _ERRORS = ("ece", "smece")
 _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_half", "roc_auc", "accuracy")
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """Text of a cell, the ends of its interval, and what it says when pointed at."""
-
-    value: str
-    ends: str = ""
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Cells under heads; the first `texts` columns are text."""
-
-    heads: tuple[str, ...]
-    rows: list[list[_Cell]]
-    texts: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Section:
-    """A part of the page."""
-
-    title: str
-    table: _Table | None = None
-    text: str = ""
-    plot: str = ""
-    details: list[tuple[str, _Table]] = field(default_factory=list)
-
-
 def write_page(result: ScoreResult, path: Path, progress: Progress | None = None) -> None:
     """Write the page whole. It loads nothing from elsewhere."""
     bands_and_curves(result, progress)
-    text = page(result)
-    with whole_file(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+    page(result).write(path)
 
 
-def page(result: ScoreResult) -> str:
-    """The page as text. Names and labels are escaped; the same result gives the same page."""
-    from jinja2 import Environment
-    from plotly.offline import get_plotlyjs
-
-    template = Environment(autoescape=True, trim_blocks=True).from_string(
-        files("bellwether.scoring").joinpath("page.html").read_text("utf-8")
-    )
+def page(result: ScoreResult) -> Page:
+    """The page of a result. Names and labels are escaped; the same result gives the same page."""
     counts, columns = summary(result)
-    return template.render(
-        title=f"Scores of {', '.join(result.sources)}",
-        counts=counts,
-        columns=columns,
-        sections=list(_sections(result)),
-        notes=[*reasons(result), *result.notes],
-        library=get_plotlyjs(),
-    )
+    title = f"Scores of {', '.join(result.sources)}"
+    return Page(title, counts, columns, list(_sections(result)), [*reasons(result), *result.notes])
 
 
-def _sections(result: ScoreResult) -> Iterator[_Section]:
+def _sections(result: ScoreResult) -> Iterator[Section]:
     level, (bands, curves) = f"{100 * result.plan.level:.4g} %", bands_and_curves(result)
-    yield _Section(
+    yield Section(
         "Scores",
         _headline(result),
         f"In brackets: {level} intervals; clusters: {result.clusters}. Brier score and log loss: lower is better. Skill is 1 less the ratio of Brier "
         "scores: above 0 is better than the reference. Coverage: share of questions with a forecast. "
         f"Group: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}.",
     )
-    yield _Section(
+    yield Section(
         "Calibration",
         _calibration(result),
         "By chance: what calibrated forecasts would have on average; p: of a test that the forecasts are calibrated. Reliability and resolution: parts "
         "of the Brier score, without bias; a reliability of 0 is calibrated.",
     )
-    yield _Section(
+    yield Section(
         "Reliability",
         text="Points: observed frequency of yes in each bin, with its interval. Bands: where the points of a calibrated forecaster would lie. "
         "A click on a name shows or hides a forecaster, a double click shows it alone.",
-        plot=_div(_reliability(result, bands), "reliability"),
+        plot=plot(_reliability(result, bands), "reliability"),
     )
-    yield _Section(
+    yield Section(
         "Reliability without bins",
         text="The frequency of yes that isotonic regression gives each forecast (CORP), and where the curve of a calibrated forecaster would lie.",
-        plot=_div(_curves(result, curves), "curves"),
+        plot=plot(_curves(result, curves), "curves"),
     )
-    yield _Section("Metrics with intervals", plot=_div(_scores(result), "scores"))
+    yield Section("Metrics with intervals", plot=plot(_scores(result), "scores"))
     if result.pairs["difference"].count():
-        yield _Section(
+        yield Section(
             "Paired differences",
             _pairs(result),
             f"Difference of {LOSSES[result.loss]} on common questions, first less second: below 0 the first is better. p Holm: corrected for the number of pairs.",
-            _div(_differences(result), "differences"),
+            plot(_differences(result), "differences"),
         )
     for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
-        yield _Section(f"By {by}", _by(groups, str(by)))
+        yield Section(f"By {by}", _by(groups, str(by)))
     details = [(name, _metrics(metrics)) for name, metrics in by_forecaster(result.scores)]
-    yield _Section("All metrics", details=details)
+    yield Section("All metrics", details=details)
 
 
-def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> _Cell:
+def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:
     if row["value"] is None:
-        return _Cell("–", title=row["reason"] or "")
+        return Cell("–", title=row["reason"] or "")
     ends = "" if row["lower"] is None else f"[{number(row['lower'], sign, digits)}, {number(row['upper'], sign, digits)}]"
-    return _Cell(number(row["value"], sign, digits), ends, row["reason"] or "")
+    return Cell(number(row["value"], sign, digits), ends, row["reason"] or "")
 
 
-def _headline(result: ScoreResult) -> _Table:
+def _headline(result: ScoreResult) -> Rows:
     letters = dict(result.ranking.select("forecaster", "group").iter_rows())
     rows = []
     for name, metrics in by_forecaster(result.scores):
         scores = [_score(name, metrics, metric) for metric in _HEADLINE]
-        counts = [_Cell(str(metrics["brier"][column])) for column in ("n", "n_clusters")]
+        counts = [Cell(str(metrics["brier"][column])) for column in ("n", "n_clusters")]
         share = metrics["coverage"]["value"]
-        rows.append([_Cell(name), *counts, _Cell("–" if share is None else f"{share:.0%}"), *scores, _Cell(letters.get(name) or "")])
-    return _Table(("forecaster", "n", "clusters", "coverage", *(words(metric) for metric in _HEADLINE), "group"), rows)
+        rows.append([Cell(name), *counts, Cell("–" if share is None else f"{share:.0%}"), *scores, Cell(letters.get(name) or "")])
+    return Rows(("forecaster", "n", "clusters", "coverage", *(words(metric) for metric in _HEADLINE), "group"), rows)
 
 
-def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> _Cell:
+def _score(name: str, metrics: dict[str, dict[str, Any]], metric: str) -> Cell:
     if name == MARKET and metric == "skill_vs_market":
-        return _Cell("–")
+        return Cell("–")
     return _interval(metrics[metric], 3, "+" if "skill" in metric else "")
 
 
-def _calibration(result: ScoreResult) -> _Table:
+def _calibration(result: ScoreResult) -> Rows:
     rows = []
     for name, metrics in by_forecaster(result.scores):
-        cells = [_Cell(name)]
+        cells = [Cell(name)]
         for metric in _ERRORS:
             one = metrics[metric]
-            cells += [_Cell("–" if one[column] is None else f"{one[column]:.3f}") for column in ("value", "expected")]
-            cells.append(_Cell(p_cell(one["p_calibrated"])))
+            cells += [Cell("–" if one[column] is None else f"{one[column]:.3f}") for column in ("value", "expected")]
+            cells.append(Cell(p_cell(one["p_calibrated"])))
         cells += [_interval(metrics[metric], 4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
         rows.append(cells)
     errors = (head for metric in _ERRORS for head in (words(metric), "by chance", "p"))
-    return _Table(("forecaster", *errors, "reliability", "resolution"), rows)
+    return Rows(("forecaster", *errors, "reliability", "resolution"), rows)
 
 
-def _pairs(result: ScoreResult) -> _Table:
+def _pairs(result: ScoreResult) -> Rows:
     rows = []
     for row in result.pairs.iter_rows(named=True):
         difference = _interval({**row, "value": row["difference"]}, 4, "+")
-        tests = [_Cell(p_cell(row[name])) for name in ("p", "p_holm", "p_mcnemar")]
-        rows.append([_Cell(row["forecaster"]), _Cell(row["other"]), _Cell(str(row["n"])), difference, *tests])
-    return _Table(("first", "second", "n", "difference", "p", "p Holm", "p McNemar"), rows, texts=2)
+        tests = [Cell(p_cell(row[name])) for name in ("p", "p_holm", "p_mcnemar")]
+        rows.append([Cell(row["forecaster"]), Cell(row["other"]), Cell(str(row["n"])), difference, *tests])
+    return Rows(("first", "second", "n", "difference", "p", "p Holm", "p McNemar"), rows, texts=2)
 
 
-def _by(groups: pl.DataFrame, by: str) -> _Table:
+def _by(groups: pl.DataFrame, by: str) -> Rows:
     rows = []
     for (group,), part in groups.partition_by("group", as_dict=True, maintain_order=True).items():
         for name, metrics in by_forecaster(part):
@@ -185,13 +137,13 @@ def _by(groups: pl.DataFrame, by: str) -> _Table:
             scores = [
                 _interval(metrics[metric], 3, "+" if "skill" in metric else "") for metric in ("brier", "brier_skill", "skill_vs_market")
             ]
-            counts = [_Cell(str(brier["n"])), _Cell(str(brier["n_clusters"]))]
-            rows.append([_Cell(group_name(group)), _Cell(name), *counts, *scores])
+            counts = [Cell(str(brier["n"])), Cell(str(brier["n_clusters"]))]
+            rows.append([Cell(group_name(group)), Cell(name), *counts, *scores])
     heads = (by, "forecaster", "n", "clusters", *(words(metric) for metric in ("brier", "brier_skill", "skill_vs_market")))
-    return _Table(heads, rows, texts=2)
+    return Rows(heads, rows, texts=2)
 
 
-def _metrics(metrics: dict[str, dict[str, Any]]) -> _Table:
+def _metrics(metrics: dict[str, dict[str, Any]]) -> Rows:
     rows = []
     for name, row in metrics.items():
         chance = "" if row["expected"] is None else f"{row['expected']:.4f}"
@@ -199,19 +151,14 @@ def _metrics(metrics: dict[str, dict[str, Any]]) -> _Table:
         about = METRICS[name].meaning if name in METRICS else ""
         rows.append(
             [
-                _Cell(name, title=about),
+                Cell(name, title=about),
                 _interval({**row, "reason": None}, 4),
-                _Cell(chance),
-                _Cell(p),
-                _Cell(row["method"] or row["reason"] or ""),
+                Cell(chance),
+                Cell(p),
+                Cell(row["method"] or row["reason"] or ""),
             ]
         )
-    return _Table(("metric", "value", "by chance", "p", "interval"), rows)
-
-
-def _div(figure: go.Figure, name: str) -> str:
-    figure.update_layout(template="plotly_white", font={"family": "system-ui, sans-serif", "size": 12}, hovermode="closest")
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, div_id=name, config={"displaylogo": False, "responsive": True}))
+    return Rows(("metric", "value", "by chance", "p", "interval"), rows)
 
 
 def _reliability(result: ScoreResult, bands: pl.DataFrame) -> go.Figure:
@@ -277,13 +224,13 @@ class _Common:
 def _traces(result: ScoreResult) -> Iterator[tuple[str, _Common]]:
     for index, name in enumerate(result.forecasters):
         shown = True if index < _SHOWN else "legendonly"
-        yield name, _Common(_COLOURS[index % len(_COLOURS)], {"name": escape(name), "legendgroup": str(index), "visible": shown})
+        yield name, _Common(COLOURS[index % len(COLOURS)], {"name": escape(name), "legendgroup": str(index), "visible": shown})
 
 
 def _diagonal() -> go.Scatter:
     import plotly.graph_objects as go
 
-    return go.Scatter(x=[0, 1], y=[0, 1], mode="lines", line={"dash": "dash", "color": _GREY}, name="perfect calibration", hoverinfo="skip")
+    return go.Scatter(x=[0, 1], y=[0, 1], mode="lines", line={"dash": "dash", "color": GREY}, name="perfect calibration", hoverinfo="skip")
 
 
 def _area(x: pl.Series, lower: pl.Series, upper: pl.Series, common: _Common) -> go.Scatter:
@@ -291,14 +238,13 @@ def _area(x: pl.Series, lower: pl.Series, upper: pl.Series, common: _Common) -> 
     import plotly.graph_objects as go
 
     around, ends = [*x, *x.reverse()], [*upper, *lower.reverse()]
-    red, green, blue = (int(common.colour[index : index + 2], 16) for index in (1, 3, 5))
     return go.Scatter(
         x=around,
         y=ends,
         fill="toself",
         mode="lines",
         line={"width": 0},
-        fillcolor=f"rgba({red},{green},{blue},0.13)",
+        fillcolor=translucent(common.colour, 0.13),
         hoverinfo="skip",
         showlegend=False,
         **common.trace,
@@ -366,7 +312,7 @@ def _differences(result: ScoreResult) -> go.Figure:
     rows = result.pairs.filter(pl.col("difference").is_not_null()).reverse()
     names = [f"{escape(first)} – {escape(second)}" for first, second in rows.select("forecaster", "other").iter_rows()]
     figure = go.Figure(_intervals(names, rows["difference"], rows["lower"], rows["upper"], visible=True))
-    figure.add_vline(0, line={"dash": "dash", "color": _GREY})
+    figure.add_vline(0, line={"dash": "dash", "color": GREY})
     figure.update_xaxes(title=f"difference of {LOSSES[result.loss]}").update_yaxes(type="category", automargin=True)
     return figure.update_layout(height=_height(rows.height), margin={"t": 20})
 
@@ -380,7 +326,7 @@ def _intervals(names: list[str], value: pl.Series, lower: pl.Series, upper: pl.S
         x=value.to_list(),
         y=names,
         mode="markers",
-        marker={"size": 8, "color": _COLOURS[0]},
+        marker={"size": 8, "color": COLOURS[0]},
         error_x={
             "type": "data",
             "symmetric": False,
