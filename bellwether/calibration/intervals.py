@@ -29,7 +29,9 @@ RATE = f"jackknife t, {Scale.WILSON.value}"
 CONSTANT = "it does not vary between clusters"
 DEPENDS_ON_ONE = "without some cluster it is undefined, or at the end of its range"
 
-UNBOUNDED = "it is so uncertain that the interval has no end"
+#: From a thousandth of a value to a thousand times it: a longer interval says nothing.
+_LONGEST = np.log(1_000)
+UNBOUNDED = "it would reach to more than a thousand times the value"
 
 _ROUNDING = 1e-12
 
@@ -171,10 +173,9 @@ def _around(value: float, variance: float, df: float, scale: Scale, level: float
         return Bounds(reason=CONSTANT)
     there, back = _SCALES[scale]
     reach = quantile(level, df) * np.sqrt(variance)
-    with np.errstate(over="ignore"):
-        lower, upper = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
-    if not np.isfinite([lower, upper]).all():
+    if scale in (Scale.LOG, Scale.LOG_OF_RATIO) and not reach <= _LONGEST:
         return Bounds(reason=UNBOUNDED)
+    lower, upper = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
     return Bounds(lower, upper, f"jackknife t, {scale.value}", df)
 
 
@@ -244,7 +245,8 @@ _DERIVED: dict[str, Callable[[float, float], tuple[float, float]]] = {
 def _logit(value: Floats) -> Floats:
     from scipy.special import logit
 
-    return np.asarray(logit(np.clip(value, 0, 1)))
+    inside = np.where(value > 1 - _ROUNDING, 1.0, value)
+    return np.asarray(logit(np.where(inside < _ROUNDING, 0.0, inside)))
 
 
 def _expit(value: Floats) -> Floats:
@@ -253,9 +255,13 @@ def _expit(value: Floats) -> Floats:
     return np.asarray(expit(value))
 
 
+def _log(value: Floats) -> Floats:
+    return np.asarray(np.log(np.where(value < _ROUNDING, 0.0, value)))
+
+
 _SCALES: dict[Scale, tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]] = {
     Scale.LOGIT: (_logit, _expit),
     Scale.LOGIT_ABOVE_HALF: (lambda value: _logit(2 * value - 1), lambda value: (1 + _expit(value)) / 2),
-    Scale.LOG: (np.log, np.exp),
-    Scale.LOG_OF_RATIO: (lambda value: np.log(1 - value), lambda value: 1 - np.exp(value)),
+    Scale.LOG: (_log, np.exp),
+    Scale.LOG_OF_RATIO: (lambda value: _log(1 - value), lambda value: 1 - np.exp(value)),
 }
