@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +68,26 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
+def check_source(metadata: Metadata, findings: Findings) -> None:
+    """Every frame of a book that was received was applied, or lies in a gap."""
+    source = metadata.source
+    unapplied, uncovered, lost = (_counted(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
+    if uncovered:
+        what = f"{uncovered} frames of books were received, not applied, and lie in no gap; build it again from the recording"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
+    elif unapplied and uncovered is None:
+        what = f"{unapplied} frames of books were not applied, and nothing says that they lie in gaps; build it again from the recording"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
+    if lost:
+        what = f"{lost} messages of subscriptions of trades were lost: resting orders fill less than they would have"
+        findings.add(WARNING, "trades", what, METADATA)
+
+
+def _counted(source: Mapping[str, Any], name: str) -> int | None:
+    value = source.get(name)
+    return value if type(value) is int else None
+
+
 def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
     """Books do not cross; each market has rows."""
     book, tickers = rows.book, metadata.tickers
@@ -79,8 +101,12 @@ def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
         )
         findings.add(ERROR, "crossing", what, rows.file, at)
     if locked:
-        what = f"{locked} instants have YES and NO bids of exactly a dollar together, first at row {int(rows.first[first_locked])}"
-        findings.add(WARNING, "crossing", what, rows.file, int(rows.first[first_locked]))
+        at = int(rows.first[first_locked])
+        what = (
+            f"reading {rows.file}: row {at}: the book of {tickers[book.ticker[first_locked]]} is locked: its YES and NO bids are a dollar together, "
+            f"which no book of the venue is; {locked} instants are so"
+        )
+        findings.add(ERROR, "crossing", what, rows.file, at)
     counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
         findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_some(empty)}", rows.file)
