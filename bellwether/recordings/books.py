@@ -193,7 +193,7 @@ class BookReplay:
             self._drop(ended.market, ended.key)
         if heard is None:
             return None
-        effect, market, key = heard
+        effect, market, key, _ = heard
         if effect in (Effect.REPEATED, Effect.SUPERSEDED):
             self.check.counts[effect.value] += 1
             return None

@@ -43,21 +43,32 @@ class Effect(Enum):
 
 
 class Heard(NamedTuple):
-    """What a frame of a book means, its market, and its subscription."""
+    """What a frame of a book means, its market, its subscription, and whether a later number came before it."""
 
     effect: Effect
     market: str
     key: Key
+    is_late: bool = False
 
 
 class Ended(NamedTuple):
-    """A valid line ended: its book could not be trusted behind frame `start`, or from the exchange's time `at` (ns UTC) on where that is earlier."""
+    """A valid line ended: its book could not be trusted behind frame `start` of subscription `source`, or from the exchange's time `at` on, ns UTC."""
 
     market: str
     key: Key
     cause: str
     start: Mark
+    source: Key
     at: int | None = None
+
+
+class _Doubt(NamedTuple):
+    """The lines of a market must be heard of at or behind the exchange's time `until`; else they ended as `Ended` says it."""
+
+    start: Mark
+    source: Key
+    at: int | None
+    until: int | None
 
 
 @dataclass(slots=True)
@@ -112,9 +123,10 @@ class Watch:
         self._marks: dict[Key, Mark] = {}
         #: Subscriptions of which a frame may have come that could not be read; the next number tells.
         self._doubtful: set[Key] = set()
-        #: The first change of a replaced subscription that the one which replaced it has not gone past, by market, with its exchange time.
-        self._ahead: dict[str, tuple[Mark, int | None]] = {}
+        #: Markets of which one line ended, or is replaced: the others must show that they go on.
+        self._doubts: dict[str, _Doubt] = {}
         self._connection: int | None = None
+        self._body: dict[str, Any] = {}
 
     def heard(self, frame: Frame, found: dict[str, Any]) -> Heard | None:
         """Take in a frame, read already; None when it says nothing of a book."""
@@ -131,7 +143,7 @@ class Watch:
             return None
         key = (frame.connection, UNNAMED if sid is None else sid)
         before = self._marks.get(key, mark)
-        body = body_of(found)
+        body = self._body = body_of(found)
         market = ticker_of(body)
         comes_late = False
         if sid is not None and seq is not None:
@@ -157,7 +169,7 @@ class Watch:
 
     def finish(self) -> None:
         """No more frames come: what was in doubt stays so."""
-        for market in list(self._ahead):
+        for market in list(self._doubts):
             self._give_up(market)
         for key in sorted(self._doubtful):
             self._end_all(key, "unreadable", self._marks[key])
@@ -184,6 +196,7 @@ class Watch:
             self._gaps.append((key, expected, seq - 1, before, mark))
             if not self.partial:
                 self._end_all(key, "gap", before or mark)
+                self._doubt_others(numbers, key, before or mark)
         if seq >= expected:
             self._doubtful.discard(key)
         self._marks[key] = mark
@@ -222,8 +235,8 @@ class Watch:
                 self._end(market, key, "unnumbered", mark)
             return Heard(Effect.UNAPPLIED, market, key)
         if kind == SNAPSHOT:
-            return Heard(self._snapshot(market, key, seq, mark), market, key)
-        return Heard(self._delta(market, key, seq, mark, body), market, key)
+            return Heard(self._snapshot(market, key, seq, mark, comes_late=comes_late), market, key, comes_late)
+        return Heard(self._delta(market, key, seq, mark, body), market, key, comes_late)
 
     def _is_new(self, key: Key, seq: int, data: bytes, *, comes_late: bool) -> bool:
         memory = self._memories.get(key)
@@ -234,14 +247,14 @@ class Watch:
         memory.keep(seq, data)
         return True
 
-    def _snapshot(self, market: str, key: Key, seq: int | None, mark: Mark) -> Effect:
-        if market in self._ahead:
+    def _snapshot(self, market: str, key: Key, seq: int | None, mark: Mark, *, comes_late: bool) -> Effect:
+        if market in self._doubts:
             self._give_up(market)
         lines = self._lines.setdefault(market, {})
         line = lines.get(key)
         last = self._untaken.get((market, key)) if line is None else line.last
-        if seq is not None and last is not None and seq < last:
-            # It came after changes that it does not hold.
+        if seq is not None and ((last is not None and seq < last) or (comes_late and not self.partial)):
+            # It came after changes that it does not hold, or that may have been lost.
             if line is not None:
                 self._end(market, key, "gap", mark)
             return Effect.UNAPPLIED
@@ -263,8 +276,8 @@ class Watch:
             if seq <= line.last:
                 return self._late(market, key, mark, exchange_time(body)) if self.partial and seq > line.opened else Effect.SUPERSEDED
             line.last = seq
-        if market in self._ahead:
-            self._go_past(market, exchange_time(body))
+        if self._doubts:
+            self._go_on(market, key, exchange_time(body))
         return Effect.CHANGED
 
     def _late(self, market: str, key: Key, mark: Mark, at: int | None) -> Effect:
@@ -280,23 +293,31 @@ class Watch:
                 self._open[market] = Outage(market, "start", *key, mark, None)
             return Effect.UNAPPLIED
         if (market, key) in self._opened:
-            self._ahead.setdefault(market, (mark, at))
+            self._doubts.setdefault(market, _Doubt(mark, key, at, at))
             return Effect.SUPERSEDED
         for other in list(lines):
             self._end(market, other, "subscription", mark, at)
         return Effect.UNAPPLIED
 
-    def _go_past(self, market: str, at: int | None) -> None:
-        """A valid line changed: what the replaced one said up to then was in its snapshot, or came on it too."""
-        told = self._ahead[market][1]
-        if at is None or told is None or at >= told:
-            del self._ahead[market]
+    def _go_on(self, market: str, key: Key, at: int | None) -> None:
+        """A subscription goes on: what others said up to then it has said too, of all its markets where none of its frames is missing."""
+        for one in [market] if self.partial else [one for one in self._doubts if key in self._lines[one]]:
+            doubt = self._doubts.get(one)
+            if doubt is not None and (at is None or doubt.until is None or at >= doubt.until):
+                del self._doubts[one]
+
+    def _doubt_others(self, numbers: Numbers, key: Key, start: Mark) -> None:
+        """What a subscription lost may be of markets of which only others have a valid book."""
+        until = exchange_time(self._body)
+        for market in numbers.markets:
+            if self._lines.get(market):
+                self._doubts.setdefault(market, _Doubt(start, key, None, until))
 
     def _give_up(self, market: str) -> None:
-        """The line that replaced another never went past what that one said: it does not follow the book."""
-        mark, at = self._ahead.pop(market)
+        """The lines that were to go on with a book were not heard of: they do not follow it."""
+        doubt = self._doubts[market]
         for key in list(self._lines.get(market, ())):
-            self._end(market, key, "subscription", mark, at)
+            self._end(market, key, "subscription", doubt.start, doubt.at)
 
     def _end_all(self, key: Key, cause: str, start: Mark, but: frozenset[str] = frozenset()) -> None:
         """End the lines of a subscription, but for those of some markets."""
@@ -308,14 +329,16 @@ class Watch:
         last = lines.pop(key).last
         if last is not None:
             self._untaken[market, key] = max(last, self._untaken.get((market, key), last))
-        self._ended.append(Ended(market, key, cause, start, at))
+        ended = Ended(market, key, cause, start, key, at)
+        doubt = self._doubts.get(market)
+        if doubt is not None and doubt.start.ordinal <= start.ordinal and not lines:
+            ended = Ended(market, key, "subscription", doubt.start, doubt.source, doubt.at)
+        self._ended.append(ended)
         if lines:
+            self._doubts.setdefault(market, _Doubt(start, key, at, exchange_time(self._body)))
             return
-        if market in self._ahead:
-            mark, told = self._ahead.pop(market)
-            self._ended.append(Ended(market, key, "subscription", mark, told))
-            cause, start = ("subscription", mark) if mark.ordinal < start.ordinal else (cause, start)
-        self._open[market] = Outage(market, cause, *key, start, None)
+        self._doubts.pop(market, None)
+        self._open[market] = Outage(market, ended.cause, *key, ended.start, None)
 
     # --- the report ------------------------------------------------------------------------------------------------------
 

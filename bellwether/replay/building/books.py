@@ -7,7 +7,7 @@ them: a later snapshot that differs, a book that stays locked.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,17 @@ from bellwether.recordings.instants import exchange_time, instant
 from bellwether.recordings.numbers import Key
 from bellwether.recordings.watch import Effect, Ended, Heard, Watch
 from bellwether.replay.building.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
+from bellwether.replay.building.lines import AT_ONCE, Change, Following, Line
 from bellwether.replay.building.lives import Life
-from bellwether.replay.building.markets import AT_ONCE, Change, Differing, Line, Lost, Market
+from bellwether.replay.building.markets import Lost, Market
 from bellwether.replay.building.messages import Levels, Reader, UnusableFrame, rest_books
 from bellwether.replay.building.times import Times
 from bellwether.venues.kalshi.stream.frame import Frame
 
 _NONE = -1
+_EVER = 2**62
+#: Why no subscription of a book is trusted where they do not say the same.
+_DIFFER = "subscriptions differ"
 #: The subscription of polled books, which are followed by no changes.
 _POLLED: Key = (0, 0)
 
@@ -34,6 +38,7 @@ class Books:
 
     def __init__(self, tickers: Collection[str], times: Times, reader: Reader, watch: Watch) -> None:
         self.markets = {ticker: Market(code, Life(ticker)) for code, ticker in enumerate(sorted(tickers))}
+        self._tickers = list(self.markets)
         self.rows = Rows(BOOK)
         self.lost: list[Lost] = []
         self.counts: Counter[str] = Counter()
@@ -44,20 +49,29 @@ class Books:
 
     def take(self, frame: Frame, body: dict[str, Any], heard: Heard) -> None:
         """Take in a frame of a book."""
-        effect, ticker, key = heard
+        effect, ticker, key, is_late = heard
         market = self.markets.get(ticker)
         if market is None:
             return
         if effect in (Effect.REPEATED, Effect.SUPERSEDED):
             self.counts[effect.value] += 1
             return
-        place = self._times.hear(exchange_time(body), frame.received_at, stream=key, ordinal=frame.ordinal)
+        at, stream = exchange_time(body), self._stream(key, ticker)
+        # A late frame is in its subscription's order no more, and says nothing of the times there.
+        out_of_order = effect is Effect.UNAPPLIED and is_late
+        place = self._times.hear(at, frame.received_at, beside=out_of_order, stream=stream, ordinal=frame.ordinal)
+        self._settle_what_is_due(market)
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in market.lines):
             self._not_applied(market, place)
+            if effect is Effect.CHANGED and market.leader is not None:
+                self._give_up(market, place, _DIFFER)
             return
         try:
             if effect is Effect.CHANGED:
-                self._change(frame, market, key, self._reader.change(frame, body), place)
+                side, mills, by = self._reader.change(frame, body)
+                before = market.lines[key].sides[side].levels.get(mills, 0)
+                change = Change(place, frame.ordinal, side, mills, before + by, before, self._times.clock(place), (at, side, mills, by))
+                self._change(frame, market, key, change)
             else:
                 self._snapshot(frame, market, key, self._reader.levels(frame, body), place)
         except UnusableFrame as error:
@@ -94,22 +108,40 @@ class Books:
     def end(self, ended: Ended) -> None:
         """A subscription no longer follows a book."""
         market = self.markets.get(ended.market)
-        line = None if market is None else market.lines.pop(ended.key, None)
-        if market is None or line is None:
+        if market is None or ended.key not in market.lines:
             return
-        by_time = ended.at is not None
-        since = self._times.hear(ended.at, None, beside=True) if by_time else self._times.last(ended.key, ended.start.ordinal) or 0
+        self._settle_what_is_due(market)
+        line = market.lines.pop(ended.key, None)
+        if line is None:
+            return
         if line is not market.leader:
-            self._beside_ended(market)
-        elif not self._follow_beside(market):
-            self._lose(market, since, ended.cause, by_time=by_time)
+            if line.following.catching_up is not None and not line.following.is_still:
+                self._give_up(market, market.agreed, _DIFFER)
+            return
+        others = market.others()
+        follows = next((one for one in others if one.following.catching_up is None and not one.following.behind), None)
+        if follows is not None:
+            self._take_over(market, follows)
+            return
+        stream = self._stream(ended.source, ended.market)
+        if ended.at is not None:
+            self._lose(market, self._times.hear(ended.at, None, beside=True), ended.cause, by_time=True)
+        else:
+            self._lose(market, self._times.last(stream, ended.start.ordinal) or 0, ended.cause)
+        market.lines = {other.key: other for other in others}
+
+    def _stream(self, key: Key, ticker: str) -> Hashable:
+        """What comes in order: a subscription, or what is there of it of one market."""
+        return (key, ticker) if self._watch.partial else key
 
     def finish(self) -> None:
         """No more frames come: books that are lost still, stay so."""
         for market in self.markets.values():
             self._hide_if_left_crossed(market, None)
-            if market.differing is not None and market.leader is not None:
-                self._settle(market, market.differing, is_over=True)
+            self._settle_what_is_due(market)
+            if market.leader is not None and any(one.following.catching_up is not None or one.following.ahead for one in market.others()):
+                # Whether the other subscription is late, or this one over, nobody can tell.
+                self._give_up(market, self._times.last_place, _DIFFER)
         for held in self._open.values():
             self.lost += held
         self._open = {}
@@ -129,6 +161,7 @@ class Books:
         elif known is leader:
             self._renew(frame, market, line, place)
         elif line.is_empty and not leader.is_empty:
+            market.lines = {key: line}
             self._lead(market, line)
             self._write_snapshot(frame, market, leader, place)
         else:
@@ -143,6 +176,7 @@ class Books:
         if different:
             self.counts["snapshots_that_differ"] += 1
             self._lose(market, market.agreed, _differs(frame.ordinal, different))
+            market.lines = {line.key: line}
             self._lead(market, line)
             before = None
         elif not line.is_empty or before.is_empty:
@@ -151,8 +185,8 @@ class Books:
         self._write_snapshot(frame, market, before, place)
 
     def _lead(self, market: Market, line: Line) -> None:
-        market.leader, market.lines = line, {line.key: line}
-        market.differing, market.pending = None, []
+        """Show the book of this subscription."""
+        market.leader, line.following = line, Following()
 
     def _write_snapshot(self, frame: Frame, market: Market, before: Line | None, place: int) -> None:
         """The book that is shown now: the changes of the one before it, or all of it."""
@@ -187,37 +221,37 @@ class Books:
 
     # --- changes ---------------------------------------------------------------------------------------------------------
 
-    def _change(self, frame: Frame, market: Market, key: Key, told: tuple[int, int, int], place: int) -> None:
-        line, (side, mills, by) = market.lines[key], told
+    def _change(self, frame: Frame, market: Market, key: Key, change: Change) -> None:
+        line = market.lines[key]
         if line is market.leader:
-            self._hide_if_left_crossed(market, place)
+            self._hide_if_left_crossed(market, change.place)
             if market.leader is None:
-                self._not_applied(market, place)
+                self._not_applied(market, change.place)
                 return
-        lots = line.change(self._times.clock(place), side, mills, by)
-        if lots < 0:
+        line.sides[change.side].change(change.mills, change.lots - change.before)
+        line.recent.append(change)
+        if change.lots < 0:
             self.counts["below_zero"] += 1
-            self._not_applied(market, place)
-            since = place if line.is_proven else market.agreed
+            self._not_applied(market, change.place)
+            since = change.place if line.is_proven else market.agreed
             self._give_up(market, since, f"level below zero at frame {frame.ordinal}")
             return
-        change = Change(place, frame.ordinal, side, mills, lots)
         if market.leader is None:
             self._lead(market, line)
-            market.agreed = place
-            self._show(market, place, frame.ordinal)
-            self._note_crossing(market, place, frame.ordinal)
+            market.agreed = change.place
+            for other in market.others():
+                other.following = Following(catching_up=change.clock)
+            self._show(market, change.place, frame.ordinal)
+            self._note_crossing(market, change.place, frame.ordinal)
         elif line is market.leader:
             self._write(market, change)
-        else:
-            market.pending.append(change)
         if len(market.lines) > 1:
-            self._compare(market, line, place)
+            self._compare(market, line, change)
 
     def _write(self, market: Market, change: Change) -> None:
         """A change of the book that is shown."""
         assert market.leader is not None
-        place, ordinal, side, mills, lots = change
+        place, ordinal, side, mills, lots = change[:5]
         if lots:
             market.was_filled, market.wiped = True, None
         if not market.is_hidden:
@@ -250,68 +284,72 @@ class Books:
         if not line.is_proven and now - self._times.clock(crossed[0]) > AT_ONCE:
             self._give_up(market, market.agreed, f"{line.crossing} from frame {crossed[1]} on")
 
-    # --- a book on two subscriptions ---------------------------------------------------------------------------------------
+    # --- a book on several subscriptions -----------------------------------------------------------------------------------
 
     def _put_beside(self, market: Market, leader: Line, line: Line, place: int) -> None:
-        """A snapshot on another subscription, which may be a step ahead or behind: it checks the book, and may take it over."""
-        market.lines = {leader.key: leader, line.key: line}
-        market.pending = []
+        """A snapshot on another subscription, which may be a moment ahead or behind: it checks the book, and may take it over."""
         clock = self._times.clock(place)
-        if leader.was(line, clock):
-            self.counts["snapshots_that_agree"] += 1
-            market.agreed = place
-            market.differing = None if leader.equals(line) else Differing(place, clock, {leader.key}, began_equal=True)
-        else:
-            market.differing = Differing(place, clock, set(), began_equal=False)
-
-    def _compare(self, market: Market, moved: Line, place: int) -> None:
-        """Two subscriptions show the same but for what one has said and the other has not yet."""
-        leader, other = market.leader, market.beside()
-        assert leader is not None and other is not None
-        clock, differing = self._times.clock(place), market.differing
-        if leader.equals(other):
-            if differing is not None and not differing.began_equal:
-                self.counts["snapshots_that_agree"] += 1
-            market.agreed, market.differing, market.pending = place, None, []
+        behind = leader.since(line, clock)
+        if behind is None:
+            line.following = Following(catching_up=clock)
             return
-        if differing is None:
-            differing = market.differing = Differing(place, clock, set(), began_equal=True)
-        differing.moved.add(moved.key)
-        if clock - differing.clock > AT_ONCE:
-            self._settle(market, differing)
+        line.following = Following(behind)
+        self.counts["snapshots_that_agree"] += 1
+        market.agreed = place
 
-    def _settle(self, market: Market, differing: Differing, *, is_over: bool = False) -> None:
-        """Two subscriptions differ for longer than one is behind the other: the one that stands still does not follow the book.
+    def _compare(self, market: Market, moved: Line, change: Change) -> None:
+        """Subscriptions say the same, one before the other."""
+        leader = market.leader
+        assert leader is not None
+        if moved.following.is_still:
+            moved.following = Following(catching_up=change.clock)
+        for other in market.others() if moved is leader else [moved]:
+            follows = other.following.take(change, of_shown=moved is leader)
+            if other.following.catching_up is not None:
+                if leader.equals(other):
+                    self.counts["snapshots_that_agree"] += 1
+                    market.agreed, other.following = change.place, Following()
+            elif not follows:
+                since = min(held[0].place for held in (other.following.ahead, other.following.behind) if held)
+                self._give_up(market, since, _DIFFER)
+                return
 
-        is_over: no more frames come.
-        """
-        leader, other = market.leader, market.beside()
-        assert leader is not None and other is not None
-        if not differing.began_equal:
+    def _settle_what_is_due(self, market: Market) -> None:
+        """Subscriptions that differ for longer than one is behind another: the one that stands still does not follow the book."""
+        for other in market.others() if len(market.lines) > 1 else ():
+            if market.leader is not None and other.following.is_due(self._times.latest):
+                self._settle(market, market.leader, other)
+
+    def _settle(self, market: Market, leader: Line, other: Line) -> None:
+        following = other.following
+        if following.catching_up is not None and leader.equals(other):
+            other.following = Following()
+        elif following.catching_up is not None:
             self.counts["snapshots_that_differ"] += 1
-            self._give_up(market, market.agreed, "subscriptions differ")
-        elif differing.moved == {leader.key}:
-            self._lead(market, leader)
-        elif differing.moved == {other.key} and not is_over:
-            pending = market.pending
-            self._lead(market, other)
-            for change in pending:
-                self._write(market, change)
+            if leader.is_proven and not following.has_moved:
+                # It ended without a word, and without its last changes.
+                self._lose(market, self._times.last(self._stream(leader.key, self._tickers[market.code]), _EVER) or 0, _DIFFER)
+                market.lines = {other.key: other}
+            else:
+                self._give_up(market, market.agreed, _DIFFER)
+        elif following.ahead and following.behind:
+            self._give_up(market, min(following.ahead[0].place, following.behind[0].place), _DIFFER)
+        elif following.ahead:
+            self._take_over(market, other)
         else:
-            self._give_up(market, differing.place, "subscriptions differ")
+            following.is_still = True
 
-    def _follow_beside(self, market: Market) -> bool:
-        """The subscription of the book that is shown ended; whether another goes on with the same book."""
-        leader, other = market.leader, market.beside()
-        if leader is None or other is None or not leader.equals(other):
-            return False
-        self._lead(market, other)
-        return True
-
-    def _beside_ended(self, market: Market) -> None:
-        differing, market.differing, market.pending = market.differing, None, []
-        if differing is not None and not differing.began_equal:
-            self._give_up(market, market.agreed, "subscriptions differ")
+    def _take_over(self, market: Market, line: Line) -> None:
+        """Show the book of another subscription, which has said all that the one before it has."""
+        before, said = market.leader, line.following.ahead
+        thirds = [one for one in market.others() if one is not line]
+        self._lead(market, line)
+        if before is not None:
+            before.following.is_still = True
+        for change in said:
+            self._write(market, change)
+            for one in thirds:
+                one.following.is_still |= not one.following.take(change, of_shown=True)
 
     # --- losses ----------------------------------------------------------------------------------------------------------
 
@@ -321,22 +359,25 @@ class Books:
 
     def _give_up(self, market: Market, since: int, cause: str) -> None:
         """No subscription is trusted any more until its next snapshot."""
-        market.lines = {}
         self._lose(market, since, cause)
+        market.lines = {}
 
     def _lose(self, market: Market, since: int, cause: str, *, by_time: bool = False) -> None:
         """The book that is shown cannot be trusted behind the frame at `since`."""
         if market.leader is None and market.shown is None:
             return
-        if market.differing is not None and not market.differing.began_equal:
-            self._open_stretch(market, market.agreed, "subscriptions differ")
-        elif market.differing is not None and market.differing.place < since:
-            self._open_stretch(market, market.differing.place, "subscriptions differ")
+        for other in market.others():
+            if other.following.catching_up is not None:
+                self._open_stretch(market, market.agreed, _DIFFER)
+            elif other.following.ahead:
+                self._open_stretch(market, other.following.ahead[0].place, _DIFFER)
         self._open_stretch(market, since, cause, by_time=by_time)
         market.leader, market.crossed, market.is_hidden = None, None, False
-        market.differing, market.pending = None, []
 
     def _open_stretch(self, market: Market, since: int, cause: str, *, by_time: bool = False) -> None:
+        if not by_time:
+            # What came behind an undated frame, and is not here, may be older than what that frame's time is taken for.
+            since = self._times.dated(since)
         self._open.setdefault(market.code, []).append(Lost(market.code, since, _NONE, cause, by_time))
 
 

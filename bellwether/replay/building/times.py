@@ -41,6 +41,11 @@ class Times:
         """The latest time of a book or trade that the exchange has said so far."""
         return self._clock[COMMON]
 
+    @property
+    def last_place(self) -> int:
+        """The place of the frame that was heard last."""
+        return len(self._rows) // _COLUMNS - 1
+
     def hear(self, at: int | None, received_at: int | None, *, beside: bool = False, stream: Hashable = None, ordinal: int = 0) -> int:
         """The place of a frame. at: the exchange's time. beside: it tells of something else than books and trades, and does not move their clock.
 
@@ -74,6 +79,13 @@ class Times:
         while place >= 0 and (self._rows[place * _COLUMNS + _STREAM] != code or self._rows[place * _COLUMNS + _ORDINAL] > ordinal):
             place -= 1
         return None if place < 0 else place
+
+    def dated(self, place: int) -> int:
+        """The last place of the same stream, up to this one, that the exchange has dated; the place itself when there is none."""
+        stream, found = self._rows[place * _COLUMNS + _STREAM], place
+        while found >= 0 and (self._rows[found * _COLUMNS + _STREAM] != stream or self._rows[found * _COLUMNS + _SAID] == _UNKNOWN):
+            found -= 1
+        return place if found < 0 else found
 
     def are_one_instant(self, one: int, other: int) -> bool:
         """Whether two places are of one time, as far as their frames tell."""
