@@ -18,17 +18,17 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv or pip; install them (Debian: apt install python3-venv)"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.platform: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether into $(VENV) (a minute or two)"
-	@$(PIP) install -q -c constraints.txt -e .
+	@$(PIP) install -q -c constraints.txt -e '.[platform]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether and its test tools into $(VENV) (a minute or two)"
 	@$(PIP) install -q -c constraints.txt -e '.[dev,s3]'
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.platform
 
-setup: $(VENV)/.core ## make the virtual environment and install the pinned dependencies
+setup: $(VENV)/.platform ## make the virtual environment and install the pinned dependencies
 
 setup-dev: $(VENV)/.dev ## the same, with test tools
 
@@ -63,6 +63,7 @@ test-duckdb2: setup-dev ## run the tests on DuckDB 2, in an environment of its o
 
 constraints: setup-dev ## pin the newest versions that fit pyproject.toml
 	@$(BIN)/pip-compile -q --upgrade --upgrade-package duckdb==1.5.5 --all-extras --strip-extras --allow-unsafe --no-annotate --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o constraints.txt pyproject.toml
+	@sed -i.tmp '/^bellwether @ /d' constraints.txt && rm constraints.txt.tmp
 
 dictionary: setup ## write docs/data-dictionary.md from the table declarations
 	@$(BIN)/python -m bellwether.lake.dictionary

@@ -9,7 +9,7 @@ import polars as pl
 
 from assets.declare import key, of, out
 from assets.figures import picture
-from bellwether.calibration import Bootstrap
+from bellwether.calibration import Inference
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from orchestration.automation import FOLLOW, FOLLOW_ANY, FOLLOW_UNASKED
@@ -24,14 +24,14 @@ HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
 class ScoreConfig(dg.Config):
-    """How intervals are made."""
+    """How intervals and tests are made."""
 
-    replicates: int = Bootstrap().replicates
-    """Replicates of the cluster bootstrap."""
-    seed: int = Bootstrap().seed
-    """Seed of the cluster bootstrap, the same for all forecasters, so that their intervals are paired."""
+    replicates: int = Inference().replicates
+    """Replicates of simulated distributions: tests of calibration, and shares ranked first."""
+    seed: int = Inference().seed
+    """Seed of the simulated distributions."""
     clusters: Literal["cluster", "series", "event"] = "cluster"
-    """What is resampled: the release's own choice, or series or events."""
+    """What intervals treat as independent: the release's own choice, or series or events."""
     imputation: Literal["none", "half", "base_rate"] = "none"
     """What stands for a missing forecast in the metrics; brier_imputed always says what 0.5 would have given."""
 

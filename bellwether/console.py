@@ -6,14 +6,16 @@ import json
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import polars as pl
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import polars as pl
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -64,12 +66,19 @@ def _cell(value: object) -> str:
 
 def _known(frame: pl.DataFrame) -> str:
     """A sentence about what was excluded; nothing where nothing was."""
-    some = frame.filter(pl.col("could_know") > 0).sort("could_know", "forecaster", descending=[True, False])
+    some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
     first = some.row(0, named=True)
     others = f", fewer or as many of {some.height - 1} more" if some.height > 1 else ""
     return f"\nLeft out because it could have been known: {first['could_know']} questions of {first['forecaster']}{others}."
+
+
+def _without_interval(frame: pl.DataFrame) -> str:
+    """Why Brier scores have no interval, one line per reason; nothing where all have one."""
+    some = frame.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
+    reasons = some.group_by("brier_reason").agg(pl.len()).sort("brier_reason")
+    return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.iter_rows())
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
@@ -81,16 +90,20 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         padding=(0, 1, 0, 0),
         show_edge=False,
     )
-    for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "cov."):
+    for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov."):
         table.add_column(name, justify="left" if name in ("forecaster", "grp") else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        plain = [_number(row[metric], digits) for metric, digits in (("brier_skill", 2), ("skill_vs_market", 2), ("ece", 3))]
+        skill = [_number(row[metric], 2) for metric in ("brier_skill", "skill_vs_market")]
+        calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
         rank = "–" if row["rank"] is None else str(row["rank"])
-        table.add_row(rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *plain, f"{row['coverage']:.0%}")
+        table.add_row(
+            rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, f"{row['coverage']:.0%}"
+        )
     explained = (
-        "Lower Brier is better. grp: who shares a letter does not differ significantly.\n"
-        "skill: over the base rate; vs mkt: over the market's price at the same time;\n"
-        "cov.: share of questions scored (–: too little to be ranked)." + _known(frame)
+        "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
+        "significantly. skill: over the base rate; vs mkt: over the market's price at the\n"
+        "same time; p: of a test of calibration by ECE; cov.: share of questions scored\n"
+        "(–: too little to be ranked)." + _without_interval(frame) + _known(frame)
     )
     return Group(table, Text(f"\n{explained}", style="dim"))
 
@@ -99,8 +112,17 @@ def _number(value: float | None, digits: int = 3) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
+def _short(value: float | None, digits: int) -> str:
+    """A number below 1 without its leading zero."""
+    return "" if value is None else f"{value:.{digits}f}".removeprefix("0")
+
+
+def _short_p(value: float | None) -> str:
+    return "" if value is None else "<.01" if value < 0.01 else _short(value, 2)
+
+
 def _interval(row: dict[str, Any], metric: str) -> str:
     if row[metric] is None or row[f"{metric}_lower"] is None:
-        return _number(row[metric])
-    lower, upper = (f"{row[f'{metric}_{end}']:.3f}".removeprefix("0") for end in ("lower", "upper"))
-    return f"{row[metric]:.3f} [{lower}, {upper}]"
+        return _short(row[metric], 3)
+    lower, upper = (_short(row[f"{metric}_{end}"], 3) for end in ("lower", "upper"))
+    return f"{_short(row[metric], 3)} [{lower}, {upper}]"

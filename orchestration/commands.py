@@ -1,6 +1,6 @@
 """Commands of `bellwether` that run the graph: demo, run, pull, release and ui.
 
-Not here: commands that only read (bellwether/cli.py). Dagster is imported inside the commands, so that the others stay quick.
+Not here: commands that only read (bellwether/lake/commands.py). Dagster is imported inside the commands: `--help` and wrong options need none.
 """
 
 from __future__ import annotations
@@ -284,6 +284,3 @@ def _take_over_the_ui() -> None:
         process.outlive_exec()
         end_orphans(instance, of_killed_processes(instance))
         end_orphans(instance, of_the_ui)
-
-
-COMMANDS = (demo, run, pull, release, ui)

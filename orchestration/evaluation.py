@@ -269,6 +269,3 @@ def _bars() -> Iterator[Progress]:
             shown.update(tasks[name], completed=done)
 
         yield tell
-
-
-COMMANDS = (evaluate,)

@@ -19,11 +19,11 @@ The default rules are strict; `bellwether.calibration.compat` reproduces publish
 
 from __future__ import annotations
 
-from bellwether.calibration.bootstrap import Bootstrap
 from bellwether.calibration.comparison import Comparison, compare
 from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.calibration.decomposition import Corp, Murphy, Yates, corp, murphy, yates
 from bellwether.calibration.evaluation import Estimate, Scores, evaluate
+from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import METRICS, Better, Metric
 from bellwether.calibration.reliability import reliability_bins
 from bellwether.calibration.smooth import smooth_ece
@@ -31,10 +31,10 @@ from bellwether.calibration.smooth import smooth_ece
 __all__ = [
     "METRICS",
     "Better",
-    "Bootstrap",
     "Comparison",
     "Corp",
     "Estimate",
+    "Inference",
     "Metric",
     "Murphy",
     "Scores",

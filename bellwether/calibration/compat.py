@@ -15,15 +15,45 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.binning import BINS, EDGES
-from bellwether.calibration.forecasts import Bools, Floats
+from bellwether.calibration.binning import EDGES
+from bellwether.calibration.compat_ace import AceRange, ace, ace_range
+from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.errors import ScoringError
 
 Number = float | int | None
 
-_REQUIRED = ("question_id", "predicted_answer", "p_yes", "ground_truth", "category")
+#: Dollars per million tokens of input and output.
+Prices = tuple[float, float]
+
+_REQUIRED = ("question_id", "predicted_answer", "p_yes", "ground_truth")
 _TOKENS = ("input_tokens", "output_tokens")
 _THRESHOLDS = {"70": 0.70, "80": 0.80, "90": 0.90}
+_OF_YES_ANSWERS = ("tp", "fp", "precision_yes")
+_OF_NO_ANSWERS = ("fn", "tn", "precision_no")
+_OF_ALL_ANSWERS = (
+    "accuracy",
+    "recall_yes",
+    "f1_yes",
+    "recall_no",
+    "f1_no",
+    "macro_f1",
+    "brier_score",
+    "brier_skill_score",
+    "log_loss",
+    "ace",
+    "avg_confidence_when_correct",
+    "avg_confidence_when_wrong",
+)
+
+#: Every published number that is neither of a bin nor of a category.
+SCALARS = frozenset(
+    (
+        *("num_samples", "parse_rate", "ece", "mce", "avg_confidence"),
+        *(*_OF_YES_ANSWERS, *_OF_NO_ANSWERS, *_OF_ALL_ANSWERS),
+        *(f"overconfidence_rate_{name}" for name in _THRESHOLDS),
+        *("avg_latency_ms", "total_input_tokens", "total_output_tokens", "total_tokens", "total_cost_usd"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +75,89 @@ class CategoryRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """Labels that a number needs and that are not known: `column` (ground_truth or category) of `entries` entries, the first of `question`."""
+
+    column: str
+    entries: int
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """What a KalshiBench result file says of one model, under its own names.
 
-    scalars: metric -> number; None where the file holds null.
-    reliability: label of the bin ("0.3-0.4") -> row, empty bins absent.
-    categories: category -> row, in the order of first appearance.
+    scalars: metric -> number; None where the file holds null. A metric that lacks labels is absent.
+    reliability: label of the bin ("0.3-0.4") -> row, empty bins absent. The accuracy is NaN where it lacks labels.
+    categories: category -> row, in the order of first appearance. What lacks labels is NaN.
+    lacking: name as in `flat` -> the labels that the number would need.
+    uncategorised: the answered entries without a known category, or None. Any category may have them.
+    ace_range: the range of ACE over the orders of ties; None where ACE lacks labels, or where the published order is given.
     """
 
     scalars: Mapping[str, Number]
     reliability: Mapping[str, BinRow]
     categories: Mapping[str, CategoryRow]
+    lacking: Mapping[str, Lacking]
+    uncategorised: Lacking | None = None
+    ace_range: AceRange | None = None
 
     def flat(self) -> dict[str, Number]:
-        """All numbers by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …"""
+        """All numbers that lack nothing, by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …"""
         numbers = dict(self.scalars)
         for label, row in self.reliability.items():
             numbers |= {f"reliability[{label}].{field}": getattr(row, field) for field in ("avg_confidence", "avg_accuracy", "count")}
         for name, category in self.categories.items():
             numbers |= {f"category[{name}].{field}": getattr(category, field) for field in ("accuracy", "brier_score", "count")}
-        return numbers
+        return {name: value for name, value in numbers.items() if name not in self.lacking}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Valid:
-    """The predictions that count: those with an answer. p float64, y float64 0/1, answer and right bool, ace_bin or None, all (N,)."""
+    """The predictions that count: those with an answer, (N,) each.
 
+    p float64. y float64 0/1, NaN where unknown. answer bool. category None where unknown. ace_bin None without the published order.
+    """
+
+    question: list[str]
     p: Floats
     y: Floats
     answer: Bools
-    category: list[str]
-    ace_bin: np.ndarray | None
+    category: list[str | None]
+    ace_bin: Ints | None
 
     @property
-    def right(self) -> Bools:
-        return self.answer == (self.y == 1)
+    def right(self) -> Floats:
+        """1 where the answer is the outcome, 0 where not, NaN where the outcome is unknown."""
+        return np.where(np.isnan(self.y), np.nan, self.answer == (self.y == 1))
+
+    def lacking(self, column: str, members: Bools) -> Lacking:
+        """Says that these entries, at least one, have no known `column`."""
+        return Lacking(column, int(members.sum()), self.question[int(np.argmax(members))])
 
 
-def recompute(predictions: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Published:
-    """Every number that KalshiBench publishes for one model.
+def recompute(
+    predictions: pl.DataFrame | Sequence[Mapping[str, Any]],
+    *,
+    prices: Prices | None = None,
+    category_counts: Mapping[str, int] | None = None,
+) -> Published:
+    """Every number that KalshiBench publishes for one model and that the labels determine.
 
-    `predictions` has one row per entry in the order in which the entries were asked: question_id, predicted_answer (yes, no or null),
-    p_yes (float64, never rounded), ground_truth (yes or no; the last entry of an id decides for all of them) and category. Optional:
-    ace_bin (the bin that the entry had in the published sort; else this machine's own sort decides ties), latency_ms, input_tokens,
-    output_tokens and cost_usd, whose totals are left out where the column is. Raises `ScoringError` for a missing column or value.
+    A number is determined when all entries that it is computed from have their labels: the accuracy of a bin needs the outcomes of that bin,
+    the overconfidence rate those of the confident forecasts. What is not is listed as lacking.
+
+    Parameters
+    ----------
+    predictions: one row per entry in the order in which the entries were asked: question_id, predicted_answer (yes, no or null), p_yes (float64,
+        never rounded) and ground_truth (yes, no, or null where unknown; the last entry of an id decides for all of them). Optional: category
+        (null where unknown), ace_bin (the bin that the entry had in the published sort; else this machine's own sort decides ties), latency_ms,
+        input_tokens and output_tokens, whose totals are left out where the column is.
+    prices: dollars per million tokens of input and output, for the cost of both totals.
+    category_counts: answered entries of each category where that is known otherwise. It settles that a category has no entry among those
+        without one.
+
+    Raises `ScoringError` for a missing column or a value that cannot be scored.
     """
     frame = predictions if isinstance(predictions, pl.DataFrame) else pl.DataFrame(list(predictions), infer_schema_length=None)
     missing = [name for name in _REQUIRED if name not in frame.columns]
@@ -103,28 +172,37 @@ def recompute(predictions: pl.DataFrame | Sequence[Mapping[str, Any]]) -> Publis
         **_classification(valid),
         **_calibration(valid),
         **_confidence(valid),
-        **_totals(frame),
+        **_totals(frame, prices),
     }
-    return Published(scalars, _reliability(valid), _categories(valid))
+    reliability, categories = _reliability(valid), _categories(valid)
+    uncategorised = _uncategorised(valid)
+    lacking = _lacking_outcomes(valid)
+    if uncategorised is not None:
+        lacking |= _lacking_categories(categories, uncategorised, category_counts or {})
+    known = {name: value for name, value in scalars.items() if name not in lacking}
+    ties = ace_range(valid.p, valid.y) if valid.ace_bin is None and "ace" not in lacking else None
+    return Published(known, reliability, categories, lacking, uncategorised, ties)
 
 
 def _valid(frame: pl.DataFrame) -> _Valid:
     labels = dict(zip(frame["question_id"], frame["ground_truth"], strict=True))
-    categories = dict(zip(frame["question_id"], frame["category"], strict=True))
+    category = frame["category"].cast(pl.String) if "category" in frame.columns else pl.Series([None] * frame.height, dtype=pl.String)
+    categories = dict(zip(frame["question_id"], category, strict=True))
     rows = frame.filter(pl.col("predicted_answer").is_in(["yes", "no"]))
     outcomes = [labels[question] for question in rows["question_id"]]
     for question, outcome in zip(rows["question_id"], outcomes, strict=True):
-        if outcome not in {"yes", "no"}:
+        if outcome not in {"yes", "no", None}:
             raise ScoringError(
-                f"reproducing published scores: ground_truth of the last entry of {question!r} is {outcome!r}; it must be yes or no"
+                f"reproducing published scores: ground_truth of the last entry of {question!r} is {outcome!r}; it must be yes, no or null"
             )
     unstated = rows.filter(pl.col("p_yes").is_null() | ~pl.col("p_yes").is_between(0, 1))
     if unstated.height:
         question, p = unstated.select("question_id", "p_yes").row(0)
         raise ScoringError(f"reproducing published scores: p_yes of {question!r} is {p!r}; an answered entry has a probability in [0, 1]")
     return _Valid(
+        question=rows["question_id"].to_list(),
         p=rows["p_yes"].cast(pl.Float64).to_numpy(),
-        y=np.array([outcome == "yes" for outcome in outcomes], dtype=np.float64),
+        y=np.array([np.nan if outcome is None else outcome == "yes" for outcome in outcomes], dtype=np.float64),
         answer=(rows["predicted_answer"] == "yes").to_numpy(),
         category=[categories[question] for question in rows["question_id"]],
         ace_bin=None if (ace_bin := _optional(rows, "ace_bin")) is None else ace_bin.to_numpy(),
@@ -132,14 +210,14 @@ def _valid(frame: pl.DataFrame) -> _Valid:
 
 
 def _classification(valid: _Valid) -> dict[str, Number]:
-    yes = valid.y == 1
-    tp, fp = int((valid.answer & yes).sum()), int((valid.answer & ~yes).sum())
-    fn, tn = int((~valid.answer & yes).sum()), int((~valid.answer & ~yes).sum())
+    said_yes, said_no = int(valid.answer.sum()), int((~valid.answer).sum())
+    tp, fn = _whole(valid.y[valid.answer].sum()), _whole(valid.y[~valid.answer].sum())
+    fp, tn = said_yes - tp, said_no - fn
     precision_yes, recall_yes = _or_zero(tp, tp + fp), _or_zero(tp, tp + fn)
     precision_no, recall_no = _or_zero(tn, tn + fn), _or_zero(tn, tn + fp)
     f1_yes = _or_zero(2 * precision_yes * recall_yes, precision_yes + recall_yes)
     f1_no = _or_zero(2 * precision_no * recall_no, precision_no + recall_no)
-    counts: dict[str, Number] = {"tp": tp, "fp": fp, "fn": fn, "tn": tn, "accuracy": (tp + tn) / len(yes)}
+    counts: dict[str, Number] = {"tp": tp, "fp": fp, "fn": fn, "tn": tn, "accuracy": (tp + tn) / (said_yes + said_no)}
     of_yes = {"precision_yes": precision_yes, "recall_yes": recall_yes, "f1_yes": f1_yes}
     of_no = {"precision_no": precision_no, "recall_no": recall_no, "f1_no": f1_no}
     return counts | of_yes | of_no | {"macro_f1": (f1_yes + f1_no) / 2}
@@ -157,7 +235,7 @@ def _calibration(valid: _Valid) -> dict[str, Number]:
         "log_loss": float(-np.mean(y * np.log(clipped) + (1 - y) * np.log(1 - clipped))),
         "ece": float(sum(count * error for count, error in errors) / len(p)),
         "mce": float(max((error for _, error in errors), default=0.0)),
-        "ace": _ace(valid),
+        "ace": ace(p, y, valid.ace_bin),
     }
 
 
@@ -166,14 +244,8 @@ def _bins(p: Floats) -> list[Bools]:
     return [(p >= low) & (p < high) for low, high in pairwise(EDGES)]
 
 
-def _ace(valid: _Valid) -> float:
-    size = len(valid.p)
-    bins = valid.ace_bin
-    if bins is None:
-        bins = np.empty(size, dtype=np.int64)
-        bins[np.argsort(valid.p)] = np.minimum(np.arange(size) // max(size // BINS, 1), BINS - 1)
-    members = [bins == index for index in range(BINS)]
-    return float(sum(one.sum() * abs(np.mean(valid.p[one]) - np.mean(valid.y[one])) for one in members if one.any()) / size)
+def _bin_names() -> list[str]:
+    return [f"{low:.1f}-{high:.1f}" for low, high in pairwise(EDGES)]
 
 
 def _confidence(valid: _Valid) -> dict[str, Number]:
@@ -181,43 +253,82 @@ def _confidence(valid: _Valid) -> dict[str, Number]:
     confidence = np.abs(p - 0.5) + 0.5
     numbers: dict[str, Number] = {
         "avg_confidence": float(np.mean(confidence)),
-        "avg_confidence_when_correct": float(np.mean(confidence[right])) if right.any() else None,
-        "avg_confidence_when_wrong": float(np.mean(confidence[~right])) if not right.all() else None,
+        "avg_confidence_when_correct": float(np.mean(confidence[right == 1])) if (right == 1).any() else None,
+        "avg_confidence_when_wrong": float(np.mean(confidence[right == 0])) if (right == 0).any() else None,
     }
     for name, threshold in _THRESHOLDS.items():
-        high = (p > threshold) | (p < (1 - threshold))
-        numbers[f"overconfidence_rate_{name}"] = float((high & ~right).sum() / high.sum()) if high.any() else None
+        high = _confident(p, threshold)
+        numbers[f"overconfidence_rate_{name}"] = float((1 - right[high]).sum() / high.sum()) if high.any() else None
     return numbers
 
 
+def _confident(p: Floats, threshold: float) -> Bools:
+    return (p > threshold) | (p < (1 - threshold))
+
+
 def _reliability(valid: _Valid) -> dict[str, BinRow]:
-    rows = {}
-    for (low, high), members in zip(pairwise(EDGES), _bins(valid.p), strict=True):
-        if members.any():
-            rows[f"{low:.1f}-{high:.1f}"] = BinRow(float(np.mean(valid.p[members])), float(np.mean(valid.y[members])), int(members.sum()))
-    return rows
+    return {
+        name: BinRow(float(np.mean(valid.p[members])), float(np.mean(valid.y[members])), int(members.sum()))
+        for name, members in zip(_bin_names(), _bins(valid.p), strict=True)
+        if members.any()
+    }
+
+
+def _category_members(valid: _Valid) -> dict[str, Bools]:
+    names = np.array(valid.category, dtype=object)
+    return {name: names == name for name in dict.fromkeys(valid.category) if name is not None}
 
 
 def _categories(valid: _Valid) -> dict[str, CategoryRow]:
-    names = np.array(valid.category, dtype=object)
     rows = {}
-    for name in dict.fromkeys(valid.category):
-        members = names == name
+    for name, members in _category_members(valid).items():
         right = valid.right[members]
         brier = np.mean((valid.p[members] - valid.y[members]) ** 2)
         rows[name] = CategoryRow(float(right.sum() / right.size), float(brier), int(right.size))
     return rows
 
 
-def _totals(frame: pl.DataFrame) -> dict[str, Number]:
+def _lacking_outcomes(valid: _Valid) -> dict[str, Lacking]:
+    """Numbers computed from entries of which some have no known outcome."""
+    everyone = np.ones(len(valid.p), dtype=bool)
+    bins = _bins(valid.p)
+    needed: dict[str, Bools] = dict.fromkeys(_OF_ALL_ANSWERS, everyone)
+    binned: Bools = np.logical_or.reduce(bins)
+    for names, members in ((_OF_YES_ANSWERS, valid.answer), (_OF_NO_ANSWERS, ~valid.answer), (("ece", "mce"), binned)):
+        needed |= dict.fromkeys(names, members)
+    needed |= {f"overconfidence_rate_{name}": _confident(valid.p, threshold) for name, threshold in _THRESHOLDS.items()}
+    needed |= {f"reliability[{name}].avg_accuracy": members for name, members in zip(_bin_names(), bins, strict=True)}
+    for name, members in _category_members(valid).items():
+        needed |= {f"category[{name}].{field}": members for field in ("accuracy", "brier_score")}
+    unknown = np.isnan(valid.y)
+    return {name: valid.lacking("ground_truth", members & unknown) for name, members in needed.items() if (members & unknown).any()}
+
+
+def _uncategorised(valid: _Valid) -> Lacking | None:
+    unknown = np.array([name is None for name in valid.category], dtype=bool)
+    return valid.lacking("category", unknown) if unknown.any() else None
+
+
+def _lacking_categories(categories: Mapping[str, CategoryRow], uncategorised: Lacking, counts: Mapping[str, int]) -> dict[str, Lacking]:
+    """Numbers of categories that may have further entries: all, but for the scores of those that are known to be whole."""
+    lacking = {f"category[{name}].count": uncategorised for name in categories}
+    for name, row in categories.items():
+        if counts.get(name) != row.count:
+            lacking |= {f"category[{name}].{field}": uncategorised for field in ("accuracy", "brier_score")}
+    return lacking
+
+
+def _totals(frame: pl.DataFrame, prices: Prices | None) -> dict[str, Number]:
     numbers: dict[str, Number] = {}
     if (latency := _optional(frame, "latency_ms")) is not None:
         numbers["avg_latency_ms"] = float(np.mean(latency.to_numpy()))
     used = {f"total_{name}": int(column.sum()) for name in _TOKENS if (column := _optional(frame, name)) is not None}
-    if len(used) == len(_TOKENS):
-        numbers |= used | {"total_tokens": sum(used.values())}
-    if (cost := _optional(frame, "cost_usd")) is not None:
-        numbers["total_cost_usd"] = round(sum(cost.to_list()), 4)
+    if len(used) < len(_TOKENS):
+        return numbers
+    numbers |= used | {"total_tokens": sum(used.values())}
+    if prices is not None:
+        given, made = (used[f"total_{name}"] / 1e6 * price for name, price in zip(_TOKENS, prices, strict=True))
+        numbers["total_cost_usd"] = round(given + made, 4)
     return numbers
 
 
@@ -229,6 +340,11 @@ def _optional(frame: pl.DataFrame, name: str) -> pl.Series | None:
         question = frame.filter(pl.col(name).is_null())["question_id"][0]
         raise ScoringError(f"reproducing published scores: {name} of {question!r} is null; give it for every entry or leave the column out")
     return frame[name]
+
+
+def _whole(count: float) -> float | int:
+    """A count as an int; NaN where an outcome is unknown."""
+    return count if np.isnan(count) else int(count)
 
 
 def _or_zero(numerator: float, denominator: float) -> float:

@@ -13,7 +13,11 @@ CORP (Dimitriadis, Gneiting & Jordan, PNAS 118, 2021), with the forecasts' own i
 
     brier = miscalibration - discrimination + uncertainty
 
-Uncertainty is the variance of the outcomes in all three. With outcomes of one class it is 0, and so is all that tells classes apart.
+Uncertainty is the variance of the outcomes in all three. With outcomes of one class it is 0, and so is every term that distinguishes classes.
+
+Reliability and resolution are biased upwards: chance alone makes them positive. Ferro and Fricker (Q. J. R. Meteorol. Soc. 138, 2012) subtract
+the variance that independent outcomes have. Here the squares of the bins are averaged over pairs of forecasts from different clusters instead,
+which leaves no bias whatever the dependence inside clusters, and is theirs when each forecast is a cluster and the forecasts of a bin are equal.
 """
 
 from __future__ import annotations
@@ -24,10 +28,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.binning import Bins
+from bellwether.calibration.clusters import Clusters, Grouping, Labels
+from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.isotonic import explained
 from bellwether.calibration.ordered import Ordered
 from bellwether.calibration.sufficient import Sums, ratio, total
+
+#: A variance up to this is 0 but for rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,54 +75,102 @@ class Corp:
     uncertainty: float | None
 
 
-def murphy(p: ArrayLike, y: ArrayLike) -> Murphy:
-    """Murphy's decomposition of forecasts `p` of yes on outcomes `y` over the ten bins. Raises `ScoringError` for what cannot be scored."""
-    sums = total(Forecasts.of(p, y))
-    return Murphy(**_fields(Murphy, "murphy", sums, murphy_terms(sums)))
+def murphy(
+    p: ArrayLike, y: ArrayLike, clusters: Labels | None = None, *, weights: ArrayLike | None = None, bins: int | ArrayLike = 10
+) -> Murphy:
+    """Murphy's decomposition of forecasts `p` of yes on outcomes `y`.
+
+    clusters: as in `evaluate`; the debiased terms count pairs of different clusters only. Without any, each forecast is a cluster.
+    bins: number of equal-width bins, or their edges. Raises `ScoringError` for what cannot be scored.
+    """
+    forecasts = Forecasts.of(p, y, weights=weights)
+    chosen = Bins.of(bins)
+    sums = total(forecasts, chosen)
+    known = None if clusters is None else Clusters.of(clusters, len(forecasts))
+    return Murphy(**_fields(Murphy, "murphy", sums, murphy_terms(sums) | debiased_terms(forecasts, known, chosen)))
 
 
-def yates(p: ArrayLike, y: ArrayLike) -> Yates:
+def yates(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Yates:
     """Yates' covariance decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for what cannot be scored."""
-    sums = total(Forecasts.of(p, y))
+    sums = total(Forecasts.of(p, y, weights=weights))
     return Yates(**_fields(Yates, "yates", sums, yates_terms(sums)))
 
 
-def corp(p: ArrayLike, y: ArrayLike) -> Corp:
+def corp(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Corp:
     """CORP decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for what cannot be scored."""
-    forecasts = Forecasts.of(p, y)
+    forecasts = Forecasts.of(p, y, weights=weights)
     sums = total(forecasts)
     return Corp(**_fields(Corp, "corp", sums, corp_terms(sums, explained(*Ordered.of(forecasts).tally()))))
 
 
-def decompose(sums: Sums, isotonic: Floats) -> dict[str, Floats]:
-    """Every term by the name of its metric, from sums of shape (..., WIDTH) and what `isotonic.explained` gives of the same forecasts."""
-    return {"uncertainty": uncertainty(sums), **murphy_terms(sums), **corp_terms(sums, isotonic), **yates_terms(sums)}
-
-
-def uncertainty(sums: Sums) -> Floats:
-    """b (1 - b), b being the base rate."""
-    base_rate = ratio(sums["yes"], sums["n"])
-    return base_rate * (1 - base_rate)
+def variance_of_outcomes(sums: Sums) -> Floats:
+    """Variance of y, which is b (1 - b) for outcomes of yes and no."""
+    variance = ratio(sums["yes_squared"], sums["n"]) - np.square(ratio(sums["yes"], sums["n"]))
+    return np.where(np.abs(variance) <= _ROUNDING, 0.0, variance)
 
 
 def murphy_terms(sums: Sums) -> dict[str, Floats]:
-    """Murphy's terms by metric, reliability and resolution also less their bias (Ferro & Fricker, Q. J. R. Meteorol. Soc. 138, 2012)."""
+    """Murphy's terms by metric, from sums of any leading shape."""
     n, count = sums["n"], sums["bin_n"]
     forecast, yes = (_per_forecast(sums[name], count) for name in ("bin_p", "bin_yes"))
     base_rate = ratio(sums["yes"], n)
-    gap, apart = np.square(forecast - yes), np.square(yes - base_rate[..., None])
-    shared = np.where(count > 1, count, 0.0)  # one forecast alone says nothing of its noise
-    noise = np.divide(yes * (1 - yes), count - 1, out=np.zeros(gap.shape), where=count > 1)
-    debiased = [np.where(shared.any(axis=-1), ratio((shared * (term - noise)).sum(axis=-1), n), np.nan) for term in (gap, apart)]
-    of_base_rate = ratio(base_rate * (1 - base_rate), n - 1)
     return {
-        "murphy_reliability": ratio((count * gap).sum(axis=-1), n),
-        "murphy_reliability_debiased": debiased[0],
-        "murphy_resolution": ratio((count * apart).sum(axis=-1), n),
-        "murphy_resolution_debiased": debiased[1] + of_base_rate,
+        "murphy_reliability": ratio((count * np.square(forecast - yes)).sum(axis=-1), n),
+        "murphy_resolution": ratio((count * np.square(yes - base_rate[..., None])).sum(axis=-1), n),
         "within_bin_variance": _not_below_zero(ratio(sums["p_squared"] - (count * np.square(forecast)).sum(axis=-1), n)),
         "within_bin_covariance": 2 * ratio(sums["p_yes"] - (count * forecast * yes).sum(axis=-1), n),
     }
+
+
+def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) -> dict[str, Floats]:
+    """Murphy's reliability and resolution without their bias, float64 (); NaN where no bin has forecasts of two clusters.
+
+    The squared mean of a bin is the mean product over pairs of its forecasts from different clusters. Two-way clusters exclude pairs that share
+    either. Without clusters each forecast is one.
+    """
+    sums = total(forecasts, bins)
+    n = sums["n"]
+    base_rate = ratio(sums["yes"], n)
+    gap, apart = sums["bin_p"] - sums["bin_yes"], sums["bin_yes"] - base_rate * sums["bin_n"]
+    parts = _dependent(forecasts, clusters, bins, base_rate)
+    pairs = np.square(sums["bin_n"]) - parts["n"]
+    # What rounding leaves of a bin of one cluster is no pair.
+    some = pairs > _ROUNDING * np.square(sums["bin_n"])
+    if not some.any():
+        return dict.fromkeys(("murphy_reliability_debiased", "murphy_resolution_debiased"), np.asarray(np.nan))
+    weight = np.where(some, sums["bin_n"], 0.0)
+    means = [
+        np.divide(np.square(whole) - part, pairs, out=np.zeros(len(pairs)), where=some)
+        for whole, part in ((gap, parts["gap"]), (apart, parts["apart"]))
+    ]
+    return {
+        "murphy_reliability_debiased": np.asarray((weight * means[0]).sum() / n),
+        "murphy_resolution_debiased": np.asarray((weight * means[1]).sum() / n + parts["base_rate"]),
+    }
+
+
+def _dependent(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base_rate: Floats) -> dict[str, Floats]:
+    """Sums over pairs that share a cluster, a forecast with itself included, per bin; and the variance of the base rate over clusters."""
+    each = Grouping(np.arange(len(forecasts)), len(forecasts))
+    ways = [(1.0, way) for way in ([each] if clusters is None else clusters.ways)]
+    if clusters is not None and clusters.both is not None:
+        ways.append((-1.0, clusters.both))
+    weight, index = forecasts.weight, bins.index(forecasts.p)
+    terms = {"n": weight, "gap": weight * (forecasts.p - forecasts.y), "apart": weight * (forecasts.y - base_rate)}
+    found = {name: np.zeros(bins.count) for name in terms} | {"base_rate": np.zeros(())}
+    for sign, way in ways:
+        for name, term in terms.items():
+            found[name] += sign * _squares(term, way, index, bins.count)
+        share, residual = way.sums(weight) / weight.sum(), way.sums(terms["apart"]) / weight.sum()
+        found["base_rate"] += sign * (np.square(residual) / np.where(share < 1, 1 - share, np.inf)).sum()
+    return found
+
+
+def _squares(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
+    """Sum over the groups of the square of each group's sum in each bin, float64 (bins,)."""
+    if way.count == len(term):
+        return Grouping(index, bins).sums(np.square(term))
+    return np.asarray(np.square(way.bin_sums(index, bins, term)).sum(axis=0))
 
 
 def yates_terms(sums: Sums) -> dict[str, Floats]:
@@ -122,8 +179,8 @@ def yates_terms(sums: Sums) -> dict[str, Floats]:
     mean, base_rate = ratio(sums["p"], n), ratio(yes, n)
     covariance = ratio(sums["p_yes"], n) - mean * base_rate
     variance = ratio(sums["p_squared"], n) - np.square(mean)
-    # slope^2 b (1 - b), where slope = covariance / (b (1 - b)); without both outcomes the forecasts need not vary
-    least = np.where(n > 0, np.nan_to_num(ratio(np.square(covariance), base_rate * (1 - base_rate))), np.nan)
+    # slope^2 times the variance of y, where slope = covariance / variance of y; without both outcomes the forecasts need not vary
+    least = np.where(n > 0, np.nan_to_num(ratio(np.square(covariance), variance_of_outcomes(sums))), np.nan)
     return {
         "yates_bias_squared": np.square(mean - base_rate),
         "yates_min_variance": least,
@@ -132,12 +189,12 @@ def yates_terms(sums: Sums) -> dict[str, Floats]:
     }
 
 
-def corp_terms(sums: Sums, isotonic: Floats) -> dict[str, Floats]:
-    """CORP's terms by metric; `isotonic` is the sum of squares of the isotonic recalibration, which has the Brier score (yes - isotonic) / n."""
-    n, yes = sums["n"], sums["yes"]
+def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
+    """CORP's terms by metric; `isotonic` is the sum of squares of the isotonic recalibration, whose Brier score is (sum of y^2 - isotonic) / n."""
+    n = sums["n"]
     return {
-        "corp_miscalibration": _not_below_zero(ratio(sums["squared_error"] - yes + isotonic, n)),
-        "corp_discrimination": _not_below_zero(ratio(isotonic, n) - np.square(ratio(yes, n))),
+        "corp_miscalibration": _not_below_zero(ratio(sums["squared_error"] - sums["yes_squared"] + isotonic, n)),
+        "corp_discrimination": _not_below_zero(ratio(np.asarray(isotonic), n) - np.square(ratio(sums["yes"], n))),
     }
 
 
@@ -153,6 +210,6 @@ def _not_below_zero(value: Floats) -> Floats:
 
 def _fields(kind: type, prefix: str, sums: Sums, terms: Mapping[str, Floats]) -> dict[str, float | None]:
     """The terms under the names of the fields of `kind`, None where undefined."""
-    known = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": uncertainty(sums), **terms}
+    known = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": variance_of_outcomes(sums), **terms}
     values = {field.name: float(known.get(field.name, known.get(f"{prefix}_{field.name}", np.nan))) for field in fields(kind)}
     return {name: None if np.isnan(value) else value for name, value in values.items()}

@@ -1,54 +1,50 @@
 """Adaptive calibration error: equal-mass bins with tied forecasts shared evenly, for any weights.
 
 Sort the forecasts by p and let D(t) be the sum of p - y over the first t units of mass. A group of equal forecasts has one p and, its
-order being arbitrary, one mean outcome, so D is linear across it. Ten bins of mass N / 10 each then give
+order being arbitrary, one mean outcome, so D is linear across it. K bins of mass N / K each then give
 
-    ACE = sum over k of |D(k N / 10) - D((k - 1) N / 10)| / N,
+    ACE = sum over k of |D(k N / K) - D((k - 1) N / K)| / N,
 
 which is ECE with equal-mass bins. No order of ties has to be chosen, a forecast on the edge of two bins counts in each by its share, and
-k copies of the data score as the data do.
+copies of the data score as the data do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bellwether.calibration.binning import BINS
-from bellwether.calibration.forecasts import Floats
+from bellwether.calibration.forecasts import Floats, Ints
 from bellwether.calibration.ordered import Ordered
 
 
-def ace(ordered: Ordered) -> float:
-    """ACE with every forecast counted once; NaN without a forecast."""
+def ace(ordered: Ordered, bins: int = BINS) -> float:
+    """ACE over so many bins; NaN without a forecast."""
     if not len(ordered.order):
         return float("nan")
-    mass = (ordered.ends + 1).astype(np.float64)[None, :]
-    return float(_ace(mass, np.cumsum(ordered.gap)[None, ordered.ends])[0])
+    deviation = np.cumsum(ordered.gap)[ordered.ends]
+    parts = np.diff(_at_cuts(ordered, deviation, bins))
+    return float(np.abs(parts).sum() / np.cumsum(ordered.weight)[-1])
 
 
-def weighted_ace(ordered: Ordered, weights: Floats) -> Floats:
-    """ACE of each replicate, float64 (R,); `weights` float64 (R, N) counts each forecast, in the sorted order. NaN where all are 0."""
-    if not len(ordered.order):
-        return np.full(len(weights), np.nan)
-    mass = np.cumsum(weights, axis=1)
-    deviation = np.cumsum(np.multiply(weights, ordered.gap), axis=1)
-    if len(ordered.ends) < len(ordered.order):
-        mass, deviation = mass[:, ordered.ends], deviation[:, ordered.ends]
-    return _ace(mass, deviation)
+def shares(ordered: Ordered, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
+    """Which forecasts are in each equal-mass bin, and with which share: per bin, positions in ascending order of p and shares in (0, 1]."""
+    mass = np.cumsum(ordered.weight)
+    sizes = np.diff(ordered.ends, prepend=-1)
+    upper = mass[ordered.ends]
+    lower = np.append(0.0, upper[:-1])
+    for index in range(bins):
+        start, end = (mass[-1] * edge / bins for edge in (index, index + 1))
+        share = np.repeat(np.clip((np.minimum(upper, end) - np.maximum(lower, start)) / (upper - lower), 0, 1), sizes)
+        some = np.flatnonzero(share)
+        yield some, share[some]
 
 
-def _ace(mass: Floats, deviation: Floats) -> Floats:
-    """ACE of each row from the cumulative mass and the cumulative sum of p - y at the end of each group of ties, both (R, G)."""
-    rows, groups = mass.shape
-    size = mass[:, -1]
-    cuts = size[:, None] * np.arange(1, BINS) / BINS
-    # Rows are laid end to end, each shifted beyond the one before, so that one binary search finds every cut's group.
-    shift = np.arange(rows)[:, None] * (size.max() + 1)
-    at = np.searchsorted((mass + shift).ravel(), (cuts + shift).ravel()).reshape(rows, BINS - 1)
-    first = at % groups == 0
-    mass_before = np.where(first, 0.0, mass.ravel()[at - 1])
-    deviation_before = np.where(first, 0.0, deviation.ravel()[at - 1])
-    share = np.divide(cuts - mass_before, mass.ravel()[at] - mass_before, out=np.zeros_like(cuts), where=size[:, None] > 0)
-    at_cuts = deviation_before + share * (deviation.ravel()[at] - deviation_before)
-    parts = np.diff(np.concatenate([np.zeros((rows, 1)), at_cuts, deviation[:, -1:]], axis=1), axis=1)
-    return np.divide(np.abs(parts).sum(axis=1), size, out=np.full(rows, np.nan), where=size > 0)
+def _at_cuts(ordered: Ordered, deviation: Floats, bins: int) -> Floats:
+    """D at the ends of the bins, float64 (bins + 1,); `deviation` is D at the end of each run of equal forecasts."""
+    mass = np.cumsum(ordered.weight)[ordered.ends]
+    cuts = mass[-1] * np.arange(1, bins) / bins
+    inner = np.interp(cuts, np.append(0.0, mass), np.append(0.0, deviation))
+    return np.concatenate([[0.0], inner, deviation[-1:]])

@@ -1,4 +1,4 @@
-"""From forecasts and outcomes to every metric with its interval, for one forecaster or several on the same clusters."""
+"""From forecasts and outcomes to every metric with its interval."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bellwether.calibration import strict
-from bellwether.calibration.bootstrap import Bootstrap, Clustered, bca_interval, jackknife, percentile_interval, replicate
-from bellwether.calibration.forecasts import Floats, Forecasts, Ints
-from bellwether.calibration.metrics import DEBIASED, ESTIMATED, METRICS
+from bellwether.calibration.binning import BINS, Bins
+from bellwether.calibration.calibration_test import calibration_tests
+from bellwether.calibration.clusters import Clusters, Labels
+from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.intervals import NO_CLUSTERS, Bounds, intervals
+from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS
+from bellwether.calibration.sufficient import log_loss
 from bellwether.errors import ScoringError
 
 if TYPE_CHECKING:
@@ -22,29 +27,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric's value with its intervals, percentile and BCa; None where undefined or withheld. `replicates` is 0 when there is no interval."""
+    """A metric's value and its uncertainty; every field is None where undefined or withheld.
+
+    lower, upper: the interval. method, df: how it was made, and its degrees of freedom. reason: why there is none.
+    expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
+    """
 
     value: float | None
     lower: float | None = None
     upper: float | None = None
-    replicates: int = 0
-    bca_lower: float | None = None
-    bca_upper: float | None = None
+    method: str | None = None
+    df: float | None = None
+    reason: str | None = None
+    expected: float | None = None
+    p_calibrated: float | None = None
+
+
+_FLOATS = ("value", "lower", "upper", "df", "expected", "p_calibrated")
 
 
 @dataclass(frozen=True, slots=True)
 class Scores(Mapping[str, Estimate]):
-    """Every metric of one forecaster by name, over `n` forecasts from `n_clusters` clusters."""
+    """Every metric of one forecaster by name, over `n` forecasts from `n_clusters` clusters (0 when none were given).
+
+    losses: per-forecast scores by name, float64 (N,) each, in the order given: squared_error, log_loss and absolute_error.
+    """
 
     n: int
     n_clusters: int
     estimates: Mapping[str, Estimate]
+    losses: Mapping[str, Floats]
 
     def __getitem__(self, metric: str) -> Estimate:
         try:
             return self.estimates[metric]
         except KeyError:
-            near = difflib.get_close_matches(metric, METRICS, n=1)
+            near = difflib.get_close_matches(metric, self.estimates, n=1)
             raise KeyError(f"no metric is called {metric!r}{f'; did you mean {near[0]!r}?' if near else ''}") from None
 
     def __iter__(self) -> Iterator[str]:
@@ -54,102 +72,94 @@ class Scores(Mapping[str, Estimate]):
         return len(self.estimates)
 
     def frame(self) -> pl.DataFrame:
-        """One row per metric: metric, value, lower, upper, bca_lower, bca_upper, better, meaning."""
+        """One row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
         import polars as pl
 
-        floats = dict.fromkeys(("value", "lower", "upper", "bca_lower", "bca_upper"), pl.Float64())
-        rows = [
-            (name, *(getattr(one, column) for column in floats), METRICS[name].better.value, METRICS[name].meaning)
-            for name, one in self.items()
-        ]
-        return pl.DataFrame(rows, schema={"metric": pl.String(), **floats, "better": pl.String(), "meaning": pl.String()}, orient="row")
+        rows = []
+        for name, one in self.items():
+            about = METRICS.get(name)
+            fields = {
+                field: getattr(one, field) for field in ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
+            }
+            rows.append(
+                {
+                    "metric": name,
+                    **fields,
+                    "n": self.n,
+                    "n_clusters": self.n_clusters,
+                    "better": about.better.value if about else "lower",
+                    "meaning": about.meaning if about else None,
+                }
+            )
+        texts = dict.fromkeys(("metric", "method", "reason", "better", "meaning"), pl.String())
+        schema = {name: texts.get(name, pl.Float64() if name in _FLOATS else pl.Int64()) for name in rows[0]}
+        return pl.DataFrame(rows, schema=schema)
 
 
 def evaluate(
     p: ArrayLike,
     y: ArrayLike,
-    clusters: Sequence[Any] | NDArray[Any] | None = None,
+    clusters: Labels | None = None,
     *,
     answer: Sequence[Any] | NDArray[Any] | None = None,
     market: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    bins: int | ArrayLike = BINS,
     asked: int | None = None,
-    bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 frozen
+    level: float = Inference().level,
+    replicates: int = Inference().replicates,
+    seed: int = Inference().seed,
 ) -> Scores:
     """Score forecasts `p` of yes against outcomes `y`: `evaluate([0.8, 0.3], [1, 0])["brier"].value`.
 
     Parameters
     ----------
-    p: probabilities of yes, (N,), in [0, 1].
-    y: outcomes, (N,), 1 for yes and 0 for no.
-    clusters: label of the cluster (series, event) of each forecast; intervals need them. Give `range(N)` for independent forecasts.
+    p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
+    y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; of categories their index from 0 to K - 1.
+    clusters: label of the cluster (series, event) of each forecast, which intervals need; two columns of labels for two-way clusters, as a tuple,
+        a mapping or a frame. Give `range(N)` for independent forecasts.
     answer: "yes", "no" or None per forecast; without one the decision is p >= 0.5.
     market: the market's price of yes per forecast for `skill_vs_market`, NaN where there was none.
-    asked: number of questions asked, for `coverage`; N when left out.
-    bootstrap: replicates, seed and level of the intervals.
+    weights: how much each forecast counts, (N,), positive.
+    bins: number of bins of the calibration errors, or edges from 0 to 1.
+    asked: number of questions asked, for `coverage`; N when left out. Those without a forecast have the mean weight.
+    level, replicates, seed: as in `Inference`.
 
-    Raises `ScoringError` that names the column, the index and the value that cannot be scored.
+    Categories have the scores `brier`, `log_loss` and `ranked_probability` (categories being ordered) only. Raises `ScoringError` that names the
+    column, the index and the value that cannot be scored.
     """
-    forecasts = Forecasts.of(p, y, answer=answer, market=market)
+    plan, chosen = Inference(level, replicates, seed), Bins.of(bins)
+    if np.ndim(p) > 1:
+        from bellwether.calibration.categories import evaluate_categories
+
+        return evaluate_categories(p, y, clusters, weights=weights, plan=plan)
+    forecasts = Forecasts.of(p, y, answer=answer, market=market, weights=weights)
     size = len(forecasts)
     if asked is not None and asked < size:
         raise ScoringError(f"scoring: {size} forecasts on {asked} questions asked; give the number of questions, at least one per forecast")
-    if clusters is None:
-        cluster, n_clusters = np.zeros(size, dtype=np.intp), min(size, 1)
-    else:
-        cluster = index_of(clusters, size)
-        n_clusters = int(cluster.max(initial=-1)) + 1
-    return evaluate_together({"": Clustered(forecasts, cluster)}, n_clusters, size if asked is None else asked, bootstrap)[""]
+    known = None if clusters is None else Clusters.of(clusters, size)
+    return evaluate_forecasts(forecasts, known, size if asked is None else asked, plan, chosen)
 
 
-def evaluate_together(samples: Mapping[str, Clustered], n_clusters: int, asked: int, bootstrap: Bootstrap) -> dict[str, Scores]:
-    """Score several forecasters on the same `asked` questions of `n_clusters` clusters, with the same bootstrap draws for all."""
-    resampled = {
-        name: sample for name, sample in samples.items() if bootstrap.replicates and _clusters_of(sample) >= bootstrap.least_clusters
-    }
-    drawn = list(resampled.values())
-    resamples = dict(zip(resampled, zip(replicate(drawn, n_clusters, bootstrap), jackknife(drawn, n_clusters), strict=True), strict=True))
-    return {name: _scores(sample, asked, resamples.get(name), bootstrap) for name, sample in samples.items()}
+def evaluate_forecasts(forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None) -> Scores:
+    """`evaluate` of forecasts that are already validated, on `asked` questions."""
+    chosen = bins or Bins.of(BINS)
+    values = strict.point(forecasts, clusters, chosen)
+    bounds = intervals(forecasts, clusters, values, plan.level, chosen)
+    tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, chosen)
+    estimates = {name: _estimate(values[name], bounds[name]) for name in ESTIMATED}
+    for name, null in tests.items():
+        one = estimates[name]
+        estimates[name] = Estimate(one.value, reason=one.reason, expected=null.expected, p_calibrated=null.p)
+    size, error = len(forecasts), np.square(forecasts.p - forecasts.y)
+    reasons = {name: INTERVALS[name].reason if clusters is not None else NO_CLUSTERS for name in ("coverage", "brier_imputed")}
+    estimates["coverage"] = Estimate(size / asked if asked else None, reason=reasons["coverage"])
+    relative = forecasts.weight / forecasts.weight.mean() if size else forecasts.weight
+    imputed = (float((relative * error).sum()) + 0.25 * (asked - size)) / asked if asked else None
+    estimates["brier_imputed"] = Estimate(imputed, reason=reasons["brier_imputed"])
+    losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
+    return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)
 
 
-def _scores(sample: Clustered, asked: int, resamples: tuple[Floats, Floats] | None, bootstrap: Bootstrap) -> Scores:
-    """`resamples`: every metric on every replicate, (metrics, R), and without each cluster, (metrics, C); None for no interval."""
-    size = len(sample.forecasts)
-    values = strict.point(sample.forecasts)
-    estimates = {name: Estimate(_defined(values[name])) for name in ESTIMATED}
-    if resamples is not None:
-        for name, replicates, without in zip(ESTIMATED, *resamples, strict=True):
-            bias = values[DEBIASED[name]] - values[name] if name in DEBIASED else 0.0
-            estimates[name] = _estimate(values[name], replicates - bias, without, bootstrap)
-    error = float(np.square(sample.forecasts.p - sample.forecasts.y).sum())
-    estimates["coverage"] = Estimate(size / asked if asked else None)
-    estimates["brier_imputed"] = Estimate((error + 0.25 * (asked - size)) / asked if asked else None)
-    return Scores(size, _clusters_of(sample), {name: estimates[name] for name in METRICS})
-
-
-def _estimate(value: float, replicates: Floats, without: Floats, bootstrap: Bootstrap) -> Estimate:
-    lower, upper = percentile_interval(replicates, bootstrap)
-    if np.isnan(value) or np.isnan(lower):
-        return Estimate(_defined(value))
-    bca_lower, bca_upper = bca_interval(value, replicates, without, bootstrap)
-    return Estimate(value, lower, upper, bootstrap.replicates, _defined(bca_lower), _defined(bca_upper))
-
-
-def index_of(labels: Sequence[Any] | NDArray[Any], size: int) -> Ints:
-    """Index of each label among the distinct ones, in order of first appearance."""
-    if len(labels) != size:
-        raise ScoringError(f"scoring: column clusters has {len(labels)} values and p has {size}; give one label per forecast")
-    for index, label in enumerate(labels):
-        if label is None or (isinstance(label, float | np.floating) and np.isnan(label)):
-            raise ScoringError(
-                f"scoring: column clusters holds {label} at index {index}; give every forecast a cluster, its own where it has none"
-            )
-    indices: dict[Any, int] = {}
-    return np.array([indices.setdefault(label, len(indices)) for label in labels], dtype=np.intp)
-
-
-def _clusters_of(sample: Clustered) -> int:
-    return len(np.unique(sample.cluster))
-
-
-def _defined(value: float) -> float | None:
-    return None if np.isnan(value) else value
+def _estimate(value: float, bounds: Bounds) -> Estimate:
+    return Estimate(None if np.isnan(value) else value, bounds.lower, bounds.upper, bounds.method, bounds.df, bounds.reason)

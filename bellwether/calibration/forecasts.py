@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,54 +16,77 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.intp]
 
+#: A probability this far outside [0, 1] is a rounding error of the program that made it.
+_ROUNDING = 1e-9
 
-@dataclass(frozen=True, slots=True, eq=False)
+
+@dataclass(frozen=True, eq=False)
 class Forecasts:
-    """N binary forecasts with their outcomes. Make it with `Forecasts.of`, which validates.
+    """N forecasts with their outcomes. Make it with `Forecasts.of`, which validates.
 
     Parameters
     ----------
     p: float64 (N,), forecast probability of yes, in [0, 1].
-    y: bool (N,), True where the outcome is yes.
+    y: float64 (N,), the outcome, 1 for yes and 0 for no; a share in between for a fractional outcome.
     decision: bool (N,), True where the forecaster decided yes.
     market: float64 (N,), the market's price of yes at the comparison horizon, NaN where there was none.
+    weight: float64 (N,), how much each forecast counts; positive.
     """
 
     p: Floats
-    y: Bools
+    y: Floats
     decision: Bools
     market: Floats
+    weight: Floats
 
     @classmethod
     def of(
-        cls, p: ArrayLike, y: ArrayLike, *, answer: Sequence[Any] | NDArray[Any] | None = None, market: ArrayLike | None = None
+        cls,
+        p: ArrayLike,
+        y: ArrayLike,
+        *,
+        answer: Sequence[Any] | NDArray[Any] | None = None,
+        market: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> Forecasts:
         """Validate columns of equal length.
 
-        `y` holds 0 and 1 (or booleans). `answer` holds "yes", "no" or None per forecast; the decision is the answer where one was
-        given, else p >= 0.5. `market` may hold NaN. Raises `ScoringError` with the column, the index and the value of the first misfit.
+        `y` holds 0 and 1 (or booleans), or shares of yes in between. `answer` holds "yes", "no" or None per forecast; the decision is the
+        answer where one was given, else p >= 0.5. `market` may hold NaN. `weights` are positive. Raises `ScoringError` with the column,
+        the index and the value of the first misfit.
         """
         probability = _column("p", p)
         size = len(probability)
-        _check(
-            "p",
-            probability,
-            (probability >= 0) & (probability <= 1),
-            "a probability lies in [0, 1]; leave out questions without a forecast",
-        )
+        _check("p", probability, (probability >= 0) & (probability <= 1), _probability_advice(probability))
         outcome = _column("y", y, size)
-        yes = outcome == 1
-        _check("y", outcome, yes | (outcome == 0), "an outcome is 0 or 1; leave out questions that did not resolve yes or no")
+        _check(
+            "y",
+            outcome,
+            (outcome >= 0) & (outcome <= 1),
+            "an outcome is 0 or 1, or a share in between; leave out questions that are not resolved",
+        )
         price = np.full(size, np.nan) if market is None else _column("market", market, size)
         _check("market", price, ((price >= 0) & (price <= 1)) | np.isnan(price), "a price lies in [0, 1], or is NaN where there was none")
-        return cls(probability, yes, _decide(probability, answer), price)
+        weight = np.ones(size) if weights is None else _column("weights", weights, size)
+        _check("weights", weight, (weight > 0) & np.isfinite(weight), "a weight is positive and finite; leave out what does not count")
+        return cls(probability, outcome, _decide(probability, answer), price, weight)
 
     def __len__(self) -> int:
         return len(self.p)
 
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether every outcome is yes or no. Classification and discrimination are undefined otherwise."""
+        return bool(((self.y == 0) | (self.y == 1)).all())
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether the forecasts count differently."""
+        return bool((self.weight != 1).any())
+
     def take(self, rows: Ints | Bools) -> Forecasts:
         """The forecasts at `rows` (indices, repeated as often as given, or a mask)."""
-        return Forecasts(self.p[rows], self.y[rows], self.decision[rows], self.market[rows])
+        return Forecasts(self.p[rows], self.y[rows], self.decision[rows], self.market[rows], self.weight[rows])
 
 
 def _column(name: str, values: ArrayLike, size: int | None = None) -> Floats:
@@ -81,6 +105,18 @@ def _check(name: str, values: Floats, good: Bools, advice: str) -> None:
     if not good.all():
         index = int(np.argmin(good))
         raise ScoringError(f"scoring: column {name} holds {float(values[index])!r} at index {index}; {advice}")
+
+
+def _probability_advice(p: Floats) -> str:
+    """What to do about the first value of `p` that is no probability."""
+    bad = p[~((p >= 0) & (p <= 1))]
+    if not len(bad) or np.isnan(bad[0]):
+        return "leave out questions without a forecast"
+    if np.nanmin(p) >= -_ROUNDING and np.nanmax(p) <= 1 + _ROUNDING:
+        return "a rounding error beyond [0, 1]; clip it: numpy.clip(p, 0, 1)"
+    if np.nanmin(p) >= 0 and np.nanmax(p) <= 100:
+        return "a probability lies in [0, 1]; if these are percentages, divide by 100"
+    return "a probability lies in [0, 1]"
 
 
 def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:

@@ -1,4 +1,4 @@
-"""The metrics by name: which direction is better, the formula and what it says, as data for tables, docs and rankings."""
+"""The metrics by name: which direction is better, the formula, what it says and how its interval is made, as data for tables and docs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,37 @@ class Family(StrEnum):
     """What a metric measures."""
 
     CLASSIFICATION = "classification"
+    DISCRIMINATION = "discrimination"
     CALIBRATION = "calibration"
     DECOMPOSITION = "decomposition"
     CONFIDENCE = "confidence"
     SAMPLE = "sample"
+
+
+class Scale(StrEnum):
+    """The scale on which an interval is symmetric: what keeps its coverage when losses are skewed or close to a bound."""
+
+    LOGIT = "logit"
+    LOGIT_ABOVE_HALF = "logit of 2 c - 1"
+    LOG = "log"
+    LOG_OF_RATIO = "log of 1 - skill"
+    WILSON = "Wilson"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """How a metric's interval is made.
+
+    scale: where the jackknife's t interval is symmetric; None where there is no interval of its own.
+    size: the statistic whose sum over the forecasts is the metric's denominator; a cluster without it says nothing of the metric.
+    source: the metric whose interval is transformed into this one's.
+    reason: why there is none.
+    """
+
+    scale: Scale | None = None
+    size: str = "n"
+    source: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +61,11 @@ class Metric:
     formula: str
     meaning: str
 
+    @property
+    def interval(self) -> Interval:
+        """How its interval is made."""
+        return INTERVALS[self.name]
+
 
 _CLASSIFICATION = (
     ("accuracy", "(TP + TN) / N", "share of decisions that were right"),
@@ -44,6 +76,18 @@ _CLASSIFICATION = (
     ("recall_no", "TN / (TN + FP)", "share of no outcomes that were decided no; null without a no outcome"),
     ("f1_no", "2 TN / (2 TN + FP + FN)", "harmonic mean of precision and recall of no; null without a no decision or outcome"),
     ("macro_f1", "(f1_yes + f1_no) / 2", "mean of the two F1 scores; null when either is"),
+)
+_DISCRIMINATION = (
+    (
+        "roc_auc",
+        "P(p of a yes > p of a no) + P(equal) / 2",
+        "area under the ROC curve: how well yes is told from no, whatever the calibration; null without both outcomes",
+    ),
+    (
+        "average_precision",
+        "sum over thresholds of (recall - recall before) precision",
+        "area under the precision-recall curve of yes; null without a yes outcome",
+    ),
 )
 _CALIBRATION = (
     ("brier", Better.LOWER, "mean (p - y)^2", "squared error of the probability; 0 is perfect, always 0.5 scores 0.25"),
@@ -58,7 +102,7 @@ _CALIBRATION = (
     (
         "brier_skill",
         Better.HIGHER,
-        "1 - brier / (b (1 - b)), b = mean y",
+        "1 - brier / variance of y, which is b (1 - b)",
         "improvement over always saying the sample's own base rate; null when all outcomes agree",
     ),
     ("skill_vs_half", Better.HIGHER, "1 - brier / 0.25", "improvement over always saying 0.5"),
@@ -78,20 +122,25 @@ _CALIBRATION = (
         "ece",
         Better.LOWER,
         "sum over 10 bins of n_k / N |mean p - mean y|",
-        "expected calibration error: mean gap between forecast and frequency, equal-width bins",
+        "expected calibration error: mean gap between forecast and frequency, equal-width bins; biased upwards",
     ),
-    ("mce", Better.LOWER, "max over non-empty bins of |mean p - mean y|", "largest gap of any bin, however few forecasts it holds"),
+    (
+        "mce",
+        Better.LOWER,
+        "max over non-empty bins of |mean p - mean y|",
+        "largest gap of any bin, however few forecasts it holds; biased upwards",
+    ),
     (
         "ace",
         Better.LOWER,
         "mean over 10 equal-mass bins of |mean p - mean y|",
-        "adaptive calibration error: as ECE with a tenth of the forecasts in each bin, tied forecasts shared evenly",
+        "adaptive calibration error: as ECE with a tenth of the forecasts in each bin, tied forecasts shared evenly; biased upwards",
     ),
     (
         "smece",
         Better.LOWER,
         "s with integral of |mean of (p - y) K_s(t, p)| dt = s, K_s a Gaussian kernel reflected at 0 and 1",
-        "smooth calibration error: without bins, the bandwidth being the error itself",
+        "smooth calibration error: without bins, the bandwidth being the error itself; biased upwards",
     ),
 )
 _DECOMPOSITION = (
@@ -99,27 +148,32 @@ _DECOMPOSITION = (
         "murphy_reliability",
         Better.LOWER,
         "sum over 10 bins of n_k / N (mean p - mean y)^2",
-        "squared gap between forecast and frequency; 0 is perfect calibration",
+        "squared gap between forecast and frequency; 0 is perfect calibration; biased upwards",
     ),
     (
         "murphy_reliability_debiased",
         Better.LOWER,
-        "sum over bins with n_k > 1 of n_k / N ((mean p - mean y)^2 - mean y (1 - mean y) / (n_k - 1))",
-        "murphy_reliability less what chance alone would give; may be negative, 0 is expected of a calibrated forecaster",
+        "sum over bins of n_k / N mean (p - y)_i (p - y)_j over pairs of forecasts i, j of different clusters",
+        "murphy_reliability without the bias: may be negative, and is 0 on average for a calibrated forecaster, whatever depends inside clusters",
     ),
     (
         "murphy_resolution",
         Better.HIGHER,
         "sum over 10 bins of n_k / N (mean y in the bin - b)^2",
-        "how far the frequencies of the bins are from the base rate: what the forecaster can tell apart",
+        "how far the frequencies of the bins are from the base rate: what the forecaster distinguishes; biased upwards",
     ),
     (
         "murphy_resolution_debiased",
         Better.HIGHER,
-        "b (1 - b) / (N - 1) + sum over bins with n_k > 1 of n_k / N ((mean y in the bin - b)^2 - mean y (1 - mean y) / (n_k - 1))",
-        "murphy_resolution less what chance alone would give; may be negative, 0 is expected of a forecaster who can tell nothing apart",
+        "variance of b + sum over bins of n_k / N mean (y - b)_i (y - b)_j over pairs of forecasts i, j of different clusters",
+        "murphy_resolution without the bias: may be negative, 0 is expected of a forecaster that distinguishes nothing",
     ),
-    ("uncertainty", Better.NEITHER, "b (1 - b)", "variance of the outcomes: Brier score of always saying the sample's own base rate"),
+    (
+        "uncertainty",
+        Better.NEITHER,
+        "variance of y, which is b (1 - b)",
+        "variance of the outcomes: Brier score of always saying the sample's own base rate",
+    ),
     (
         "within_bin_variance",
         Better.NEITHER,
@@ -132,12 +186,17 @@ _DECOMPOSITION = (
         "2 sum over bins of (p - mean p in the bin) (y - mean y in the bin) / N",
         "twice the covariance inside the bins: discrimination that murphy_resolution does not see",
     ),
-    ("corp_miscalibration", Better.LOWER, "brier - brier of q", "Brier score that isotonic recalibration q of the forecasts would save"),
+    (
+        "corp_miscalibration",
+        Better.LOWER,
+        "brier - brier of q",
+        "Brier score that isotonic recalibration q of the forecasts would save; biased upwards",
+    ),
     (
         "corp_discrimination",
         Better.HIGHER,
-        "b (1 - b) - brier of q",
-        "how much better than the base rate the forecasts are once recalibrated, q being their isotonic recalibration",
+        "variance of y - brier of q",
+        "how much better than the base rate the forecasts are once recalibrated, q being their isotonic recalibration; biased upwards",
     ),
     ("yates_bias_squared", Better.LOWER, "(mean p - b)^2", "squared difference of the mean forecast and the base rate"),
     (
@@ -184,6 +243,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         *(Metric(name, Family.CLASSIFICATION, Better.HIGHER, formula, meaning) for name, formula, meaning in _CLASSIFICATION),
+        *(Metric(name, Family.DISCRIMINATION, Better.HIGHER, formula, meaning) for name, formula, meaning in _DISCRIMINATION),
         *(Metric(name, Family.CALIBRATION, better, formula, meaning) for name, better, formula, meaning in _CALIBRATION),
         *(Metric(name, Family.DECOMPOSITION, better, formula, meaning) for name, better, formula, meaning in _DECOMPOSITION),
         *(Metric(name, Family.CONFIDENCE, better, formula, meaning) for name, better, formula, meaning in _CONFIDENCE),
@@ -191,9 +251,51 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-#: The metrics that are functions of the forecasts scored, and so have an interval.
+#: The metrics that are functions of the forecasts scored; the others depend on what was asked.
 ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name not in ("coverage", "brier_imputed"))
 
-#: Metrics less their bias, and the biased ones. A replicate's truth is the sample itself, with the biased value, around which the replicates
-#: of the debiased metric lie; intervals move them back.
-DEBIASED: dict[str, str] = {f"murphy_{term}_debiased": f"murphy_{term}" for term in ("reliability", "resolution")}
+#: Calibration errors that chance alone makes positive: published with their mean and a p-value under calibration, and without an interval.
+TESTED: tuple[str, ...] = ("ece", "mce", "ace", "smece", "murphy_reliability", "corp_miscalibration")
+
+BIASED = "biased upwards, so that no interval around it is one; read expected and p_calibrated"
+_NO_METHOD = "no method holds 95 % coverage for it (docs/metrics.md)"
+
+INTERVALS: dict[str, Interval] = {
+    "accuracy": Interval(Scale.WILSON),
+    "precision_yes": Interval(Scale.WILSON, "said_yes"),
+    "recall_yes": Interval(Scale.WILSON, "yes"),
+    "f1_yes": Interval(Scale.LOGIT, "f1_yes"),
+    "precision_no": Interval(Scale.WILSON, "said_no"),
+    "recall_no": Interval(Scale.WILSON, "no"),
+    "f1_no": Interval(Scale.LOGIT, "f1_no"),
+    "macro_f1": Interval(Scale.LOGIT),
+    "roc_auc": Interval(Scale.LOGIT),
+    "average_precision": Interval(Scale.LOGIT),
+    "brier": Interval(Scale.LOGIT),
+    "brier_yes": Interval(Scale.LOGIT, "yes"),
+    "brier_no": Interval(Scale.LOGIT, "no"),
+    "brier_index": Interval(source="brier"),
+    "brier_skill": Interval(Scale.LOG_OF_RATIO),
+    "skill_vs_half": Interval(source="brier"),
+    "skill_vs_market": Interval(Scale.LOG_OF_RATIO, "priced"),
+    "log_loss": Interval(Scale.LOG),
+    **{name: Interval(reason=BIASED) for name in TESTED},
+    "murphy_reliability_debiased": Interval(reason=_NO_METHOD),
+    "murphy_resolution": Interval(reason="biased upwards; read murphy_resolution_debiased"),
+    "murphy_resolution_debiased": Interval(reason=_NO_METHOD),
+    "uncertainty": Interval(source="base_rate"),
+    "within_bin_variance": Interval(reason=_NO_METHOD),
+    "within_bin_covariance": Interval(reason=_NO_METHOD),
+    "corp_discrimination": Interval(reason="biased upwards, as corp_miscalibration is"),
+    "yates_bias_squared": Interval(source="bias"),
+    "yates_min_variance": Interval(Scale.LOG),
+    "yates_excess_variance": Interval(Scale.LOG),
+    "yates_covariance": Interval(Scale.LOG),
+    "average_confidence": Interval(Scale.LOGIT_ABOVE_HALF),
+    "confidence_when_correct": Interval(Scale.LOGIT_ABOVE_HALF, "right"),
+    "confidence_when_wrong": Interval(Scale.LOGIT_ABOVE_HALF, "wrong"),
+    **{f"overconfidence_{percent}": Interval(Scale.WILSON, f"confident_{percent}") for percent in ("70", "80", "90")},
+    "base_rate": Interval(Scale.WILSON),
+    "coverage": Interval(reason="counts what was asked; it is known exactly"),
+    "brier_imputed": Interval(reason="depends on what was left out, which is no sample"),
+}

@@ -1,4 +1,4 @@
-"""Who is best, and how surely: shares of replicates ranked first, the model confidence set and groups that do not differ."""
+"""Who is best, and how surely: shares of replicates ranked first, the confidence set of the best, and groups that do not differ."""
 
 from __future__ import annotations
 
@@ -27,45 +27,24 @@ def share_first(replicates: Floats) -> Floats:
     return np.asarray((best[:, drawn] / holders[drawn]).mean(axis=1), dtype=np.float64)
 
 
-def model_confidence_set(means: Floats, replicates: Floats, pairs: tuple[Ints, Ints], comparable: Bools, size: int) -> Floats:
-    """p-value of each of `size` forecasters in the model confidence set, float64 (size,): the set at level a holds those with p > a.
+def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints], ranked: Bools) -> Floats:
+    """p-value of each of M forecasters in the confidence set of the best, float64 (M,): the set at level a holds those with p > a.
 
-    P. R. Hansen, A. Lunde and J. M. Nason, The model confidence set, Econometrica 79 (2011), 453-497, with the range statistic: the largest
-    |t| over the pairs left, its distribution from the bootstrap centred at the means, and the loser of the largest t eliminated first.
-    A pair is compared on its common questions. p = (b + 1) / (R + 1), so that none is 0.
+    It is the smallest corrected p-value of the pairs that the forecaster loses. Holm's correction keeps the probability that any true best is
+    left out at most a, so that the set is a model confidence set in the sense of P. R. Hansen, A. Lunde and J. M. Nason (Econometrica 79,
+    2011), from tests that hold their level with few clusters.
 
-    means: float64 (P,), mean loss of the first minus that of the second of every pair.
-    replicates: float64 (P, R), the same on every replicate.
-    pairs: column indices of the first and of the second, (P,) each.
-    comparable: bool (P,); other pairs are left out. A forecaster without a comparable pair, or without a replicate, has p NaN.
+    difference: float64 (P,), mean loss of the first minus that of the second of every pair. p_holm: float64 (P,), NaN where undefined.
+    pairs: column indices of the first and of the second, (P,) each. ranked: bool (M,), who takes part. NaN without a tested pair.
     """
-    p = np.full(size, np.nan)
+    p = np.full(len(ranked), np.nan)
     first, second = pairs
-    alive = np.isin(np.arange(size), np.concatenate([first[comparable], second[comparable]]))
-    if not replicates.shape[1] or not alive.any():
-        return p
-    t, simulated = _standardized(means, replicates, comparable)
-    score = np.zeros((size, size))
-    score[first, second], score[second, first] = t, -t
-    steps: list[tuple[int, float]] = []
-    while alive.sum() > 1:
-        left = np.flatnonzero(alive)
-        within = score[np.ix_(left, left)]
-        loser = int(left[np.unravel_index(np.argmax(within), within.shape)[0]])
-        steps.append((loser, float(within.max())))
-        alive[loser] = False
-    p[alive] = 1.0
-    gone = {loser: order for order, (loser, _) in enumerate(steps)}
-    # A pair takes part until the first of its two is eliminated.
-    last = np.array([min(gone.get(int(i), size), gone.get(int(j), size)) for i, j in zip(first, second, strict=True)])
-    largest = np.zeros(replicates.shape[1])
-    tails = np.empty(len(steps))
-    for step in range(len(steps) - 1, -1, -1):
-        members = comparable & (last == step)
-        largest = np.maximum(largest, simulated[members].max(axis=0, initial=0.0))
-        tails[step] = (np.count_nonzero(largest >= steps[step][1]) + 1) / (len(largest) + 1)
-    for (loser, _), value in zip(steps, np.maximum.accumulate(tails), strict=True):
-        p[loser] = value
+    for one, other, gap, value in zip(first, second, difference, p_holm, strict=True):
+        if np.isnan(value) or not (ranked[one] and ranked[other]):
+            continue
+        loser, winner = (one, other) if gap > 0 else (other, one)
+        p[loser] = np.nanmin([p[loser], value])
+        p[winner] = np.nanmin([p[winner], 1.0])
     return p
 
 
@@ -81,19 +60,6 @@ def letters(order: Sequence[int], differ: Bools) -> list[str]:
             groups = _absorb([part for group in groups for part in _split(group, one, other)])
     ranked = sorted(groups, key=sorted)
     return ["".join(_letter(index) for index, group in enumerate(ranked) if place in group) for place in range(len(order))]
-
-
-def _standardized(means: Floats, replicates: Floats, comparable: Bools) -> tuple[Floats, Floats]:
-    """t of every pair (P,), 0 where it is undefined, and |t| of every replicate about the mean (P, R)."""
-    centred = replicates - means[:, None]
-    centred[~comparable] = 0.0
-    np.nan_to_num(centred, copy=False, nan=0.0)
-    error = np.sqrt(np.square(centred).mean(axis=1))
-    varies = comparable & (error > 0)
-    t = np.divide(means, error, out=np.zeros(len(means)), where=varies)
-    np.abs(centred, out=centred)
-    centred /= np.where(varies, error, 1.0)[:, None]
-    return t, centred
 
 
 def _split(group: frozenset[int], one: int, other: int) -> tuple[frozenset[int], ...]:

@@ -1,40 +1,55 @@
-"""Reliability: forecast against observed frequency in ten equal-width bins, with Wilson intervals."""
+"""Reliability: forecast against observed frequency in bins, with Wilson intervals over clusters."""
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bellwether.calibration.binning import BINS, EDGES
+from bellwether.calibration.binning import BINS, DECILES, Bins
+from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, NO_CLUSTERS, rate_ends, too_few, too_large
+from bellwether.calibration.means import ClusterSums, Spread, joint_variance
 from bellwether.calibration.sufficient import total
 
 if TYPE_CHECKING:
     import polars as pl
 
+_EMPTY = "no forecast in the bin"
 
-def reliability_bins(p: ArrayLike, y: ArrayLike) -> pl.DataFrame:
-    """The reliability table of forecasts `p` of yes against outcomes `y`: ten rows, empty bins with nulls.
 
-    Columns bin, lower_edge, upper_edge, n, mean_forecast, yes_rate, gap (mean_forecast - yes_rate), yes_rate_lower and yes_rate_upper,
-    as in the table benchmark/reliability. Raises `ScoringError` for what cannot be scored.
+def reliability_bins(
+    p: ArrayLike,
+    y: ArrayLike,
+    clusters: Labels | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    bins: int | ArrayLike = BINS,
+    level: float = Inference().level,
+) -> pl.DataFrame:
+    """The reliability table of forecasts `p` of yes against outcomes `y`: one row per bin, empty bins with nulls.
+
+    Columns bin, lower_edge, upper_edge, n, n_clusters, mean_forecast, yes_rate, gap (mean_forecast - yes_rate), yes_rate_lower, yes_rate_upper
+    and reason (why there is no interval), as in the table benchmark/reliability. Intervals need `clusters`, as in `evaluate`; give `range(N)` for
+    independent forecasts. Raises `ScoringError` for what cannot be scored.
     """
-    return bins_of(Forecasts.of(p, y))
+    forecasts = Forecasts.of(p, y, weights=weights)
+    return bins_of(forecasts, None if clusters is None else Clusters.of(clusters, len(forecasts)), Bins.of(bins), level)
 
 
-def bins_of(forecasts: Forecasts) -> pl.DataFrame:
+def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, level: float = Inference().level) -> pl.DataFrame:
     """`reliability_bins` of forecasts that are already validated."""
     import polars as pl
 
-    sums = total(forecasts)
-    count = sums["bin_n"]
-    some = count > 0
-    mean_forecast = np.divide(sums["bin_p"], count, out=np.full(BINS, np.nan), where=some)
-    yes_rate = np.divide(sums["bin_yes"], count, out=np.full(BINS, np.nan), where=some)
-    lower, upper = wilson(sums["bin_yes"], count)
+    sums = total(forecasts, bins)
+    weight, index = sums["bin_n"], bins.index(forecasts.p)
+    mean_forecast, yes_rate = (
+        np.divide(sums[name], weight, out=np.full(bins.count, np.nan), where=weight > 0) for name in ("bin_p", "bin_yes")
+    )
+    lower, upper, n_clusters, reasons = _rates(forecasts, clusters, index, yes_rate, bins=bins.count, level=level)
     filled = {
         "mean_forecast": mean_forecast,
         "yes_rate": yes_rate,
@@ -44,20 +59,57 @@ def bins_of(forecasts: Forecasts) -> pl.DataFrame:
     }
     return pl.DataFrame(
         {
-            "bin": np.arange(BINS, dtype=np.int32),
-            "lower_edge": EDGES[:-1],
-            "upper_edge": EDGES[1:],
-            "n": count.astype(np.int64),
+            "bin": np.arange(bins.count, dtype=np.int32),
+            "lower_edge": bins.edges[:-1],
+            "upper_edge": bins.edges[1:],
+            "n": np.bincount(index, minlength=bins.count).astype(np.int64),
+            "n_clusters": n_clusters,
             **{name: pl.Series(values, nan_to_null=True) for name, values in filled.items()},
+            "reason": pl.Series(reasons, dtype=pl.String),
         }
     )
 
 
-def wilson(successes: Floats, trials: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Wilson's score interval of a proportion (E. B. Wilson, JASA 22, 1927), NaN without a trial. It takes trials as independent."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    n = np.where(trials > 0, trials, np.nan)
-    rate = successes / n
-    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
-    return np.clip(centre - half, 0, rate), np.clip(centre + half, rate, 1)
+def _rates(
+    forecasts: Forecasts, clusters: Clusters | None, index: np.ndarray, rate: Floats, *, bins: int, level: float
+) -> tuple[Floats, Floats, np.ndarray, list[str | None]]:
+    """Ends of the interval of each bin's rate, clusters in the bin, and why there is no interval."""
+    lower, upper = np.full(bins, np.nan), np.full(bins, np.nan)
+    if clusters is None:
+        reasons: list[str | None] = [_EMPTY if np.isnan(one) else NO_CLUSTERS for one in rate]
+        return lower, upper, np.zeros(bins, dtype=np.int64), reasons
+    parts = [Spread.of(_sums(forecasts, way, index, bins), rate) for way in clusters.ways]
+    both = None if clusters.both is None else Spread.of(_sums(forecasts, clusters.both, index, bins), rate)
+    variance = joint_variance(parts, both)
+    count, df, largest = (
+        reduce([getattr(part, name) for part in parts], axis=0)
+        for reduce, name in ((np.min, "clusters"), (np.min, "df"), (np.max, "largest"))
+    )
+    n = np.bincount(index, forecasts.weight, bins) / (np.square(forecasts.weight).sum() / forecasts.weight.sum() if len(forecasts) else 1)
+    reasons = []
+    for each in range(bins):
+        reason = _reason(rate[each], int(count[each]), float(largest[each]))
+        reasons.append(reason)
+        if reason is None:
+            lower[each], upper[each] = rate_ends(
+                float(rate[each]),
+                variance=float(variance[each]),
+                clusters=int(count[each]),
+                df=float(df[each]),
+                n=float(n[each]),
+                level=level,
+            )
+    return lower, upper, count.astype(np.int64), reasons
+
+
+def _reason(rate: float, clusters: int, largest: float) -> str | None:
+    if np.isnan(rate):
+        return _EMPTY
+    if clusters < LEAST_CLUSTERS:
+        return too_few(clusters)
+    return too_large(largest) if largest > LARGEST_SHARE else None
+
+
+def _sums(forecasts: Forecasts, way: Grouping, index: np.ndarray, bins: int) -> ClusterSums:
+    """Weighted yes outcomes and weights of each cluster in each bin."""
+    return ClusterSums(way.bin_sums(index, bins, forecasts.weight * forecasts.y), way.bin_sums(index, bins, forecasts.weight))

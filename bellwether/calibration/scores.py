@@ -10,12 +10,14 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, Clusters, combine_samples, common_scopes, own_scopes
-from bellwether.calibration.bootstrap import Bootstrap, Clustered
-from bellwether.calibration.comparison import PERMUTATIONS, Comparison, Loss, compare_panel, losses_of
-from bellwether.calibration.comparison_pairs import Panel
-from bellwether.calibration.evaluation import Estimate, Scores, evaluate_together
+from bellwether.calibration.clusters import Clusters as ClusterIndex
+from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.comparison import Comparison, compare_panel
+from bellwether.calibration.comparison_pairs import Loss, Panel
+from bellwether.calibration.evaluation import Estimate, Scores, evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.metrics import METRICS
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.metrics import INTERVALS, METRICS
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
@@ -23,16 +25,13 @@ from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, REL
 __all__ = ["RULES", "combine_samples", "compare_forecasters", "comparison_table", "failures", "leaderboard", "reliability", "score"]
 
 #: Version of the rules that this package scores by; it changes when any number on the same forecasts would.
-RULES = "strict/2"
-
-#: A part of a release gets intervals when the forecasts in it come from at least so many clusters.
-PART_CLUSTERS = 5
-
-#: Replicates of such intervals, at most: there are dozens of parts, and their few questions leave more doubt than so many replicates add.
-PART_REPLICATES = 2_000
+RULES = "strict/3"
 
 #: Forecasters that answered a smaller share of the questions are listed and not ranked: what they left out is rarely a fair sample.
 COVERAGE_FLOOR = 0.9
+
+#: What is published of an estimate.
+_ESTIMATE = ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
 
 #: What stands for the forecast of a question that has none: nothing, 0.5, or the share of yes among the release's questions.
 Imputation = Literal["none", "half", "base_rate"]
@@ -46,25 +45,23 @@ def score(
     known_at: datetime | None = None,
     clusters: Clusters = "cluster",
     imputation: Imputation = "none",
-    replicates: int = Bootstrap().replicates,
-    seed: int = Bootstrap().seed,
+    replicates: int = Inference().replicates,
+    seed: int = Inference().seed,
 ) -> pl.DataFrame:
     """Every metric of every forecaster of one release, over all questions and over parts of them: table benchmark/scores.
 
     What a forecaster could have known is in the scope `could_know` and in no other. The samples of one question count as one forecast: the
-    mean or the median of p_yes, as the rows say, and the majority's answer. The bootstrap draws from all clusters of the scope, so that
-    forecasters scored apart are still paired.
+    mean or the median of p_yes, as the rows say, and the majority's answer.
 
     Parameters
     ----------
     forecasts: rows of benchmark/forecasts, of one forecaster or several.
     questions: all rows of the release in benchmark/questions.
     known_at: when the scores became known; the latest of the given rows when left out.
-    clusters: what the bootstrap resamples: the release's own choice, "series" or "event".
+    clusters: what intervals treat as independent: the release's own choice, "series" or "event".
     imputation: what stands for a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
         would have given; the coverage never counts what was imputed.
-
-    replicates: of the intervals over all questions; those over parts have at most 2,000. Every row says how many.
+    replicates, seed: of the tests of calibration, which are made over all questions and not over parts.
 
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
@@ -73,24 +70,25 @@ def score(
     answers = Answers.of(forecasts, questions, clusters)
     stamp = _stamp(forecasts, questions, known_at) | {"seed": seed}
     filling = {"none": None, "half": 0.5, "base_rate": _share_of_yes(answers.questions)}[imputation]
-    sheets = {name: answers.sheet(name) for name in answers.names}
     rows: list[Mapping[str, Any]] = []
-    for names, members in _scopes(sheets):
-        part = Bootstrap(min(replicates, PART_REPLICATES), seed, least_clusters=PART_CLUSTERS)
-        bootstrap = Bootstrap(replicates, seed) if ALL in names else part
-        for forecaster, metrics in _score_part(names[0], members, filling, bootstrap):
-            line = stamp | {"forecaster": forecaster}
-            rows += [line | {"scope": scope} | metric for scope in names for metric in metrics]
+    for forecaster in answers.names:
+        for scopes, part in _scopes(answers.sheet(forecaster)):
+            plan = Inference(replicates=replicates if ALL in scopes else 0, seed=seed)
+            metrics = list(_score_part(scopes[0], part, filling, plan))
+            rows += [stamp | {"forecaster": forecaster, "scope": scope} | metric for scope in scopes for metric in metrics]
     return SCORES.validate(SCORES.frame(rows).sort(SCORES.order))
 
 
-def reliability(forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None) -> pl.DataFrame:
+def reliability(
+    forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None, clusters: Clusters = "cluster"
+) -> pl.DataFrame:
     """Ten bins per forecaster of one release, over the questions that count: table benchmark/reliability. Arguments and errors as in `score`."""
-    answers = Answers.of(forecasts, questions)
+    answers = Answers.of(forecasts, questions, clusters)
     stamp = _stamp(forecasts, questions, known_at)
     rows: list[Mapping[str, Any]] = []
     for name in answers.names:
-        bins = bins_of(_forecasts(_counting(answers.sheet(name))))
+        counting = _counting(answers.sheet(name))
+        bins = bins_of(_forecasts(counting), _clusters(counting))
         rows += [stamp | {"forecaster": name} | row for row in bins.iter_rows(named=True)]
     return RELIABILITY.validate(RELIABILITY.frame(rows).sort(RELIABILITY.order))
 
@@ -115,29 +113,26 @@ def compare_forecasters(
     clusters: Clusters = "cluster",
     loss: Loss | str = Loss.BRIER,
     coverage_floor: float = COVERAGE_FLOOR,
-    replicates: int = Bootstrap().replicates,
-    permutations: int = PERMUTATIONS,
-    seed: int = Bootstrap().seed,
+    replicates: int = Inference().replicates,
+    seed: int = Inference().seed,
 ) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
 
     Every pair is tested and corrected for; only those at or above the coverage floor take part in the ranking, that is in the shares ranked
-    first, the model confidence set and the groups. The draws are those of `score`. Arguments and errors as there and in `compare`.
+    first, the confidence set and the groups. Arguments and errors as in `score` and `compare`.
     """
     answers = Answers.of(forecasts, questions, clusters)
-    outcome = answers.questions["y"].to_numpy()
-    cluster = answers.questions["cluster"].to_numpy().astype(np.intp)
-    size = (len(outcome), len(answers.names))
-    losses, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
+    asked = answers.questions
+    size = (asked.height, len(answers.names))
+    p, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
     for column, name in enumerate(answers.names):
         sheet = answers.sheet(name).with_columns(counts=~pl.col("could_know") & pl.col("p").is_not_null())
         at = sheet["counts"].to_numpy()
         made = _forecasts(sheet.filter("counts"))
-        losses[at, column] = losses_of(made.p, made.y, Loss(loss))
-        right[at, column] = made.decision == made.y
-    ranked = (~np.isnan(losses)).mean(axis=0) >= coverage_floor if len(outcome) else np.zeros(size[1], dtype=bool)
-    panel = Panel(tuple(answers.names), losses, right, cluster, answers.questions["cluster"].n_unique())
-    return compare_panel(panel, ranked, loss=Loss(loss), bootstrap=Bootstrap(replicates, seed), permutations=permutations)
+        p[at, column], right[at, column] = made.p, made.decision == (made.y == 1)
+    ranked = (~np.isnan(p)).mean(axis=0) >= coverage_floor if asked.height else np.zeros(size[1], dtype=bool)
+    panel = Panel(tuple(answers.names), p, right, asked["y"].cast(pl.Float64).to_numpy(), np.ones(asked.height), _clusters(asked))
+    return compare_panel(panel, ranked, loss=Loss(loss), plan=Inference(replicates=replicates, seed=seed))
 
 
 def comparison_table(comparison: Comparison, *, release: str, known_at: datetime) -> pl.DataFrame:
@@ -184,38 +179,23 @@ def leaderboard(
     return LEADERBOARD.validate(table.select(LEADERBOARD.names).sort(LEADERBOARD.order, nulls_last=True))
 
 
-def _scopes(sheets: Mapping[str, pl.DataFrame]) -> Iterator[tuple[tuple[str, ...], dict[str, pl.DataFrame]]]:
-    """What is scored: names of scopes with the part of each forecaster's sheet. A part that is the whole is scored as the whole."""
-    together: dict[str, dict[str, pl.DataFrame]] = {}
-    whole: dict[tuple[str, ...], dict[str, pl.DataFrame]] = {}
-    for name, sheet in sheets.items():
-        own = {scope: part for scope, part in own_scopes(sheet) if part.height}
-        common = dict(common_scopes(sheet))
-        equal = [scope for scope, part in {**common, **own}.items() if part.height == sheet.height and scope != COULD_KNOW]
-        whole.setdefault(tuple(equal), {})[name] = sheet
-        yield from (((scope,), {name: part}) for scope, part in own.items() if scope not in equal)
-        for scope, part in common.items():
-            if scope not in equal:
-                together.setdefault(scope, {})[name] = part
-    yield from whole.items()
-    yield from (((scope,), members) for scope, members in together.items())
+def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
+    """What is scored: names of scopes with their part of a forecaster's sheet. A part that is the whole is scored as the whole."""
+    own = {scope: part for scope, part in own_scopes(sheet) if part.height}
+    parts = {**dict(common_scopes(sheet)), **own}
+    whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]
+    yield whole, sheet
+    yield from (([scope], part) for scope, part in parts.items() if scope not in whole)
 
 
-def _score_part(
-    scope: str, members: Mapping[str, pl.DataFrame], filling: float | None, bootstrap: Bootstrap
-) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Metrics of the forecasters on the same questions, each with what it made of them."""
-    samples: dict[str, Clustered] = {}
-    for name, part in members.items():
-        indexed = part.with_columns(index=pl.col("cluster").rank("dense").cast(pl.Int64) - 1)
-        counting = _counting(indexed) if scope != COULD_KNOW else indexed.filter(pl.col("p").is_not_null())
-        if filling is not None and scope != COULD_KNOW:
-            counting = indexed.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
-        samples[name] = Clustered(_forecasts(counting), counting["index"].to_numpy().astype(np.intp))
-    some = next(iter(members.values()))
-    for name, scores in evaluate_together(samples, some["cluster"].n_unique(), some.height, bootstrap).items():
-        by_sheet = _of_sheet(members[name], scope)
-        yield name, [{**row, "n_questions": some.height} for row in _rows(scores, by_sheet, samples[name])]
+def _score_part(scope: str, part: pl.DataFrame, filling: float | None, plan: Inference) -> Iterator[dict[str, Any]]:
+    """The metrics of one forecaster on one part of the questions."""
+    counting = _counting(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
+    if filling is not None and scope != COULD_KNOW:
+        counting = part.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
+    forecasts, clusters = _forecasts(counting), _clusters(counting)
+    scores = evaluate_forecasts(forecasts, clusters, part.height, plan)
+    yield from ({**row, "n_questions": part.height} for row in _rows(scores, _of_sheet(part, scope), forecasts, clusters))
 
 
 def _share_of_yes(questions: pl.DataFrame) -> float | None:
@@ -226,32 +206,33 @@ def _of_sheet(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
     """The metrics that depend on what was asked and not answered: coverage, and the Brier score with 0.5 for what is missing."""
     asked = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
     error = np.square(asked["p"].fill_null(0.5).to_numpy() - asked["y"].to_numpy())
-    return {
-        "coverage": Estimate(asked["p"].count() / part.height if part.height else None),
-        "brier_imputed": Estimate(float(error.sum() / asked.height) if asked.height else None),
+    values = {
+        "coverage": asked["p"].count() / part.height if part.height else None,
+        "brier_imputed": float(error.sum() / asked.height) if asked.height else None,
     }
+    return {name: Estimate(value, reason=INTERVALS[name].reason) for name, value in values.items()}
 
 
-def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], sample: Clustered) -> Iterator[dict[str, Any]]:
-    priced = ~np.isnan(sample.forecasts.market)
+def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts, clusters: ClusterIndex) -> Iterator[dict[str, Any]]:
+    priced = ~np.isnan(forecasts.market)
     for metric, estimate in {**scores, **by_sheet}.items():
         with_price = metric == "skill_vs_market"
         yield {
             "metric": metric,
-            "value": estimate.value,
-            "lower": estimate.lower,
-            "upper": estimate.upper,
-            "bca_lower": estimate.bca_lower,
-            "bca_upper": estimate.bca_upper,
+            **{field: getattr(estimate, field) for field in _ESTIMATE},
             "n": int(priced.sum()) if with_price else scores.n,
-            "n_clusters": len(np.unique(sample.cluster[priced])) if with_price else scores.n_clusters,
-            "replicates": estimate.replicates,
+            "n_clusters": clusters.take(priced).count if with_price else scores.n_clusters,
         }
 
 
 def _counting(sheet: pl.DataFrame) -> pl.DataFrame:
     """The rows that count: with a forecast, and not of what could be known."""
     return sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know"))
+
+
+def _clusters(rows: pl.DataFrame) -> ClusterIndex:
+    """The clusters of questions by their index."""
+    return ClusterIndex.of_groups(Grouping.of(rows["cluster"].to_numpy().astype(np.intp)))
 
 
 def _forecasts(rows: pl.DataFrame) -> Forecasts:
@@ -266,8 +247,8 @@ def _lines(scores: pl.DataFrame) -> pl.DataFrame:
     for metric in (name for name in METRICS if name in LEADERBOARD.names):
         at = over_all & (pl.col("metric") == metric)
         line.append(pl.col("value").filter(at).first().alias(metric))
-        bounds = [(bound, f"{metric}_{bound}") for bound in ("lower", "upper", "bca_lower", "bca_upper")]
-        line += [pl.col(bound).filter(at).first().alias(alias) for bound, alias in bounds if alias in LEADERBOARD.names]
+        fields = [(field, f"{metric}_{field}") for field in _ESTIMATE]
+        line += [pl.col(field).filter(at).first().alias(alias) for field, alias in fields if alias in LEADERBOARD.names]
     line += [
         pl.col("n_questions").filter(known & brier).first().fill_null(0).alias("could_know"),
         pl.col("value").filter(known & brier).first().alias("brier_could_know"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bellwether.calibration.decomposition import decompose
+from bellwether.calibration.binning import DECILES, Bins
+from bellwether.calibration.clusters import Clusters
+from bellwether.calibration.decomposition import corp_terms, debiased_terms, murphy_terms, variance_of_outcomes, yates_terms
+from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.equal_mass import ace
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.calibration.isotonic import explained
@@ -16,37 +19,53 @@ from bellwether.calibration.smooth import smooth_error
 from bellwether.calibration.sufficient import THRESHOLDS, Sums, ratio, total
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """What depends on the order of the forecasts, each of the leading shape of the sums of the same forecasts.
-
-    ace: adaptive calibration error. isotonic: as `isotonic.explained`. smece: smooth calibration error.
-    """
-
-    ace: Floats
-    isotonic: Floats
-    smece: Floats
-
-
-def point(forecasts: Forecasts) -> dict[str, float]:
-    """Every metric of `ESTIMATED` on the forecasts as they are; NaN where undefined."""
+def point(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
+    """Every metric of `ESTIMATED`; NaN where undefined. Clusters matter for the debiased terms alone."""
     ordered = Ordered.of(forecasts)
-    mass, yes = ordered.tally()
-    ranked = Ranked(np.asarray(ace(ordered)), explained(mass, yes), np.asarray(smooth_error(ordered)))
-    values = from_sums(total(forecasts), ranked)
+    sums = total(forecasts, bins)
+    ranks = discrimination(ordered, is_binary=forecasts.is_binary)
+    values: dict[str, Any] = {
+        **from_sums(sums),
+        **debiased_terms(forecasts, clusters, bins),
+        **corp_terms(sums, explained(*ordered.tally())),
+        "roc_auc": ranks.roc_auc,
+        "average_precision": ranks.average_precision,
+        "ace": ace(ordered, bins.count),
+        "smece": smooth_error(ordered),
+    }
     return {name: float(values[name]) for name in ESTIMATED}
 
 
-def from_sums(sums: Sums, ranked: Ranked) -> dict[str, Floats]:
-    """Every metric of `ESTIMATED` from sums of shape (..., WIDTH); each value has the leading shape."""
+def from_sums(sums: Sums) -> dict[str, Floats]:
+    """Every metric that does not depend on the order of the forecasts, from sums of shape (..., width); each has the leading shape."""
     return {
         **_classification(sums),
         **_calibration(sums),
-        **decompose(sums, ranked.isotonic),
+        "uncertainty": variance_of_outcomes(sums),
+        **murphy_terms(sums),
+        **yates_terms(sums),
         **_confidence(sums),
-        "ace": ranked.ace,
-        "smece": ranked.smece,
         "base_rate": ratio(sums["yes"], sums["n"]),
+        "bias": ratio(sums["p"] - sums["yes"], sums["n"]),
+    }
+
+
+def sizes(sums: Sums) -> dict[str, Floats]:
+    """What the denominators of the metrics count, by the names that `metrics.Interval.size` uses."""
+    n, yes, said = sums["n"], sums["yes"], sums["said_yes"]
+    wrong = said + yes - 2 * sums["hit_yes"]
+    return {
+        "n": n,
+        "yes": yes,
+        "no": n - yes,
+        "said_yes": said,
+        "said_no": n - said,
+        "right": n - wrong,
+        "wrong": wrong,
+        "f1_yes": said + yes,
+        "f1_no": 2 * n - said - yes,
+        "priced": sums["priced"],
+        **{f"confident_{name}": sums[f"confident_{name}"] for name in THRESHOLDS},
     }
 
 
@@ -72,7 +91,6 @@ def _classification(sums: Sums) -> dict[str, Floats]:
 def _calibration(sums: Sums) -> dict[str, Floats]:
     n = sums["n"]
     brier = ratio(sums["squared_error"], n)
-    base_rate = ratio(sums["yes"], n)
     count, gap = sums["bin_n"], np.abs(sums["bin_p"] - sums["bin_yes"])
     # An empty bin has a gap of 0 here, which a maximum over non-empty bins never sees.
     widest = np.divide(gap, count, out=np.zeros_like(gap), where=count > 0).max(axis=-1)
@@ -81,7 +99,7 @@ def _calibration(sums: Sums) -> dict[str, Floats]:
         "brier_yes": ratio(sums["squared_error_yes"], sums["yes"]),
         "brier_no": ratio(sums["squared_error_no"], n - sums["yes"]),
         "brier_index": 100 * (1 - np.sqrt(brier)),
-        "brier_skill": 1 - ratio(brier, base_rate * (1 - base_rate)),
+        "brier_skill": 1 - ratio(brier, variance_of_outcomes(sums)),
         "skill_vs_half": 1 - brier / 0.25,
         "skill_vs_market": 1 - ratio(sums["squared_error_priced"], sums["squared_error_market"]),
         "log_loss": ratio(sums["log_loss"], n),
@@ -93,7 +111,7 @@ def _calibration(sums: Sums) -> dict[str, Floats]:
 def _confidence(sums: Sums) -> dict[str, Floats]:
     wrong = sums["said_yes"] + sums["yes"] - 2 * sums["hit_yes"]
     return {
-        "average_confidence": ratio(sums["confidence_correct"] + sums["confidence_wrong"], sums["n"]),
+        "average_confidence": ratio(sums["confidence"], sums["n"]),
         "confidence_when_correct": ratio(sums["confidence_correct"], sums["n"] - wrong),
         "confidence_when_wrong": ratio(sums["confidence_wrong"], wrong),
         **{f"overconfidence_{name}": ratio(sums[f"confident_wrong_{name}"], sums[f"confident_{name}"]) for name in THRESHOLDS},

@@ -1,6 +1,6 @@
-"""Sufficient statistics: sums over forecasts, per group, from which every metric with bins or without order follows.
+"""Sufficient statistics: weighted sums over forecasts, per group, from which every metric with bins or without order follows.
 
-The same sums serve the point estimate (one group) and the bootstrap (one group per cluster, combined with replicate weights).
+The same sums serve the point estimate (one group) and the jackknife (all but one cluster).
 """
 
 from __future__ import annotations
@@ -10,85 +10,110 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bellwether.calibration.binning import BINS, bin_of
-from bellwether.calibration.forecasts import Bools, Floats, Forecasts, Ints
+from bellwether.calibration.binning import DECILES, Bins
+from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.forecasts import Bools, Floats, Forecasts
 
 CLIP = 1e-15
 THRESHOLDS: dict[str, float] = {"70": 0.7, "80": 0.8, "90": 0.9}
 
 _SCALARS = (
-    *("n", "yes", "said_yes", "hit_yes", "squared_error", "log_loss", "confidence_correct", "confidence_wrong"),
+    *("n", "n_squared", "yes", "yes_squared", "said_yes", "hit_yes", "squared_error", "log_loss", "confidence"),
+    *("confidence_correct", "confidence_wrong"),
     *(f"{what}_{name}" for name in THRESHOLDS for what in ("confident", "confident_wrong")),
     *("priced", "squared_error_priced", "squared_error_market"),
     *("squared_error_yes", "squared_error_no", "p", "p_squared", "p_yes"),
 )
 _BINNED = ("bin_n", "bin_p", "bin_yes")
-_AT: dict[str, int | slice] = {name: index for index, name in enumerate(_SCALARS)}
-_AT |= {name: slice(len(_SCALARS) + BINS * index, len(_SCALARS) + BINS * (index + 1)) for index, name in enumerate(_BINNED)}
-
-WIDTH = len(_SCALARS) + BINS * len(_BINNED)
+_AT: dict[str, int] = {name: index for index, name in enumerate(_SCALARS)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """`matrix` float64 (..., WIDTH); `sums[name]` is one statistic with the leading shape, `bin_*` with a last axis over the bins."""
+    """`matrix` float64 (..., width); `sums[name]` is one statistic with the leading shape, `bin_*` with a last axis over the bins."""
 
     matrix: Floats
 
     def __getitem__(self, name: str) -> Floats:
-        return self.matrix[..., _AT[name]]
+        if name in _AT:
+            return self.matrix[..., _AT[name]]
+        bins = (self.matrix.shape[-1] - len(_SCALARS)) // len(_BINNED)
+        start = len(_SCALARS) + bins * _BINNED.index(name)
+        return self.matrix[..., start : start + bins]
 
 
-def _columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
-    """One value per forecast for each scalar statistic, so that no more than one column is alive at a time."""
+def columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
+    """One value per forecast for each scalar statistic, so that no more than one column is alive at a time.
+
+    What depends on right and wrong decisions is NaN where outcomes are fractional.
+    """
     p, y, decision = forecasts.p, forecasts.y, forecasts.decision
-    yield "n", np.ones(len(p), dtype=bool)
+    some = np.ones(len(p), dtype=bool)
+    undefined = None if forecasts.is_binary else np.full(len(p), np.nan)
+    yes = y == 1
+    yield "n", some
+    yield "n_squared", forecasts.weight
     yield "yes", y
+    yield "yes_squared", np.square(y)
     yield "said_yes", decision
-    yield "hit_yes", y & decision
+    yield "hit_yes", yes & decision if undefined is None else undefined
     squared_error = np.square(p - y)
     yield "squared_error", squared_error
-    clipped = np.clip(p, CLIP, 1 - CLIP)
-    yield "log_loss", -np.log(np.where(y, clipped, 1 - clipped))
-    wrong = y != decision
+    yield "log_loss", log_loss(p, y)
     confidence = np.maximum(p, 1 - p)
-    yield "confidence_correct", np.where(wrong, 0.0, confidence)
-    yield "confidence_wrong", np.where(wrong, confidence, 0.0)
+    yield "confidence", confidence
+    wrong = yes != decision
+    yield "confidence_correct", np.where(wrong, 0.0, confidence) if undefined is None else undefined
+    yield "confidence_wrong", np.where(wrong, confidence, 0.0) if undefined is None else undefined
     for name, threshold in THRESHOLDS.items():
         confident = confidence > threshold
         yield f"confident_{name}", confident
-        yield f"confident_wrong_{name}", confident & wrong
+        yield f"confident_wrong_{name}", confident & wrong if undefined is None else undefined
     priced = ~np.isnan(forecasts.market)
     yield "priced", priced
     yield "squared_error_priced", np.where(priced, squared_error, 0.0)
     yield "squared_error_market", np.where(priced, np.square(forecasts.market - y), 0.0)
-    yield "squared_error_yes", np.where(y, squared_error, 0.0)
-    yield "squared_error_no", np.where(y, 0.0, squared_error)
+    yield "squared_error_yes", np.where(yes, squared_error, 0.0) if undefined is None else undefined
+    yield "squared_error_no", np.where(yes, 0.0, squared_error) if undefined is None else undefined
     yield "p", p
     yield "p_squared", np.square(p)
-    yield "p_yes", np.where(y, p, 0.0)
+    yield "p_yes", p * y
 
 
-def total(forecasts: Forecasts) -> Sums:
-    """Sums over all forecasts: `matrix` has shape (WIDTH,)."""
-    matrix = np.zeros(WIDTH)
-    for name, column in _columns(forecasts):
-        matrix[_AT[name]] = np.count_nonzero(column) if column.dtype == bool else column.sum()
-    index = bin_of(forecasts.p)
-    matrix[_AT["bin_n"]] = np.bincount(index, minlength=BINS)
-    matrix[_AT["bin_p"]] = np.bincount(index, forecasts.p, BINS)
-    matrix[_AT["bin_yes"]] = np.bincount(index[forecasts.y], minlength=BINS)
+def log_loss(p: Floats, y: Floats) -> Floats:
+    """Logarithmic loss of each forecast, in nats, p clipped to [1e-15, 1 - 1e-15]."""
+    clipped = np.clip(p, CLIP, 1 - CLIP)
+    return -np.log(np.where(y == 1, clipped, 1 - clipped)) if _is_binary(y) else -(y * np.log(clipped) + (1 - y) * np.log(1 - clipped))
+
+
+def _is_binary(y: Floats) -> bool:
+    return bool(((y == 0) | (y == 1)).all())
+
+
+def total(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
+    """Sums over all forecasts: `matrix` has shape (width,)."""
+    weight = forecasts.weight if forecasts.is_weighted else None
+    matrix = np.zeros(len(_SCALARS) + len(_BINNED) * bins.count)
+    for index, (_, column) in enumerate(columns(forecasts)):
+        matrix[index] = column.sum(dtype=np.float64) if weight is None else (column * weight).sum()
+    index_of = bins.index(forecasts.p)
+    binned = (np.ones(len(forecasts)), forecasts.p, forecasts.y)
+    for index, column in enumerate(binned):
+        start = len(_SCALARS) + bins.count * index
+        matrix[start : start + bins.count] = np.bincount(index_of, column if weight is None else column * weight, bins.count)
     return Sums(matrix)
 
 
-def per_cluster(forecasts: Forecasts, cluster: Ints, n_clusters: int) -> Sums:
-    """Sums per cluster: `cluster` holds the index of each forecast's cluster; `matrix` has shape (n_clusters, WIDTH)."""
-    matrix = np.zeros((n_clusters, WIDTH))
-    for name, column in _columns(forecasts):
-        matrix[:, _AT[name]] = np.bincount(cluster, column, n_clusters)
-    cell = cluster * BINS + bin_of(forecasts.p)
-    for name, column in (("bin_n", np.ones(len(cell))), ("bin_p", forecasts.p), ("bin_yes", forecasts.y)):
-        matrix[:, _AT[name]] = np.bincount(cell, column, n_clusters * BINS).reshape(n_clusters, BINS)
+def per_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> Sums:
+    """Sums per group: `matrix` has shape (groups.count, width)."""
+    weight = forecasts.weight if forecasts.is_weighted else None
+    matrix = np.zeros((groups.count, len(_SCALARS) + len(_BINNED) * bins.count))
+    for index, (_, column) in enumerate(columns(forecasts)):
+        matrix[:, index] = groups.sums(column if weight is None else column * weight)
+    which = bins.index(forecasts.p)
+    for index, column in enumerate((np.ones(len(which)), forecasts.p, forecasts.y)):
+        start = len(_SCALARS) + bins.count * index
+        matrix[:, start : start + bins.count] = groups.bin_sums(which, bins.count, column if weight is None else column * weight)
     return Sums(matrix)
 
 

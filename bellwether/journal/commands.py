@@ -93,6 +93,3 @@ def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=by or getpass.getuser(), note=note)
             console().print(f"reopened {key}", soft_wrap=True)
-
-
-COMMANDS = (journal,)

@@ -4,7 +4,7 @@
 
     examination = examine(read_results("results/"), read_labels("labels.parquet"))
     examination.summary()       # one row per model: published and corrected scores
-    examination.numbers()       # every published number beside the recomputed one
+    examination.numbers()       # every published number, and the recomputed one
 
 docs/kalshibench.md says what the defects are. The definitions that reproduce the published numbers are in `bellwether.calibration.compat`.
 """

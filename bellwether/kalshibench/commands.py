@@ -1,4 +1,4 @@
-"""`bellwether compat`: a KalshiBench results folder as published, recomputed and corrected, side by side."""
+"""`bellwether compat`: KalshiBench results as published, recomputed and corrected, side by side."""
 
 from __future__ import annotations
 
@@ -10,33 +10,56 @@ from bellwether.console import console, emit
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--labels", type=click.Path(path_type=Path), help="Outcomes of the entries, which KalshiBench's files lack: CSV, Parquet or JSON."
 )
 @click.option("--model", "models", multiple=True, help="Show this model, number by number; may be repeated.")
 @click.option(
-    "--replicates", default=10_000, show_default=True, type=click.IntRange(0), help="Replicates of the bootstrap; 0 for no interval."
+    "--clusters",
+    type=click.Choice(["family", "series"]),
+    default="family",
+    show_default=True,
+    help="What intervals and paired tests take as independent: families of events, or single series.",
 )
-@click.option("--seed", default=1950, show_default=True, help="Seed of the bootstrap and the permutations.")
+@click.option(
+    "--replicates",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Replicates of simulated distributions; 0 for no test of calibration.",
+)
+@click.option("--seed", default=1950, show_default=True, help="Seed of simulated distributions.")
 @click.option(
     "--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw the figures of docs/kalshibench.md into this folder."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def compat(
-    folder: Path, *, labels: Path | None, models: tuple[str, ...], replicates: int, seed: int, figures: Path | None, as_json: bool
+    path: Path,
+    *,
+    labels: Path | None,
+    models: tuple[str, ...],
+    clusters: str,
+    replicates: int,
+    seed: int,
+    figures: Path | None,
+    as_json: bool,
 ) -> None:
-    """Set the published numbers of a KalshiBench results FOLDER beside what comes out of its predictions, by the same rules and corrected.
+    """Recompute the published numbers of KalshiBench results from their predictions, by the same rules and corrected.
 
     Corrected means: each number read in agreement with its answer, each entry scored with its own outcome, p = 1 in a bin, ties averaged, with
-    95 % intervals and paired tests. docs/kalshibench.md explains. FOLDER may hold the folders of tiers; Bellwether's own reports are read too.
+    95 % intervals and paired tests. docs/kalshibench.md explains. PATH is a result file or a folder, which may hold the folders of tiers;
+    Bellwether's own reports are read too. A file that cannot be read is skipped with a warning.
     """
-    from bellwether.calibration import Bootstrap
     from bellwether.kalshibench import examine, read_labels, read_results
-    from bellwether.kalshibench.show import document, print_examination
+    from bellwether.kalshibench.export import document
+    from bellwether.kalshibench.show import print_examination
 
     given = None if labels is None else read_labels(labels)
-    examination = examine(read_results(folder), given, names=models, bootstrap=Bootstrap(replicates, seed))
+    results = read_results(path)
+    for sentence in results.damaged:
+        click.echo(f"Warning: a file is skipped: {sentence}", err=True)
+    examination = examine(results, given, names=models, replicates=replicates, seed=seed, clusters=clusters)
     if as_json:
         emit(document(examination))
     else:
@@ -44,8 +67,7 @@ def compat(
     if figures is not None:
         from bellwether.kalshibench.figures import write_figures
 
-        written = write_figures(examination, figures)
-        click.echo(f"wrote {', '.join(str(path) for path in written)}", err=True)
-
-
-COMMANDS = (compat,)
+        written, left_out = write_figures(examination, figures)
+        for sentence in left_out:
+            click.echo(f"Not drawn: {sentence}", err=True)
+        click.echo(f"wrote {', '.join(str(file) for file in written)}", err=True)

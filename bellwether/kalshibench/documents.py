@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,11 @@ from typing import Any
 from bellwether.errors import ConfigError
 
 _REQUIRED: Any = object()
+
+_LARGEST = sys.float_info.max
+
+#: Counts are smaller than this, so that their totals are exact.
+_COUNTS = 2**53
 
 #: Characters of a value that a message shows.
 _SHOWN = 80
@@ -44,9 +49,16 @@ class Document:
         value = self._value(field, default)
         if value is None and default is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
             raise self.broken(field, "it is a finite number")
         return value
+
+    def count(self, field: str) -> int | None:
+        """A whole number of things, or None where it is null or absent."""
+        value = self.number(field, None)
+        if value is not None and (value != int(value) or not 0 <= value < _COUNTS):
+            raise self.broken(field, "it is a whole number of at least 0")
+        return None if value is None else int(value)
 
     def probability(self, field: str) -> float | None:
         """A number in [0, 1], or None where it is null or absent."""
@@ -105,14 +117,14 @@ def read_document(path: Path, name: str) -> Document:
         value = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"reading {name}: not JSON: {error.msg} in line {error.lineno}, column {error.colno}; mend the file or take it away"
+            f"reading {name}: not JSON: {error.msg} in line {error.lineno}, column {error.colno}; repair or remove the file"
         ) from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"reading {name}: not JSON: {type(error).__name__}; mend the file or take it away") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, or a number of too many digits, or nested too deeply
+        raise ConfigError(f"reading {name}: not JSON: {type(error).__name__}; repair or remove the file") from None
     except OSError as error:
         raise ConfigError(f"reading {name}: {error.strerror}; correct its permissions") from None
     if not isinstance(value, dict):
-        raise ConfigError(f"reading {name}: it holds {_short(value)}; a result file holds an object; mend the file or take it away")
+        raise ConfigError(f"reading {name}: it holds {_short(value)}; a result file holds an object; repair or remove the file")
     return Document(name, "", value)
 
 

@@ -2,101 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 
 import polars as pl
 
-from bellwether.calibration import Bootstrap, Scores, compat, evaluate, reliability_bins
-from bellwether.calibration.comparison import PERMUTATIONS, Comparison, compare
+from bellwether.calibration import Comparison, Scores
 from bellwether.calibration.compat import Number
 from bellwether.errors import ConfigError
-from bellwether.forecasting.parsing import compat as compat_parser
-from bellwether.kalshibench.labels import Given, Labels, labels_within
+from bellwether.kalshibench.findings import Findings, find
+from bellwether.kalshibench.labels import Clusters, Labels, labels_within
+from bellwether.kalshibench.matching import EntryLabels, no_labels
 from bellwether.kalshibench.readings import read_entries
+from bellwether.kalshibench.recomputation import ABSENT, NO_LABELS, Recomputation, Status, recompute, strict
 from bellwether.kalshibench.results import ModelResult, Results
+from bellwether.kalshibench.scoring import Plan, compare_models, interval, score, strict_numbers
 
-#: Published name -> name of the strict metric that corrects it.
-CORRECTED_BY: dict[str, str] = {
-    **{name: name for name in ("accuracy", "precision_yes", "recall_yes", "f1_yes", "precision_no", "recall_no", "f1_no", "macro_f1")},
-    "brier_score": "brier",
-    "brier_skill_score": "brier_skill",
-    **{name: name for name in ("log_loss", "ece", "mce", "ace")},
-    "avg_confidence": "average_confidence",
-    "avg_confidence_when_correct": "confidence_when_correct",
-    "avg_confidence_when_wrong": "confidence_when_wrong",
-    **{f"overconfidence_rate_{percent}": f"overconfidence_{percent}" for percent in ("70", "80", "90")},
+_NUMBERS = {
+    "model": pl.String(),
+    "source": pl.String(),
+    "metric": pl.String(),
+    "published": pl.Float64(),
+    "recomputed": pl.Float64(),
+    "difference": pl.Float64(),
+    "status": pl.String(),
+    "needs": pl.String(),
+    "reason": pl.String(),
 }
-
-NO_LABELS = "needs labels: the result files hold no ground truth; give --labels"
-NO_OWN_LABELS = "needs the entries' own outcomes (ground_truth or ground_truth_true in the labels)"
-OVER_ALL = "Bellwether's own totals count every answer, also those to questions that it does not score"
-TIES = "depends on how the machine that published it sorted tied forecasts; give labels with ace_bin to have it exactly"
-
-#: How the published rules name the path of an answer that has its tag.
-_BY_TAG = compat_parser.PATHS[0]
-
-_ENTRY = ("question_id", "occurrence")
-_OVER_ALL = ("avg_latency_ms", "total_")
-_NEEDS_NO_LABEL = ("num_samples", "parse_rate", "avg_confidence", "avg_latency_ms", "total_")
-#: Bellwether's own numbers may be summed in another order.
-_ROUNDING = 1e-12
-
-#: What `compat.recompute` uses where it is whole.
-_OPTIONAL = ("latency_ms", "input_tokens", "output_tokens", "cost_usd", "ace_bin")
-_NEEDED_FOR = {
-    "avg_latency_ms": "latency_ms",
-    "total_input_tokens": "input_tokens",
-    "total_output_tokens": "output_tokens",
-    "total_tokens": "input_tokens and output_tokens",
-    "total_cost_usd": "input_tokens, output_tokens and prices",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Findings:
-    """Counts of what the published scoring did to one model's entries; None where labels would be needed.
-
-    unparsed: without an answer, left out of every metric. fallback: answers found without a tag.
-    inverted: "no" with a number below 50, turned round. unflipped: "no" without a tag, its number not turned. yes_below_half: "yes" with a
-    number below 50. certain: exactly 1, in no bin. misread: the published rules read the raw response otherwise than the file says.
-    shared_ids: ids of several entries. overwritten: entries scored with another entry's outcome. wrong_labels: of those, the ones whose own
-    outcome is known to differ. unknown_labels: entries without a known outcome of their own.
-    """
-
-    entries: int
-    answered: int
-    unparsed: int
-    no_answers: int
-    fallback: int
-    inverted: int
-    unflipped: int
-    yes_below_half: int
-    certain: int
-    misread: int
-    shared_ids: int
-    overwritten: int
-    wrong_labels: int | None
-    unknown_labels: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelExamination:
     """One model: what was published, what comes out of its predictions by the same rules, and what it should have been.
 
-    recomputed: by published name; a name that is missing could not be recomputed, `reasons` says why. consistent: strict scores of the
-    answer-consistent reading with the labels as scored. corrected: the same with each entry's own label.
-    question_set: the set of questions that its entries are from, null without labels.
-    unlabelled: why its entries have no labels, null when they do.
-    entries: predictions with their readings and labels, in the order asked.
+    question_set: the set of questions that the labels of its entries are of; None without labels, and where they are of another set.
+    unlabelled: why no entry has a label, None where some have.
+    entries: predictions with their readings and labels (category, series, family, true, scored, ace_bin; null where unknown), in the order asked.
+    recomputation: the published numbers as they come out, and why others do not.
+    consistent: strict scores of the answer-consistent reading with the labels as scored. corrected: the same with each entry's own label. Both
+    are over the entries that have the label, and None where none has.
     """
 
     result: ModelResult
     question_set: str | None
     unlabelled: str | None
     entries: pl.DataFrame
-    recomputed: Mapping[str, Number]
-    reasons: Mapping[str, str]
+    recomputation: Recomputation
     findings: Findings
     consistent: Scores | None
     corrected: Scores | None
@@ -106,266 +59,211 @@ class ModelExamination:
         """Name of the model."""
         return self.result.name
 
+    @property
+    def labelled(self) -> int:
+        """Entries whose own outcome is known."""
+        return self.entries["true"].count()
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether its labels are certain ones of another set of questions: corrected scores are partial then, and compare with no other."""
+        return self.question_set is None and self.unlabelled is None
+
+    @property
+    def recomputed(self) -> Mapping[str, Number]:
+        """The published numbers as they come out, by published name."""
+        return self.recomputation.numbers
+
     def numbers(self) -> pl.DataFrame:
-        """Every number of the result file: model, source, metric, published, recomputed, difference (recomputed - published), status.
+        """Every number of the result file: model, source, metric, published, recomputed, difference (recomputed - published), status, needs, reason.
 
-        The status is equal (to the last bit; of numbers that Bellwether wrote, to 1e-12), differs, or not recomputed.
+        The status is that of `recomputation.Status`; needs and reason say why a number is not recomputed.
         """
-        return _numbers(self, self.result.source, self.result.published)
+        return _numbers(self.name, self.result.source, self.result.published, self.recomputation)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Examination:
-    """The models of a results folder, examined. `labels` is the source of the labels, None without any."""
+    """The models of a results folder, examined.
+
+    labels: source of the labels, None without any. names: the models that were asked for, empty for all.
+    """
 
     results: Results
     labels: str | None
     models: Sequence[ModelExamination]
-    bootstrap: Bootstrap
+    plan: Plan = field(default_factory=Plan)
+    names: Sequence[str] = ()
 
     def numbers(self) -> pl.DataFrame:
-        """Every published number, of result files and summaries, as in `ModelExamination.numbers`."""
+        """Every published number, of result files and summaries, as in `ModelExamination.numbers`; a summary may speak of models without a file."""
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> pl.DataFrame:
         frames = [model.numbers() for model in self.models]
-        by_name = {model.name: model for model in self.models}
-        frames += [_numbers(by_name[name], source, numbers) for name, source, numbers in self.results.summaries if name in by_name]
+        known = {model.name: model.recomputation for model in self.models}
+        for name, source, numbers in self.results.summaries:
+            if not self.names or name in self.names:
+                frames.append(_numbers(name, source, numbers, known.get(name, ABSENT)))
         return pl.concat(frames)
 
+    def counts(self, *by: str) -> pl.DataFrame:
+        """How many published numbers have which status: the columns `by` (model, source), total, and one per status; they add up to the total."""
+        numbers = self.numbers()
+        of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in Status]
+        counted = [pl.len().cast(pl.Int64).alias("total"), *of]
+        return numbers.group_by(*by, maintain_order=True).agg(*counted) if by else numbers.select(*counted)
+
     def summary(self) -> pl.DataFrame:
-        """One row per model: Brier score, skill and ECE as published, consistent (same labels) and corrected, with intervals of the last."""
+        """One row per model: Brier score, skill, ECE and accuracy as published, consistent (same labels) and corrected, with intervals of the last."""
         return pl.DataFrame([_summary(model) for model in self.models], infer_schema_length=None)
 
     def findings(self) -> pl.DataFrame:
         """One row per model: what the published scoring did to its entries."""
         return pl.DataFrame([{"model": model.name, **asdict(model.findings)} for model in self.models], infer_schema_length=None)
 
-    def comparisons(self, *, permutations: int = PERMUTATIONS) -> Mapping[str, Comparison]:
+    def comparisons(self) -> Mapping[str, Comparison]:
         """The models on the same questions compared pair by pair, on corrected Brier scores: question set -> comparison.
 
-        Clusters are event families (`labels.event_family`), or what the files say. A set with one model and a model without corrected scores
-        have none.
+        Clusters are those of the intervals. A set with one model, and a model without labels of its own set, have none.
         """
-        sets: dict[str, list[ModelExamination]] = {}
-        for model in self.models:
-            if model.corrected is not None and model.question_set is not None:
-                sets.setdefault(model.question_set, []).append(model)
-        return {name: _compare(models, self.bootstrap, permutations) for name, models in sets.items() if len(models) > 1}
+        return self._comparisons
+
+    @cached_property
+    def _comparisons(self) -> Mapping[str, Comparison]:
+        return {
+            name: compare_models({model.name: model.entries for model in models}, self.plan)
+            for name, models in _by_questions(self.models)
+            if len(models) > 1
+        }
 
 
 def examine(
-    results: Results, labels: Labels | None = None, *, names: Sequence[str] = (), bootstrap: Bootstrap | None = None
+    results: Results,
+    labels: Labels | None = None,
+    *,
+    names: Sequence[str] = (),
+    replicates: int = Plan().replicates,
+    seed: int = Plan().seed,
+    clusters: Clusters | str = Clusters.FAMILY,
 ) -> Examination:
     """Recompute and correct the models of `results` (all, or those called `names`), with `labels` or the labels in the files themselves.
 
-    Without any, only what needs no outcome is recomputed, and nothing corrected. Raises `ConfigError` for an unknown name, and for labels
-    that do not fit, `ScoringError` for predictions that cannot be scored.
+    What the labels do not determine is left out with a reason; without any, only what needs no outcome is recomputed, and nothing corrected.
+    Raises `ConfigError` for an unknown name and for labels without a single id of the results, `ScoringError` for predictions that cannot be
+    scored.
     """
-    unknown = [name for name in names if name not in results.names()]
-    if unknown:
-        raise ConfigError(f"examining {results.folder}: there is no model {unknown[0]!r}; there are {', '.join(results.names())}")
-    plan = bootstrap or Bootstrap()
+    for name in names:
+        _check_name(results, name)
+    plan = Plan(replicates, seed, Clusters(clusters))
     chosen = [model for model in results.models if not names or model.name in names]
+    if labels is not None:
+        _check_labels(labels, chosen)
     examined = [_examine(model, labels or labels_within(model), plan) for model in chosen]
-    own = any(model.question_set is not None for model in examined)
-    if labels is not None and not own:
-        raise ConfigError(str(examined[0].unlabelled))
-    source = labels.source if labels is not None else "the result files" if own else None
-    return Examination(results, source, examined, plan)
+    within = any(model.unlabelled is None for model in examined)
+    source = labels.source if labels is not None else "the result files" if within else None
+    return Examination(results, source, examined, plan, names)
 
 
-def _examine(model: ModelResult, labels: Labels | None, plan: Bootstrap) -> ModelExamination:
-    entries = read_entries(model.predictions.drop("ground_truth", "category", "cluster"), ambiguous=not model.is_ours)
+def _check_name(results: Results, name: str) -> None:
+    known = results.names()
+    if name in known:
+        return
+    by_case = {one.casefold(): one for one in known}
+    near = [by_case[one] for one in difflib.get_close_matches(name.casefold(), by_case, n=3)]
+    meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; there are {', '.join(known)}"
+    unread = f" ({len(results.damaged)} files could not be read)" if results.damaged else ""
+    raise ConfigError(f"examining {results.folder}: there is no model {name!r}{unread}{meant}")
+
+
+def _check_labels(labels: Labels, models: Sequence[ModelResult]) -> None:
+    known = set(labels.frame["question_id"])
+    if not any(known & set(model.predictions["question_id"]) for model in models):
+        asked = models[0].predictions["question_id"][0]
+        raise ConfigError(
+            f"labelling {models[0].source}: {labels.source} has no label of any id asked, such as {asked!r}; give the labels of these results"
+        )
+
+
+def _examine(model: ModelResult, labels: Labels | None, plan: Plan) -> ModelExamination:
+    read = read_entries(model.predictions.drop("ground_truth", "category", "cluster"), ambiguous=not model.is_ours)
     given, unlabelled = _given(model, labels)
-    if given is not None:
-        entries = pl.concat([entries, given.rows], how="horizontal")
-    consistent = _score(entries, "scored", plan) if given else None
-    recomputed, reasons = _recompute(model, entries, unlabelled)
-    if model.is_ours and consistent is not None:
-        numbers = {**recomputed, **_strict(entries, consistent)}
-        recomputed, reasons = {name: value for name, value in numbers.items() if not name.startswith(_OVER_ALL)}, {}
+    entries = pl.concat([read, given.rows], how="horizontal")
+    consistent = score(entries, "scored", plan) if entries["scored"].count() else None
+    recomputation = recompute(model, entries, unlabelled=unlabelled, categorised=labels is not None and labels.categorised)
+    if model.is_ours and consistent is not None and not _lacking(entries):
+        recomputation = strict(recomputation, strict_numbers(entries, consistent))
     return ModelExamination(
         result=model,
-        question_set=given.question_set if given else None,
-        entries=entries,
-        recomputed=recomputed,
-        reasons=reasons,
+        question_set=given.question_set,
         unlabelled=unlabelled,
-        findings=_findings(entries),
+        entries=entries,
+        recomputation=recomputation,
+        findings=find(entries, labelled=unlabelled is None),
         consistent=consistent,
-        corrected=_score(entries, "true", plan) if given and entries["true"].count() else None,
+        corrected=score(entries, "true", plan) if entries["true"].count() else None,
     )
 
 
-def _given(model: ModelResult, labels: Labels | None) -> tuple[Given | None, str | None]:
-    """The labels of a model's entries, or why there are none."""
+def _given(model: ModelResult, labels: Labels | None) -> tuple[EntryLabels, str | None]:
+    """The labels of a model's entries, and why none has one."""
+    nothing = no_labels(model.predictions["question_id"])
     if labels is None:
-        return None, NO_LABELS
+        return nothing, NO_LABELS
     try:
-        return labels.of(model), None
+        given = labels.of(model)
     except ConfigError as error:
-        return None, str(error)
+        return nothing, str(error)
+    if given.question_set is None and not given.rows["true"].count():
+        first = model.predictions["question_id"][0]
+        return given, (
+            f"needs labels of its own questions: by their ids those of {labels.source} are of another sample, and certain for no entry, first "
+            f"{first!r}; if they are of these questions, add entry_index"
+        )
+    return given, None
 
 
-def _strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
-    """What Bellwether writes under the published names: its own metrics, and bins the last of which is closed."""
-    rows = entries.filter(pl.col("predicted_answer").is_not_null())
-    numbers: dict[str, Number] = {published: scores[name].value for published, name in CORRECTED_BY.items()}
-    for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
-        fields = {"avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
-        numbers |= {f"reliability[{row['lower_edge']:.1f}-{row['upper_edge']:.1f}].{field}": value for field, value in fields.items()}
-    return numbers
+def _lacking(entries: pl.DataFrame) -> bool:
+    return entries.filter(pl.col("predicted_answer").is_not_null())["scored"].null_count() > 0
 
 
-def _recompute(model: ModelResult, entries: pl.DataFrame, unlabelled: str | None) -> tuple[dict[str, Number], dict[str, str]]:
-    frame = entries.with_columns(_cost(model))
-    frame = frame.drop(name for name in _OPTIONAL if name in frame.columns and not _whole(frame, name))
-    reasons = {name: f"needs {needed} of every prediction" for name, needed in _NEEDED_FOR.items()}
-    if not entries["predicted_answer"].count():
-        return {}, dict.fromkeys(model.published, "no prediction has an answer of yes or no")
-    unlabelled = unlabelled or _unscored(entries)
-    if unlabelled is not None:
-        # numbers that need no outcome come out the same with any
-        anyhow = compat.recompute(frame.with_columns(ground_truth=pl.lit("no"), category=pl.lit(""))).flat()
-        recomputed = {name: value for name, value in anyhow.items() if _needs_no_label(name)}
-        return recomputed, {name: reasons.get(name, unlabelled) for name in model.published if name not in recomputed}
-    recomputed = dict(compat.recompute(frame.with_columns(ground_truth="scored")).flat())
-    reasons |= {"ace": TIES} if "ace_bin" not in frame.columns else {}
-    kept = {name: reasons[name] for name in model.published if name in reasons and (name not in recomputed or name == "ace")}
-    return recomputed, kept
-
-
-def _unscored(entries: pl.DataFrame) -> str | None:
-    """Why the entries cannot be scored as published: one of them has no outcome that it was scored with."""
-    lacking = entries.filter(pl.col("scored").is_null() & pl.col("predicted_answer").is_not_null())
-    return (
-        f"needs the outcome that every entry was scored with; the labels have none for {lacking['question_id'][0]!r}"
-        if lacking.height
-        else None
-    )
-
-
-def _needs_no_label(name: str) -> bool:
-    if name.startswith("reliability["):
-        return not name.endswith(".avg_accuracy")
-    return name.startswith(_NEEDS_NO_LABEL) and "_when_" not in name
-
-
-def _cost(model: ModelResult) -> pl.Expr:
-    if model.prices is None:
-        return pl.lit(None, pl.Float64).alias("cost_usd")
-    given, made = model.prices
-    return (pl.col("input_tokens") / 1e6 * given + pl.col("output_tokens") / 1e6 * made).alias("cost_usd")
-
-
-def _whole(frame: pl.DataFrame, name: str) -> bool:
-    """Whether a column can be recomputed from: it has all its values, or, for the published sort, those of all answers."""
-    if name not in frame.columns:
-        return False
-    rows = frame.filter(pl.col("predicted_answer").is_not_null()) if name == "ace_bin" else frame
-    return not rows[name].null_count()
-
-
-def _score(entries: pl.DataFrame, label: str, plan: Bootstrap) -> Scores:
-    labelled = entries.filter(pl.col(label).is_not_null())
-    rows = labelled.filter(pl.col("predicted_answer").is_not_null())
-    return evaluate(
-        rows["p_consistent"].to_numpy(),
-        (rows[label] == "yes").to_numpy(),
-        rows["cluster"].to_list(),
-        answer=rows["predicted_answer"].to_list(),
-        asked=labelled.height,
-        bootstrap=plan,
-    )
-
-
-def _findings(entries: pl.DataFrame) -> Findings:
-    answered = entries["predicted_answer"].count()
-    fallback = entries.filter(pl.col("predicted_answer").is_not_null() & (pl.col("path") != _BY_TAG).fill_null(False)).height
-    last = entries["question_id"].is_last_distinct()
-    labelled = "true" in entries.columns
-    own = entries.filter(~last & pl.col("true").is_not_null()) if labelled else entries
-    flags = {name: int(entries[name].sum()) for name in ("inverted", "unflipped", "yes_below_half", "certain", "misread")}
-    return Findings(
-        entries=entries.height,
-        answered=answered,
-        unparsed=entries.height - answered,
-        no_answers=int((entries["predicted_answer"] == "no").sum()),
-        fallback=fallback,
-        shared_ids=entries.filter(pl.col("question_id").is_duplicated())["question_id"].n_unique(),
-        overwritten=entries.height - int(last.sum()),
-        wrong_labels=int((own["true"] != own["scored"]).sum()) if labelled else None,
-        unknown_labels=entries["true"].null_count() if labelled else None,
-        **flags,
-    )
-
-
-def _numbers(model: ModelExamination, source: str, published: Mapping[str, Number]) -> pl.DataFrame:
+def _numbers(model: str, source: str, published: Mapping[str, Number], recomputation: Recomputation) -> pl.DataFrame:
     rows = []
     for metric, value in published.items():
-        known = metric in model.recomputed
-        ours = model.recomputed.get(metric)
-        equal = known and _equal(ours, value, 0.0 if not model.result.is_ours else _ROUNDING)
-        rows.append(
-            {
-                "model": model.name,
-                "source": source,
-                "metric": metric,
-                "published": value,
-                "recomputed": ours,
-                "difference": None if ours is None or value is None else float(ours) - float(value),
-                "status": "equal" if equal else "differs" if known else "not recomputed",
-                "reason": None if equal else _reason(model, metric),
-            }
-        )
-    text, number = pl.String(), pl.Float64()
-    schema = {"model": text, "source": text, "metric": text, "published": number, "recomputed": number, "difference": number}
-    return pl.DataFrame(rows, schema={**schema, "status": text, "reason": text})
+        ours = recomputation.numbers.get(metric)
+        status, reason = recomputation.judge(metric, value)
+        difference = None if ours is None or value is None else float(ours) - float(value)
+        why = (None, None) if reason is None else (reason.needs, reason.text)
+        rows.append((model, source, metric, value, ours, difference, status.value, *why))
+    return pl.DataFrame(rows, schema=_NUMBERS, orient="row")
 
 
-def _reason(model: ModelExamination, metric: str) -> str | None:
-    if model.result.is_ours and metric.startswith(_OVER_ALL):
-        return OVER_ALL
-    return model.reasons.get(metric)
-
-
-def _equal(ours: Number, published: Number, tolerance: float) -> bool:
-    if ours is None or published is None:
-        return ours is published
-    return abs(ours - published) <= tolerance
+def _by_questions(models: Sequence[ModelExamination]) -> Iterator[tuple[str, list[ModelExamination]]]:
+    """Models with corrected scores by their set of questions. KalshiBench's are on the same one when they were asked the same ids in order."""
+    sets: dict[tuple[str, ...], list[ModelExamination]] = {}
+    for model in models:
+        if model.corrected is not None and model.question_set is not None:
+            ids = () if model.result.is_ours else tuple(model.entries["question_id"])
+            sets.setdefault((model.question_set, *ids), []).append(model)
+    names = [name for name, *_ in sets]
+    for index, ((name, *_), found) in enumerate(sets.items()):
+        yield (f"{name} ({names[: index + 1].count(name)})" if names.count(name) > 1 else name), found
 
 
 def _summary(model: ModelExamination) -> dict[str, object]:
-    row: dict[str, object] = {"model": model.name, "question_set": model.question_set}
+    row: dict[str, object] = {"model": model.name, "question_set": model.question_set, "partial": model.borrowed}
     short = {"brier": "brier_score", "brier_skill": "brier_skill_score", "ece": "ece", "accuracy": "accuracy"}
     for name, published in short.items():
         value = model.result.published.get(published)
         row[f"{name}_published"] = None if value is None else float(value)
     for stage, scores in (("consistent", model.consistent), ("corrected", model.corrected)):
         for name in short:
-            row[f"{name}_{stage}"] = None if scores is None else scores[name].value
+            row[f"{name}_{stage}"] = interval(scores, name).value
         row[f"n_{stage}"] = None if scores is None else scores.n
     for name in short:
-        row[f"{name}_lower"] = None if model.corrected is None else model.corrected[name].lower
-        row[f"{name}_upper"] = None if model.corrected is None else model.corrected[name].upper
-    row["coverage"] = None if model.corrected is None else model.corrected["coverage"].value
+        ends = interval(model.corrected, name)
+        row |= {f"{name}_lower": ends.lower, f"{name}_upper": ends.upper}
+    row["coverage"] = interval(model.corrected, "coverage").value
+    row["n_entries"] = model.entries.height
     return row
-
-
-def _compare(models: Sequence[ModelExamination], plan: Bootstrap, permutations: int) -> Comparison:
-    """Models of one set of questions, each of which may lack some: an entry is known by its id and its occurrence."""
-    occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
-    said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
-    columns = ("question_id", "occurrence", "true", "family", "predicted_answer")
-    parts = {
-        model.name: model.entries.with_columns(occurrence).filter(pl.col("true").is_not_null()).select(*columns, p=said) for model in models
-    }
-    asked = pl.concat(parts.values()).unique(_ENTRY, keep="first", maintain_order=True).select(*_ENTRY, "true", "family")
-    rows = {name: asked.join(part.drop("true", "family"), on=_ENTRY, how="left", maintain_order="left") for name, part in parts.items()}
-    return compare(
-        {name: part["p"].fill_null(float("nan")).to_numpy() for name, part in rows.items()},
-        (asked["true"] == "yes").to_numpy(),
-        asked["family"].to_list(),
-        answers={name: part["predicted_answer"].to_list() for name, part in rows.items()},
-        seed=plan.seed,
-        replicates=plan.replicates,
-        permutations=permutations,
-    )

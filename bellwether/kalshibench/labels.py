@@ -1,97 +1,27 @@
-"""Ground truth beside KalshiBench results: which entry of which question set has which outcome, and which one it was scored with.
-
-KalshiBench's ids are series tickers, so two entries may share one. Its scoring looked outcomes up by id, and the last entry won.
-"""
+"""Outcomes for KalshiBench results, whose files hold none: read from a file of labels or from results that hold them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import polars as pl
 
 from bellwether.errors import ConfigError
+from bellwether.kalshibench.matching import EntryLabels, borrow, match
 from bellwether.kalshibench.results import ModelResult
 
 _ANSWERS = ["yes", "no"]
 _TRUE = ("ground_truth_true", "ground_truth")
-_GIVEN = ("category", "cluster", "family", "true", "scored", "ace_bin")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Given:
-    """Labels of one model's entries, row by row: category, cluster, family, true, scored and ace_bin (null where there is none).
+class Clusters(StrEnum):
+    """What counts as one cluster, by its name in the entries."""
 
-    question_set: the set they are from. positional: it asks the same questions in the same order.
-    """
-
-    rows: pl.DataFrame
-    question_set: str
-    positional: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Labels:
-    """Outcomes by entry, as read from `source`.
-
-    `frame` has question_set, question_id, entry_index, category, cluster (of intervals), family (cluster of paired tests), true (the entry's own outcome, null where unknown) and scored (the one
-    published metrics used), and model and ace_bin where the file has them; rows in the order of their set.
-    """
-
-    source: str
-    frame: pl.DataFrame
-
-    def of(self, model: ModelResult) -> Given:
-        """The labels of a model's entries.
-
-        The set is the one that asks the same ids in the same order; else entries are found by their id and its occurrence in the only set that
-        has them all. Labels of other models serve a model that the file does not name, but for their sort. Raises `ConfigError` where none or
-        several would fit.
-        """
-        frame = self.frame.filter(pl.col("model") == model.name)
-        if frame.is_empty():
-            entries = self.frame.unique(["question_set", "entry_index"], keep="first", maintain_order=True)
-            frame = entries.with_columns(ace_bin=pl.when(pl.col("model").is_null()).then("ace_bin"))
-        asked = model.predictions.select("question_id")
-        sets = [(str(name), rows) for (name,), rows in frame.partition_by("question_set", maintain_order=True, as_dict=True).items()]
-        for name, rows in sets:
-            if rows["question_id"].to_list() == asked["question_id"].to_list():
-                return Given(rows.select(_GIVEN), name, True)
-        found = [(name, rows) for name, rows in sets if set(asked["question_id"]) <= set(rows["question_id"])]
-        if len(found) == 1:
-            name, rows = found[0]
-            return Given(_by_occurrence(asked, rows), name, False)
-        if found:
-            raise ConfigError(
-                f"labelling {model.source}: its entries would fit the question sets {', '.join(name for name, _ in found)} of {self.source}, "
-                "and none in their order; give the labels of one set"
-            )
-        missing = asked.filter(~pl.col("question_id").is_in(frame["question_id"].to_list()))["question_id"].to_list()
-        raise ConfigError(
-            f"labelling {model.source}: {self.source} has no set of questions with all its entries"
-            f"{f', first missing {missing[0]!r}' if missing else ''}; add their labels"
-        )
-
-
-def read_labels(path: Path | str) -> Labels:
-    """Read labels from CSV, Parquet or JSON (a list of objects).
-
-    Columns: question_id, and the outcome (yes or no) as ground_truth or ground_truth_true, the entry's own, null where it is not known, and
-    ground_truth_scored, the one published metrics used. Without the latter it is the own outcome of the last entry with the same id. Optional:
-    entry_index (order of the entries; else the order of the rows), question_set (where the file has several), category, series_ticker (the
-    cluster of intervals; else the question_id), model and ace_bin (of one model's published sort). Raises `ConfigError` for anything else.
-    """
-    file = Path(path)
-    frame = _load(file)
-    if "question_id" not in frame.columns or not {*_TRUE, "ground_truth_scored"} & {*frame.columns}:
-        raise ConfigError(
-            f"reading labels: {file} has the columns {', '.join(frame.columns)}; "
-            "it needs question_id and one of ground_truth, ground_truth_true and ground_truth_scored"
-        )
-    labels = _normal(frame).with_columns(family=pl.col("cluster").map_elements(event_family, return_dtype=pl.String))
-    _check(file, labels)
-    return Labels(file.name, labels)
+    SERIES = "series"
+    FAMILY = "family"
 
 
 def event_family(series: str) -> str:
@@ -102,12 +32,90 @@ def event_family(series: str) -> str:
     return series[:8]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """Outcomes by entry, as read from `source`.
+
+    frame: question_set, model (null where the labels are of no one model), question_id, entry_index, category (null where unknown), series,
+    true (the entry's own outcome, null where unknown), scored (the one that published metrics used, null where not given) and ace_bin; rows in
+    the order of their set. indexed: the file states entry_index. categorised: it has the column category. family: that of a series.
+    """
+
+    source: str
+    frame: pl.DataFrame
+    indexed: bool = False
+    categorised: bool = True
+    family: Callable[[str], str] = event_family
+
+    def of(self, model: ModelResult) -> EntryLabels:
+        """The labels of a model's entries, from its own set of questions or, where certain, from another (`matching`).
+
+        Rows that name the model are preferred. Rows of other models serve it too, but for their sort. Raises `ConfigError` where several sets
+        would fit.
+        """
+        asked = model.predictions["question_id"].to_list()
+        named = self._own(model, asked, _sets(self.frame.filter(pl.col("model") == model.name)), named=True)
+        if named is not None:
+            return named
+        sets = _sets(self.frame.with_columns(ace_bin=pl.when(pl.col("model").is_null()).then("ace_bin")))
+        return self._own(model, asked, sets, named=False) or self._entries(asked, borrow(asked, [rows for _, rows in sets]), None)
+
+    def _own(self, model: ModelResult, asked: list[str], sets: list[tuple[str, pl.DataFrame]], *, named: bool) -> EntryLabels | None:
+        found = [(name, one) for name, rows in sets if (one := match(asked, rows, indexed=self.indexed, named=named)) is not None]
+        in_order = [(name, one) for name, one in found if one.in_order]
+        if len(found) > 1 and not in_order:
+            raise ConfigError(
+                f"labelling {model.source}: its entries would fit the question sets {', '.join(name for name, _ in found)} of {self.source}, "
+                "and none in their order; give entry_index, or the labels of one set"
+            )
+        return next((self._entries(asked, one.rows, name) for name, one in in_order or found), None)
+
+    def _entries(self, asked: list[str], rows: pl.DataFrame, question_set: str | None) -> EntryLabels:
+        series = rows.select(pl.coalesce("series", pl.Series(asked, dtype=pl.String)).alias("series"))["series"]
+        family = pl.Series("family", [self.family(one) for one in series], dtype=pl.String)
+        return EntryLabels(rows.with_columns(series, family), question_set)
+
+
+def _sets(frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """The sets of questions by name, each once: several models may have been asked the same one."""
+    parts = frame.partition_by("question_set", "model", maintain_order=True, as_dict=True)
+    distinct = {(name, *rows.select("question_id", "true", "scored").hash_rows().to_list()): rows for (name, _), rows in parts.items()}
+    return [(str(key[0]), rows) for key, rows in distinct.items()]
+
+
+def read_labels(path: Path | str) -> Labels:
+    """Read labels from CSV, Parquet or JSON (a list of objects).
+
+    Columns: question_id, and the outcome (yes or no) as ground_truth or ground_truth_true, the entry's own, null where it is not known, and
+    ground_truth_scored, the one published metrics used. Without the latter it is the own outcome of the last entry with the same id. Optional:
+    entry_index (position of the entry; else the rows are in the order asked), question_set (where the file has several), category,
+    series_ticker (else the question_id), model and ace_bin (of one model's published sort). Raises `ConfigError` for anything else.
+    """
+    file = Path(path)
+    frame = _load(file)
+    if "question_id" not in frame.columns or not {*_TRUE, "ground_truth_scored"} & {*frame.columns}:
+        raise ConfigError(
+            f"reading labels: {file} has the columns {', '.join(frame.columns)}; "
+            "it needs question_id and one of ground_truth, ground_truth_true and ground_truth_scored"
+        )
+    indexed = "entry_index" in frame.columns
+    try:
+        labels = _normal(frame)
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(
+            f"reading labels: {file} has a column of another type: {str(error).splitlines()[0]}; entry_index and ace_bin are whole numbers"
+        ) from None
+    _check(file, labels)
+    return Labels(file.name, labels, indexed, "category" in frame.columns)
+
+
 def labels_within(model: ModelResult) -> Labels | None:
-    """The labels that a result file holds itself (files written by Bellwether), or None."""
+    """The labels that a result file holds itself (files written by Bellwether), or None. Its clusters are used as they are."""
     rows = model.predictions
     if rows["ground_truth"].null_count() == rows.height:
         return None
-    return Labels(model.source, _normal(rows.select("question_id", "ground_truth", "category", series_ticker="cluster")))
+    frame = rows.select("question_id", "ground_truth", pl.col("category").fill_null("unknown"), series_ticker="cluster")
+    return Labels(model.source, _normal(frame), family=str)
 
 
 def _load(file: Path) -> pl.DataFrame:
@@ -120,7 +128,7 @@ def _load(file: Path) -> pl.DataFrame:
     try:
         return reader(file)
     except Exception as error:
-        raise ConfigError(f"reading labels: {file} cannot be read: {str(error).splitlines()[0]}; mend the file") from None
+        raise ConfigError(f"reading labels: {file} cannot be read: {str(error).splitlines()[0]}; repair the file") from None
 
 
 def _normal(frame: pl.DataFrame) -> pl.DataFrame:
@@ -132,16 +140,16 @@ def _normal(frame: pl.DataFrame) -> pl.DataFrame:
         question_set=column("question_set").fill_null(""),
         model=column("model"),
         question_id=column("question_id"),
-        entry_index=column("entry_index", pl.Int64).fill_null(pl.int_range(pl.len())),
-        category=column("category").fill_null("unknown"),
-        cluster=pl.coalesce(column("series_ticker"), column("question_id")),
-        family=pl.coalesce(column("series_ticker"), column("question_id")),
+        entry_index=column("entry_index", pl.Int64),
+        category=column("category"),
+        series=column("series_ticker"),
         true=column(own).str.strip_chars().str.to_lowercase(),
         scored=column("ground_truth_scored").str.strip_chars().str.to_lowercase(),
         ace_bin=column("ace_bin", pl.Int64),
     )
-    last = pl.col("true").last().over("question_set", "model", "question_id")
-    return normal.sort("question_set", "model", "entry_index", maintain_order=True).with_columns(scored=pl.coalesce("scored", last))
+    if "entry_index" not in frame.columns:
+        normal = normal.with_columns(entry_index=pl.int_range(pl.len(), dtype=pl.Int64).over("question_set", "model"))
+    return normal.sort("question_set", "model", "entry_index", maintain_order=True)
 
 
 def _check(file: Path, labels: pl.DataFrame) -> None:
@@ -154,23 +162,8 @@ def _check(file: Path, labels: pl.DataFrame) -> None:
 
 
 def _problems() -> Iterator[tuple[str, pl.Expr]]:
-    yield "question_id is null", pl.col("question_id").is_null()
+    for name in ("question_id", "entry_index"):
+        yield f"{name} is null", pl.col(name).is_null()
     for name in ("true", "scored"):
         yield f"the {name} outcome is neither yes nor no nor null", pl.col(name).is_not_null() & ~pl.col(name).is_in(_ANSWERS)
     yield "the same entry_index twice", pl.struct("question_set", "model", "entry_index").is_duplicated()
-
-
-def _by_occurrence(asked: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Labels by id and its n-th occurrence; the own outcome is unknown where an id has more or fewer entries than labels."""
-    occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
-    entries = pl.len().over("question_id").alias("entries")
-    last = rows.group_by("question_id").agg(pl.col("category", "cluster", "family", "scored").last())
-    own = rows.select("question_id", "true", occurrence, entries, own_category="category")
-    return (
-        asked.with_columns(occurrence, entries)
-        .join(own, on=["question_id", "occurrence", "entries"], how="left", maintain_order="left")
-        .join(last, on="question_id", how="left", maintain_order="left")
-        .select(
-            pl.coalesce("own_category", "category").alias("category"), "cluster", "family", "true", "scored", ace_bin=pl.lit(None, pl.Int64)
-        )
-    )

@@ -1,4 +1,4 @@
-"""Reads a KalshiBench results folder: one JSON file per model, the summaries beside them, and the folders of tiers."""
+"""Reads KalshiBench results: one JSON file per model, the summaries of a folder, and the folders of tiers."""
 
 from __future__ import annotations
 
@@ -73,54 +73,71 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """A results folder: its models in the order of their files, what its summaries say of them, and what was passed over.
+    """Results as read from `folder`: models in the order of their files, what summaries say of them, and what was passed over.
 
-    summaries: (model, source, numbers) of each summary file. left_out: one sentence per file that was not used.
+    summaries: (model, source, numbers) of each summary file. left_out: one sentence per file that was not used. damaged: one sentence per file
+    that could not be read, with what is wrong.
     """
 
     folder: Path
     models: Sequence[ModelResult]
     summaries: Sequence[tuple[str, str, Mapping[str, Number]]] = ()
     left_out: Sequence[str] = field(default=())
+    damaged: Sequence[str] = field(default=())
 
     def names(self) -> list[str]:
         """The names of the models."""
         return [model.name for model in self.models]
 
 
-def read_results(folder: Path | str) -> Results:
-    """Read a results folder and the folders in it, whether KalshiBench or Bellwether wrote it.
+@dataclass(slots=True)
+class _Reading:
+    """What has been read so far."""
 
-    A file with predictions is a model's; of several of one model in one folder the newest counts. Raises `ConfigError` for a folder without
-    one, and for what is broken in a file, with the file, the field and the value.
-    """
-    root = Path(folder)
-    if not root.is_dir():
-        raise ConfigError(f"reading KalshiBench results: {root} is not a folder; give the folder that holds the result files")
-    models: list[ModelResult] = []
-    summaries: list[tuple[str, str, Mapping[str, Number]]] = []
-    left_out: list[str] = []
-    for path in sorted(root.rglob("*.json")):
-        name = str(path.relative_to(root))
-        if path.name.startswith("summary_"):
-            summaries += _summary(read_document(path, name))
-        elif path.name.startswith(_BESIDE):
-            read_document(path, name)
-        else:
+    models: list[ModelResult] = field(default_factory=list)
+    summaries: list[tuple[str, str, Mapping[str, Number]]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+    def add(self, path: Path, name: str) -> None:
+        """Read one file; what is broken in it is noted with the file, the field and the value."""
+        try:
             document = read_document(path, name)
-            if document.fields.get("predictions"):
-                models.append(_model(document))
+            if path.name.startswith("summary_"):
+                self.summaries += list(_summary(document))
+            elif path.name.startswith(_BESIDE):
+                pass
+            elif document.fields.get("predictions"):
+                self.models.append(_model(document))
             else:
-                left_out.append(f"{name} is passed over: it holds no prediction")
-    if not models:
+                self.left_out.append(f"{name} is passed over: it holds no prediction")
+        except ConfigError as error:
+            self.damaged.append(str(error))
+
+
+def read_results(path: Path | str) -> Results:
+    """Read a results folder and the folders in it, or a single result file, whether KalshiBench or Bellwether wrote it.
+
+    A file with predictions is a model's; of several of one model in one folder the newest counts. A file that is broken is passed over and listed
+    in `Results.damaged`. Raises `ConfigError` where there is nothing, or no result file that can be read.
+    """
+    root = Path(path)
+    if not root.exists():
+        raise ConfigError(f"reading KalshiBench results: there is no {root}; give a folder of result files or one of them")
+    reading = _Reading()
+    for file in sorted(one for one in root.rglob("*.json") if one.is_file()) if root.is_dir() else [root]:
+        reading.add(file, str(file.relative_to(root)) if root.is_dir() else file.name)
+    if not reading.models:
+        found = f"; {len(reading.damaged)} could not be read, first: {reading.damaged[0]}" if reading.damaged else ""
         raise ConfigError(
-            f"reading KalshiBench results: {root} holds no result file (JSON with model_name and predictions); give another folder"
+            f"reading KalshiBench results: {root} {'holds' if root.is_dir() else 'is'} no result file "
+            f"(JSON with model_name and predictions){found or '; give another path'}"
         )
-    newest, older = _newest(models)
+    newest, older = _newest(reading.models)
     distinct = _distinct(newest)
     names = {(_folder_of(model.source), model.name): one.name for model, one in zip(newest, distinct, strict=True)}
-    named = [(names.get((_folder_of(source), name), name), source, numbers) for name, source, numbers in summaries]
-    return Results(root, distinct, named, [*left_out, *older])
+    summaries = [(names.get((_folder_of(source), name), name), source, numbers) for name, source, numbers in reading.summaries]
+    return Results(root, distinct, summaries, [*reading.left_out, *older], reading.damaged)
 
 
 def _model(document: Document) -> ModelResult:
@@ -175,7 +192,8 @@ def _predictions(document: Document) -> pl.DataFrame:
                 "p_yes": None if answer is None else p_yes,
                 "ground_truth": row.choice("ground_truth", ("yes", "no")),
                 **{name: row.optional_text(name) for name in ("raw_output", "error", "category", "cluster")},
-                **{name: row.number(name, None) for name in ("latency_ms", "input_tokens", "output_tokens")},
+                "latency_ms": row.number("latency_ms", None),
+                **{name: row.count(name) for name in ("input_tokens", "output_tokens")},
             }
         )
     return pl.DataFrame(rows, schema=_PREDICTION)
@@ -204,7 +222,7 @@ def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]
 
 
 def _distinct(models: Sequence[ModelResult]) -> list[ModelResult]:
-    """A model that several folders hold is told apart by its folder."""
+    """A model that several folders hold is named with its folder."""
     names = [model.name for model in models]
     return [
         model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({_folder_of(model.source)})") for model in models

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal
 
 import polars as pl
-from upath import UPath
 
 from bellwether.errors import LakeError
 from bellwether.lake import parquet, partitions
@@ -48,9 +47,9 @@ class Lake:
         self.clock = clock
 
     @property
-    def root(self) -> UPath:
-        """The folder or URL itself, for what is stored beside the tables."""
-        return self.storage.root
+    def uri(self) -> str:
+        """The folder, absolute, or the URL."""
+        return self.storage.uri
 
     def write(self, table: Table, partition: Partition, data: pl.DataFrame | Iterable[pl.DataFrame], *, run_id: str) -> Manifest:
         """Replace the rows of one partition by `data`, at one instant, and return the new manifest.

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from polars.exceptions import PolarsError
-from upath import UPath
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import s3
@@ -36,9 +35,9 @@ class Entry:
 
 
 class Storage(Protocol):
-    """A tree of files; names are relative to the root and separated by `/`."""
+    """A tree of files below `uri`, an absolute folder or a URL; names are relative to it and separated by `/`."""
 
-    root: UPath
+    uri: str
     reader_options: Mapping[str, str]
 
     def location(self, name: str) -> str:
@@ -103,7 +102,7 @@ class Folder:
     """A tree of files in a local folder."""
 
     def __init__(self, root: Path) -> None:
-        self.root = UPath(root)
+        self.uri = str(root)
         self.reader_options: Mapping[str, str] = {}
         self._root = root
 
@@ -179,17 +178,19 @@ class ObjectStore:
         self.reader_options: Mapping[str, str] = s3.resolve(options) if scheme in s3.SCHEMES else dict(options)
         ours = s3.for_fsspec(self.reader_options) if scheme in s3.SCHEMES else dict(options)
         try:
-            self.root = UPath(uri.rstrip("/"), use_listings_cache=False, **ours)
-            self._fs = self.root.fs
+            from upath import UPath
+
+            root = UPath(uri.rstrip("/"), use_listings_cache=False, **ours)
+            self._fs = root.fs
         except (ImportError, ValueError) as error:
             raise ConfigError(
                 f"opening the lake at {uri}: {error}. Install the package that serves {scheme}:// (for s3: bellwether[s3])"
             ) from error
-        self._uri = str(self.root).rstrip("/")
-        self._key = self.root.path.rstrip("/")
+        self.uri = str(root).rstrip("/")
+        self._protocol, self._key = root.protocol, root.path.rstrip("/")
 
     def location(self, name: str) -> str:
-        return f"{self._uri}/{name}"
+        return f"{self.uri}/{name}"
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
         if not names:
@@ -197,7 +198,7 @@ class ObjectStore:
         keys = {f"{self._key}/{name}": name for name in names}
         found = {}
         for path, content in self._fs.cat(list(keys), on_error="return").items():
-            with suppress(FileNotFoundError), reading(f"{self.root.protocol}://{path}"):
+            with suppress(FileNotFoundError), reading(f"{self._protocol}://{path}"):
                 if isinstance(content, Exception):
                     raise content
                 found[keys[path]] = content

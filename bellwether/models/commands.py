@@ -157,6 +157,3 @@ def _caption(chosen: list[Competitor]) -> str:
 
 def _dollars(price: Decimal | None) -> str:
     return "" if price is None else f"{price:f}"
-
-
-COMMANDS = (models,)

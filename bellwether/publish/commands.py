@@ -55,6 +55,3 @@ def _recipe(name: str) -> Release | None:
     from bellwether.questions import release, releases
 
     return release(name) if name.partition("@")[0] in releases() else None
-
-
-COMMANDS = (export,)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.calibration import Bootstrap, evaluate, reliability_bins
+from bellwether.calibration import evaluate, reliability_bins
 from bellwether.tables.benchmark import DATASET_ANALYSIS, HORIZONS, QUESTIONS
 
 #: Version of the rules in this module; raise it when the same questions would give other numbers.
@@ -230,7 +230,7 @@ def _priced(questions: pl.DataFrame, item: str, prices: pl.Series, known: str) -
     there = prices.is_not_null()
     p, y = prices.filter(there).to_numpy(), questions["y"].filter(there).to_numpy()
     coverage: Statistics = {"known": known, "n": len(p), "missing": prices.null_count(), "coverage": len(p) / questions.height}
-    scores = evaluate(p, y, asked=questions.height, bootstrap=Bootstrap(replicates=0))
+    scores = evaluate(p, y, asked=questions.height)
     metrics: Statistics = {name: scores[name].value for name in scores if name not in ("coverage", "skill_vs_market")}
     yield "market", item, {**coverage, **metrics}
     right = (p >= 0.5) == y

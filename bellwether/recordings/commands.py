@@ -164,6 +164,3 @@ def generate(events: tuple[str, ...], *, hours: float) -> None:
     world = GeneratedWorld(config.sandbox_seed)
     for recording in generate_recordings(config.recordings_path, world, events, hours=hours, now=config.now()):
         _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
-
-
-COMMANDS = (record, recordings)

@@ -59,6 +59,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
     Beside each P&L stands the band in which the queue model alone can move it. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
     """
+    from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.grid import grid, parameters
 
     combinations = grid(options["grid"])
@@ -74,10 +75,15 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
     )
     if out is not None:
         _make(out)
-    if len(combinations) > 1 or jobs > 1:
-        _sweep(request, jobs, out, as_json)
-    else:
-        _each(request, out, as_json)
+    with compile_notice(_say):
+        if len(combinations) > 1 or jobs > 1:
+            _sweep(request, jobs, out, as_json)
+        else:
+            _each(request, out, as_json)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _make(out: Path) -> None:
@@ -238,13 +244,12 @@ def _show_results(frame: pl.DataFrame, request: _Request) -> None:
 
 
 def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
-    """The agents beside one another, the best first: a table without intervals, so none are made."""
-    from bellwether.calibration.bootstrap import Bootstrap
+    """The agents side by side, the best first."""
     from bellwether.replay.results.lines import comparison_table
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import summarise
 
-    show(comparison_table(summarise(frame, Bootstrap(0)), _titles(request)), most=_MOST_SHOWN)
+    show(comparison_table(summarise(frame), _titles(request)), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)
@@ -293,6 +298,3 @@ def agents(as_json: bool) -> None:
     for one in found:
         table.add_row(Text(one.name), Text(one.description), Text(", ".join(f"{name}={value}" for name, value in one.params.items())))
     console().print(table)
-
-
-COMMANDS = (backtest, agents)

@@ -194,6 +194,3 @@ def _document(report: Report) -> dict[str, Any]:
         "counts": dict(report.counts),
         "findings": [asdict(finding) for finding in report.findings],
     }
-
-
-COMMANDS = (episode,)

@@ -25,11 +25,14 @@ def trading(folder: Path | None, *, agents: tuple[str, ...], rules: str | None, 
     Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md says what
     each number is.
     """
+    from bellwether.extras import require_platform
     from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import results, summarise
     from bellwether.report.trading_inputs import backtests_of, chosen, titles
 
+    if folder is None:
+        require_platform("bellwether trading without a FOLDER")
     found = chosen(backtests_of(folder, settings().warehouse_path), agents, rules)
     lines, summary = results(found), summarise(found)
     if as_json:
@@ -55,6 +58,3 @@ def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to:
     tapes = tapes_of(inputs.backtests, config.episodes_path, config.tapes_path)
     reports, name = to
     return write_trading_report(replace(inputs, name=name, tapes=tapes), reports)
-
-
-COMMANDS = (trading,)

@@ -6,12 +6,14 @@ Nothing else imports this module. With an empty cache of compiled code, the engi
 from __future__ import annotations
 
 import gc
+import sys
 import time
 
 import numpy as np
 
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.backtest import BacktestSettings, run
+from bellwether.replay.compile_notice import compile_notice
 from bellwether.replay.engine.codes import F_COLS
 from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import markouts
@@ -31,7 +33,8 @@ def _warm() -> None:
     markouts(tape, fill, HORIZONS)
 
 
-_warm()
+with compile_notice(lambda notice: sys.stderr.write(f"{notice}\n")):
+    _warm()
 # Workers are forked from here: their collector is not to look through what is loaded by now, which would copy it.
 gc.freeze()
 #: CPU seconds that this process has taken so far; those forked from it know it by this.

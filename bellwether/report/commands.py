@@ -36,6 +36,3 @@ def _calls() -> list[dict[str, Any]] | None:
 
     with Journal(settings().journal_url) as journal:
         return journal.counts().to_dicts() if journal.exists() else None
-
-
-COMMANDS = (report,)

@@ -73,7 +73,7 @@ def _executive(material: Material) -> list[str]:
         ("Yes rate", percent(truth["yes_rate"])),
         ("Forecasters", f"{len(inputs.forecasters)}, {ranked} of them ranked"),
         ("Best Brier score", _best(inputs)),
-        (f"May be the best (model confidence set, {percent(1 - CONFIDENCE_SET_LEVEL, 0)})", _confidence_set(inputs)),
+        (f"May be the best (confidence set, {percent(1 - CONFIDENCE_SET_LEVEL, 0)})", _confidence_set(inputs)),
         (f"Pairs that differ (Holm, {percent(SIGNIFICANCE, 0)})", f"{int((tested <= SIGNIFICANCE).sum())} of {len(tested)} tested"),
         ("Seed of the sample", text(inputs.recipe.get("seed"))),
     ]
@@ -102,7 +102,7 @@ def _leaderboards(material: Material) -> list[str]:
             text(row["group"]),
             number(row["brier"]),
             interval(row["brier_lower"], row["brier_upper"]),
-            interval(row["brier_bca_lower"], row["brier_bca_upper"]),
+            number(row["brier_df"], 0),
             percent(row["share_first"]),
             p_value(row["mcs_p"]),
             number(row["brier_skill"], 3),
@@ -112,7 +112,7 @@ def _leaderboards(material: Material) -> list[str]:
         )
         for row in inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).iter_rows(named=True)
     ]
-    header = ("Rank", "Forecaster", "Group", "Brier", "95 %", "95 % BCa", "First", "MCS p", "Skill", "Skill vs market", "n", "Coverage")
+    header = ("Rank", "Forecaster", "Group", "Brier", "95 %", "df", "First", "Set p", "Skill", "Skill vs market", "n", "Coverage")
     unranked = [
         f"- {text(row['forecaster'])} is not ranked: {text(row['unranked_because'], 300)}"
         for row in inputs.leaderboard.filter(pl.col("rank").is_null()).sort("forecaster").iter_rows(named=True)
@@ -124,16 +124,25 @@ def _leaderboards(material: Material) -> list[str]:
         "### By Brier score (lower is better)",
         "",
         "Forecasters that share a letter do not differ significantly. First: share of bootstrap replicates in which it has the best score."
-        " MCS p: p-value in the model confidence set. Skill: over always saying the base rate of the questions scored; skill vs market: over the"
+        " df: degrees of freedom of the interval. Set p: p-value in the confidence set of the best. Skill: over always saying the base rate of the questions scored; skill vs market: over the"
         " latest market price known at the moment of the forecast, in parentheses on how many questions where not on all. Coverage: share of"
         " questions whose forecast counts.",
         "",
         *table(header, rows, texts=3),
         *([*unranked, ""] if unranked else []),
+        *_without_interval(inputs),
         *material.pictures["scores"].lines(),
         *_board("By accuracy (higher is better)", "Accuracy", "accuracy", boards["by_accuracy"]),
-        *_board("By ECE (lower is better)", "ECE", "ece", boards["by_calibration"], _OF_ECE),
+        *_calibration_board(boards["by_calibration"]),
     ]
+
+
+def _without_interval(inputs: Inputs) -> list[str]:
+    """Why Brier scores have no interval, one line per reason."""
+    some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
+    reasons = some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason")
+    lines = [f"- No interval for {', '.join(text(name) for name in names)}: {text(reason, 300)}" for reason, names in reasons.iter_rows()]
+    return [*lines, ""] if lines else []
 
 
 def _over_market(inputs: Inputs, row: Mapping[str, Any]) -> str:
@@ -144,14 +153,22 @@ def _over_market(inputs: Inputs, row: Mapping[str, Any]) -> str:
 
 
 _OF_ECE = (
-    "ECE is no proper score: saying the base rate each time comes near to 0. Chance makes it positive in the sample, and more so in resamples,"
-    " so that its interval lies too high."
+    "ECE is no proper score: saying the base rate each time comes near to 0. Chance alone makes it positive: expected is what a calibrated"
+    " forecaster would have, and p the probability that it would have as much."
 )
 
 
-def _board(title: str, heading: str, metric: str, board: Sequence[Mapping[str, Any]], note: str = "") -> list[str]:
+def _board(title: str, heading: str, metric: str, board: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [(str(row["rank"]), text(row["model"]), number(row[metric]), interval(row["lower"], row["upper"])) for row in board]
-    return [f"### {title}", "", *([note, ""] if note else []), *table(("Rank", "Forecaster", heading, "95 %"), rows, texts=2)]
+    return [f"### {title}", "", *table(("Rank", "Forecaster", heading, "95 %"), rows, texts=2)]
+
+
+def _calibration_board(board: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = [
+        (str(row["rank"]), text(row["model"]), number(row["ece"]), number(row["expected"]), p_value(row["p_calibrated"])) for row in board
+    ]
+    header = ("Rank", "Forecaster", "ECE", "Expected", "p (calibrated)")
+    return ["### By ECE (lower is better)", "", _OF_ECE, "", *table(header, rows, texts=2)]
 
 
 def _files(material: Material) -> list[str]:

@@ -31,7 +31,7 @@ def release_figures(inputs: Inputs) -> Iterator[Figure]:
     release, forecasts, questions = inputs.release, inputs.forecasts, inputs.questions
     yield Figure(
         "scores",
-        "Brier scores with 95 % cluster-bootstrap intervals; letters are significance groups.",
+        "Brier scores with 95 % intervals over clusters; letters are significance groups.",
         lambda: plots.score_comparison(inputs.leaderboard),
     )
     yield Figure(

@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.calibration import METRICS
 from bellwether.report.inputs import Inputs
-from bellwether.report.markdown import interval, number, percent, table, text, when
+from bellwether.report.markdown import interval, number, p_value, percent, table, text, when
 from bellwether.report.material import Picture
 from bellwether.report.predictions import Predictions
 from bellwether.report.results import bin_label, model_config, per_category, scores_of
@@ -94,12 +94,16 @@ def _all_metrics(metrics: Mapping[str, Mapping[str, Any]]) -> list[str]:
             text(name),
             number(one["value"]),
             interval(one["lower"], one["upper"], 4),
-            interval(one["bca_lower"], one["bca_upper"], 4),
+            number(one["df"], 0),
+            number(one["expected"]),
+            p_value(one["p_calibrated"]),
             number(one["n"]),
+            text(one["reason"] or "", 200),
         )
         for name, one in sorted(metrics.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))
     ]
-    return table(("Metric", "Value", "95 %", "95 % BCa", "n"), rows)
+    header = ("Metric", "Value", "95 %", "df", "Expected if calibrated", "p (calibrated)", "n", "Why no interval")
+    return table(header, rows)
 
 
 def _confusion(cells: Mapping[str, int]) -> list[str]:
@@ -120,7 +124,7 @@ def _reliability(inputs: Inputs, forecaster: str) -> list[str]:
         )
         for row in bins.iter_rows(named=True)
     ]
-    return table(("Forecast of yes", "n", "Mean forecast", "Yes rate", "95 % (Wilson)", "Gap"), rows)
+    return table(("Forecast of yes", "n", "Mean forecast", "Yes rate", "95 %", "Gap"), rows)
 
 
 def _categories(scopes: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[str]:

@@ -22,18 +22,18 @@ def pairs(inputs: Inputs) -> list[str]:
     if inputs.comparisons.is_empty():
         return [*lines, "No pair was compared.", ""]
     every = ranked_pairs(inputs)
-    tested = [row for row in every if row["undefined_because"] is None]
+    tested = [row for row in every if row["reason"] is None]
     shown = tested if len(tested) <= MOST_PAIRS else telling(tested, inputs.forecasters)
     whole = "" if len(shown) == len(tested) else " The best with each other, and neighbours in rank:"
     return [
         *lines,
         "Difference of mean Brier scores on the questions that both answered and neither could have known; negative favours the first."
-        " Errors are cluster-robust, the permutation flips whole clusters, Holm corrects the first p over all pairs tested.",
+        " Errors are cluster-robust; an interval excludes 0 exactly where p is below 0.05; Holm corrects p over all pairs tested.",
         "",
         f"{len(shown)} of {len(every)} pairs are shown; all are in the summary (JSON).{whole}",
         "",
         *table(
-            ("Forecaster", "Other", "n", "Clusters", "Difference", "95 %", "Std. error", "p (cluster)", "p (sign flip)", "p (Holm)"),
+            ("Forecaster", "Other", "n", "Clusters", "Difference", "95 %", "Std. error", "df", "p", "p (Holm)"),
             [_cells(row) for row in shown],
             texts=2,
         ),
@@ -71,14 +71,14 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         number(row["difference"]),
         interval(row["lower"], row["upper"], 4),
         number(row["standard_error"]),
-        p_value(row["p_cluster"]),
-        p_value(row["p_sign_flip"]),
+        number(row["df"], 0),
+        p_value(row["p"]),
         p_value(row["p_holm"]),
     )
 
 
 def _untested(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    reasons = Counter(row["undefined_because"] for row in rows if row["undefined_because"] is not None)
+    reasons = Counter(row["reason"] for row in rows if row["reason"] is not None)
     lines = [f"- {number(n)} without a test: {text(reason)}." for reason, n in sorted(reasons.items())]
     return [*lines, ""] if lines else []
 

@@ -6,11 +6,8 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration.answers import combine_samples
-from bellwether.calibration.bootstrap import Bootstrap, percentile_interval
 from bellwether.calibration.consistency import corp_curve, reliability_bands
-
-#: Replicates of an interval in a figure; it is drawn a few pixels wide.
-_REPLICATES = 2_000
+from bellwether.calibration.means import ClusterSums, mean_tests
 
 
 def answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
@@ -52,13 +49,13 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
     curves = [pl.DataFrame(schema={"forecaster": text, "forecast": number, "recalibrated": number})]
     for name, part in sorted(parts.items()):
         forecaster = pl.lit(name).alias("forecaster")
-        bands.append(reliability_bands(part["p"]).select(forecaster, "bin", "lower", "upper").drop_nulls())
+        bands.append(reliability_bands(part["p"], part["cluster"]).select(forecaster, "bin", "lower", "upper").drop_nulls())
         curves.append(corp_curve(part["p"], part["y"]).select(forecaster, "forecast", "recalibrated"))
     return pl.concat(bands), pl.concat(curves)
 
 
 def means(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:
-    """Mean of `value` per forecaster and `by`, with its 95 % cluster-bootstrap interval (null below two clusters).
+    """Mean of `value` per forecaster and `by`, with its 95 % interval over clusters (null where there is none).
 
     Returns forecaster, `by`, value, lower, upper, n, sorted.
     """
@@ -72,21 +69,16 @@ def means(rows: pl.DataFrame, by: str, value: str) -> pl.DataFrame:
 
 
 def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
-    """Mean of `value` by `weight` over rows that have it, and its 95 % cluster-bootstrap interval (null below three clusters)."""
+    """Mean of `value` by `weight` over rows that have it, and its 95 % interval over clusters (null where there is none)."""
     known = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
     number = pl.col(weight).cast(pl.Float64)
     sums = known.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
     weights = float(sums["n"].sum())
     if not weights:
         return None, None, None
-    ends = _interval(sums["total"].to_numpy(), sums["n"].to_numpy()) if sums.height > 2 else (None, None)
-    return float(sums["total"].sum()) / weights, *ends
+    return float(sums["total"].sum()) / weights, *_interval(sums["total"].to_numpy(), sums["n"].to_numpy())
 
 
-def _interval(totals: np.ndarray, counts: np.ndarray) -> tuple[float | None, float | None]:
-    if len(totals) < 2:
-        return None, None
-    plan = Bootstrap(_REPLICATES)
-    drawn = [(weights @ totals) / (weights @ counts) for weights in plan.weights(len(totals), _REPLICATES)]
-    lower, upper = percentile_interval(np.concatenate(drawn), plan)
-    return lower, upper
+def _interval(totals: np.ndarray, weights: np.ndarray) -> tuple[float | None, float | None]:
+    tests = mean_tests([ClusterSums(totals[:, None], weights[:, None])])
+    return (None, None) if tests.reason[0] is not None else (float(tests.lower[0]), float(tests.upper[0]))

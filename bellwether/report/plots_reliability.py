@@ -22,7 +22,7 @@ def reliability_diagram(
 ) -> bytes:
     """Observed frequency of yes against the forecast, one panel per forecaster, as a PNG below 100 kB.
 
-    `reliability` holds rows of benchmark/reliability. Each point has its Wilson interval, a bar shows the gap to perfect calibration, and
+    `reliability` holds rows of benchmark/reliability. Each point has its interval, a bar shows the gap to perfect calibration, and
     the counts of the bins stand below. `bands` (forecaster, bin, lower, upper) is where a calibrated forecaster's points would lie 95 times of
     100; `curves` (forecaster, forecast, recalibrated) is a calibration curve that needs no bins. `calibration_overlays` makes both. `title` and the names
     of forecasters are drawn as they are, without markup.
@@ -107,7 +107,7 @@ def _diagram(axes: Axes, bins: pl.DataFrame) -> None:
         markersize=4.5,
         elinewidth=1.1,
         capsize=2.5,
-        label="observed, 95 % Wilson interval",
+        label="observed, 95 % interval",
         zorder=3,
     )
     if bins.is_empty():

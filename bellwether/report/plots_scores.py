@@ -168,7 +168,7 @@ def _score_axes(axes: Axes, shown: pl.DataFrame) -> None:
     axes.set_yticks([])
     axes.axvline(0.25, color=GREY, linewidth=0.9, linestyle=":", zorder=1)
     axes.text(0.25, -0.55, "always 0.5", ha="center", va="bottom", fontsize=7, color=GREY)
-    axes.set_xlabel("Brier score and 95 % cluster-bootstrap interval; lower is better", fontsize=8, color=INK)
+    axes.set_xlabel("Brier score and 95 % interval over clusters; lower is better", fontsize=8, color=INK)
     axes.grid(axis="x", color=RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     dress(axes)

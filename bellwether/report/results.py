@@ -6,7 +6,7 @@ docs/report.md describes every field.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -58,8 +58,14 @@ _SUMMARY = (
 #: Packages whose version may change a number.
 PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")
 
-_SCORE = ("value", "lower", "upper", "bca_lower", "bca_upper", "n", "n_questions", "n_clusters", "replicates", "seed")
-_BIN = ("bin", "lower_edge", "upper_edge", "n", "mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper")
+_SCORE = (
+    *("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated"),
+    *("n", "n_questions", "n_clusters", "seed"),
+)
+_BIN = (
+    *("bin", "lower_edge", "upper_edge", "n", "n_clusters"),
+    *("mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper", "reason"),
+)
 _LINE = (
     "rank",
     "unranked_because",
@@ -78,6 +84,9 @@ _LINE = (
     "brier_imputed",
     "brier_could_know",
 )
+
+#: What goes with a value that has an interval.
+_ENDS = ("lower", "upper", "reason")
 
 Metrics = Mapping[str, Mapping[str, Any]]
 
@@ -168,9 +177,9 @@ def summary(inputs: Inputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
 def leaderboards(inputs: Inputs) -> dict[str, list[dict[str, Any]]]:
     """KalshiBench's three leaderboards, of the ranked forecasters: equal values share a rank."""
     return {
-        "by_accuracy": _board(inputs, "accuracy", "accuracy", best=max),
-        "by_brier_score": _board(inputs, "brier", "brier_score", best=min),
-        "by_calibration": _board(inputs, "ece", "ece", best=min),
+        "by_accuracy": _board(inputs, "accuracy", "accuracy", _ENDS, best=max),
+        "by_brier_score": _board(inputs, "brier", "brier_score", _ENDS, best=min),
+        "by_calibration": _board(inputs, "ece", "ece", ("expected", "p_calibrated"), best=min),
     }
 
 
@@ -279,7 +288,7 @@ def _summary(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, An
     }
 
 
-def _board(inputs: Inputs, metric: str, name: str, *, best: Any) -> list[dict[str, Any]]:
+def _board(inputs: Inputs, metric: str, name: str, fields: Sequence[str], *, best: Any) -> list[dict[str, Any]]:
     rows = [row for row in _lines(inputs) if row["rank"] is not None and row[metric] is not None]
     sign = 1 if best is min else -1
     ordered = sorted(rows, key=lambda row: (sign * row[metric], row["forecaster"]))
@@ -288,8 +297,7 @@ def _board(inputs: Inputs, metric: str, name: str, *, best: Any) -> list[dict[st
             "rank": 1 + sum(sign * other[metric] < sign * row[metric] for other in ordered),
             "model": row["forecaster"],
             name: row[metric],
-            "lower": row[f"{metric}_lower"],
-            "upper": row[f"{metric}_upper"],
+            **{field: row[f"{metric}_{field}"] for field in fields},
         }
         for row in ordered
     ]

@@ -66,7 +66,7 @@ def _risk(inputs: TradingInputs) -> list[str]:
             *_who(inputs, row),
             number(float(row["pnl_mean"]), 2),
             interval(row["pnl_mean_lower"], row["pnl_mean_upper"], 2),
-            interval(row["pnl_mean_bca_lower"], row["pnl_mean_bca_upper"], 2),
+            number(row["pnl_mean_df"], 0),
             number(row["pnl_median"], 2),
             percent(row["profitable"]),
             percent(row["max_drawdown_mean"], 2),
@@ -82,7 +82,7 @@ def _risk(inputs: TradingInputs) -> list[str]:
         "Rules",
         "Mean P&L ($)",
         "95 %",
-        "95 % BCa",
+        "df",
         "Median ($)",
         "Profitable",
         "Mean max DD",
@@ -92,7 +92,7 @@ def _risk(inputs: TradingInputs) -> list[str]:
         "Episodes",
     )
     note = (
-        "Intervals are of the bootstrap over episodes, and missing below "
+        "Intervals take episodes as independent, and are missing below "
         f"{LEAST_EPISODES} of them. Sharpe: mean of the episodes that have one, in parentheses how many where not all; annualised from samples of"
         " one or a few days, so that it compares agents and promises nothing."
     )

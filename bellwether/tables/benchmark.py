@@ -50,7 +50,7 @@ QUESTIONS = Table(
         Column("source", TEXT, "venue"),
         Column("market_id", TEXT, "the venue's own id of the market"),
         Column("event_id", TEXT, "the venue's own id of the event, a cluster key; the market's own id where it has none"),
-        Column("cluster", TEXT, "unit of the cluster bootstrap: venue:series, or venue:event where the release says so"),
+        Column("cluster", TEXT, "what intervals treat as one: venue:series, or venue:event where the release says so"),
         Column("open_time", TIME, "when trading opened", UTC, nullable=True),
         Column("settled_at", TIME, "when the market was paid out", UTC, nullable=True),
         *(column for name, hours in HORIZONS.items() for column in _horizon(name, hours)),
@@ -138,21 +138,26 @@ SCORES = Table(
         Column("scope", TEXT, "all, category:<name>, horizon:<days>, distance:<days> from the knowledge cutoff, or could_know"),
         Column("metric", TEXT, "name of the metric"),
         Column("value", pl.Float64(), "point estimate; null when undefined on this data", nullable=True),
-        Column("lower", pl.Float64(), "lower end of the 95 % cluster-bootstrap interval; null when none", nullable=True),
-        Column("upper", pl.Float64(), "upper end of the 95 % cluster-bootstrap interval; null when none", nullable=True),
-        Column("bca_lower", pl.Float64(), "lower end of the bias-corrected and accelerated interval; null when none", nullable=True),
-        Column("bca_upper", pl.Float64(), "upper end of the bias-corrected and accelerated interval; null when none", nullable=True),
+        Column("lower", pl.Float64(), "lower end of the 95 % interval; null when none", nullable=True),
+        Column("upper", pl.Float64(), "upper end of the 95 % interval; null when none", nullable=True),
+        Column("method", TEXT, "how the interval was made; null when none", nullable=True),
+        Column("df", pl.Float64(), "degrees of freedom of the interval", nullable=True),
+        Column("reason", TEXT, "why there is no interval; null when there is one", nullable=True),
+        Column(
+            "expected", pl.Float64(), "mean of a calibration error if the forecasts were calibrated; null for other metrics", nullable=True
+        ),
+        Column("p_calibrated", pl.Float64(), "p-value of a test of calibration by a calibration error", nullable=True),
         Column("n", pl.Int64(), "forecasts scored"),
         Column("n_questions", pl.Int64(), "questions in scope, scored or not"),
-        Column("n_clusters", pl.Int64(), "clusters of the bootstrap among the forecasts scored"),
-        Column("replicates", pl.Int64(), "bootstrap replicates; 0 when there is no interval"),
-        Column("seed", pl.Int64(), "seed of the bootstrap"),
+        Column("n_clusters", pl.Int64(), "clusters among the forecasts scored, which intervals treat as independent"),
+        Column("seed", pl.Int64(), "seed of the tests of calibration"),
         KNOWN_AT,
         RULES,
     ),
     key=("release", "forecaster", "scope", "metric"),
     partitioned_by=("release", "forecaster"),
     mart=True,
+    version="2",
 )
 
 RELIABILITY = Table(
@@ -165,32 +170,45 @@ RELIABILITY = Table(
         Column("lower_edge", PROBABILITY, "lower edge, inside the bin", "probability"),
         Column("upper_edge", PROBABILITY, "upper edge, outside the bin except in the last", "probability"),
         Column("n", pl.Int64(), "forecasts in the bin"),
+        Column("n_clusters", pl.Int64(), "clusters among them"),
         Column("mean_forecast", PROBABILITY, "mean forecast probability of yes; null in an empty bin", "probability", nullable=True),
         Column("yes_rate", PROBABILITY, "observed frequency of yes; null in an empty bin", "probability", nullable=True),
         Column("gap", pl.Float64(), "mean_forecast - yes_rate; null in an empty bin", "probability", nullable=True),
         Column(
             "yes_rate_lower",
             PROBABILITY,
-            "lower end of the 95 % Wilson interval of yes_rate; null in an empty bin",
+            "lower end of the 95 % interval of yes_rate over clusters; null when none",
             "probability",
             nullable=True,
         ),
         Column(
             "yes_rate_upper",
             PROBABILITY,
-            "upper end of the 95 % Wilson interval of yes_rate; null in an empty bin",
+            "upper end of the 95 % interval of yes_rate over clusters; null when none",
             "probability",
             nullable=True,
         ),
+        Column("reason", TEXT, "why there is no interval; null when there is one", nullable=True),
         KNOWN_AT,
         RULES,
     ),
     key=("release", "forecaster", "bin"),
     partitioned_by=("release", "forecaster"),
     mart=True,
+    version="2",
 )
 
-_RANKED = ("brier", "brier_skill", "skill_vs_market", "log_loss", "ece", "accuracy")
+_RANKED = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy")
+
+
+def _ranked(metric: str) -> tuple[Column, ...]:
+    return (
+        Column(metric, pl.Float64(), f"{metric}, as in benchmark/scores", nullable=True),
+        Column(f"{metric}_lower", pl.Float64(), f"lower end of the 95 % interval of {metric}; null when none", nullable=True),
+        Column(f"{metric}_upper", pl.Float64(), f"upper end of the 95 % interval of {metric}; null when none", nullable=True),
+        Column(f"{metric}_reason", TEXT, f"why {metric} has no interval; null when it has one", nullable=True),
+    )
+
 
 LEADERBOARD = Table(
     name="benchmark/leaderboard",
@@ -201,21 +219,21 @@ LEADERBOARD = Table(
         Column("unranked_because", TEXT, "why there is no rank; null when there is one", nullable=True),
         Column("forecaster", TEXT, "name of the forecaster in the registry"),
         Column("kind", TEXT, "market_price, base_rate, constant, random, language_model; unregistered when the registry has it no more"),
-        *(
-            column
-            for metric in _RANKED
-            for column in (
-                Column(metric, pl.Float64(), f"{metric}, as in benchmark/scores", nullable=True),
-                Column(f"{metric}_lower", pl.Float64(), f"lower end of the 95 % interval of {metric}", nullable=True),
-                Column(f"{metric}_upper", pl.Float64(), f"upper end of the 95 % interval of {metric}", nullable=True),
-            )
-        ),
-        Column("brier_bca_lower", pl.Float64(), "lower end of the bias-corrected and accelerated interval of brier", nullable=True),
-        Column("brier_bca_upper", pl.Float64(), "upper end of the bias-corrected and accelerated interval of brier", nullable=True),
+        *(column for metric in _RANKED for column in _ranked(metric)),
+        Column("brier_method", TEXT, "how the interval of brier was made", nullable=True),
+        Column("brier_df", pl.Float64(), "degrees of freedom of the interval of brier", nullable=True),
+        Column("ece", pl.Float64(), "ece, as in benchmark/scores; biased upwards", nullable=True),
+        Column("ece_expected", pl.Float64(), "mean of ece if the forecasts were calibrated", nullable=True),
+        Column("ece_p_calibrated", pl.Float64(), "p-value of a test of calibration by ece", nullable=True),
         Column("brier_imputed", pl.Float64(), "brier with 0.5 for every question that counts and has no forecast", nullable=True),
         Column("group", TEXT, "significance group: forecasters that share a letter do not differ significantly", nullable=True),
-        Column("in_mcs", pl.Boolean(), "in the model confidence set: cannot be told from the best", nullable=True),
-        Column("mcs_p", pl.Float64(), "p-value in the model confidence set", nullable=True),
+        Column(
+            "in_mcs",
+            pl.Boolean(),
+            "in the confidence set of the best: not significantly worse than another forecaster at 10 %",
+            nullable=True,
+        ),
+        Column("mcs_p", pl.Float64(), "p-value in the confidence set: the smallest corrected p of the pairs that it loses", nullable=True),
         Column("share_first", pl.Float64(), "share of bootstrap replicates in which it is ranked first", "ratio", nullable=True),
         Column("could_know", pl.Int64(), "questions excluded because the forecaster could have known the outcome"),
         Column("could_know_share", pl.Float64(), "their share of the release", "ratio"),
@@ -224,7 +242,7 @@ LEADERBOARD = Table(
         Column("n", pl.Int64(), "forecasts scored"),
         Column("n_questions", pl.Int64(), "questions in the release"),
         Column("coverage", pl.Float64(), "share of questions with a forecast that counts", "ratio"),
-        Column("n_clusters", pl.Int64(), "clusters of the bootstrap among the forecasts scored"),
+        Column("n_clusters", pl.Int64(), "clusters among the forecasts scored, which intervals treat as independent"),
         KNOWN_AT,
         RULES,
     ),
@@ -232,6 +250,7 @@ LEADERBOARD = Table(
     partitioned_by=("release",),
     sort=("release", "rank", "forecaster"),
     mart=True,
+    version="2",
 )
 
 COMPARISONS = Table(
@@ -244,21 +263,23 @@ COMPARISONS = Table(
         Column("n", pl.Int64(), "questions that both answered and neither could have known"),
         Column("n_clusters", pl.Int64(), "clusters among them"),
         Column("difference", pl.Float64(), "mean Brier score minus that of the other; negative: better than the other", nullable=True),
-        Column("lower", pl.Float64(), "lower end of the 95 % cluster-bootstrap interval of the difference", nullable=True),
-        Column("upper", pl.Float64(), "upper end of the 95 % cluster-bootstrap interval of the difference", nullable=True),
+        Column("lower", pl.Float64(), "lower end of the 95 % interval of the difference", nullable=True),
+        Column("upper", pl.Float64(), "upper end of the 95 % interval of the difference", nullable=True),
         Column("standard_error", pl.Float64(), "cluster-robust standard error of the difference", nullable=True),
+        Column("df", pl.Float64(), "degrees of freedom of interval and test", nullable=True),
         Column("t", pl.Float64(), "difference over its standard error", nullable=True),
-        Column("p_cluster", pl.Float64(), "two-sided p of t with clusters - 1 degrees of freedom", nullable=True),
-        Column("p_sign_flip", pl.Float64(), "two-sided p of the sign-flip permutation of whole clusters", nullable=True),
-        Column("p_holm", pl.Float64(), "p_cluster after Holm's correction over all pairs of the release", nullable=True),
+        Column("p", pl.Float64(), "two-sided p-value; below 0.05 exactly where the interval excludes 0", nullable=True),
+        Column("p_holm", pl.Float64(), "p after Holm's correction over all pairs of the release", nullable=True),
         Column("p_mcnemar", pl.Float64(), "exact McNemar p of the decisions; takes questions as independent", nullable=True),
-        Column("undefined_because", TEXT, "why the tests are undefined; null when they are not", nullable=True),
+        Column("method", TEXT, "how interval and test were made; null when none", nullable=True),
+        Column("reason", TEXT, "why there is neither interval nor test; null when there are", nullable=True),
         KNOWN_AT,
         RULES,
     ),
     key=("release", "forecaster", "other"),
     partitioned_by=("release",),
     mart=True,
+    version="2",
 )
 
 DATASET_ANALYSIS = Table(

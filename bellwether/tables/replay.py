@@ -30,18 +30,12 @@ def _count(name: str, meaning: str) -> Column:
 
 
 def _interval(name: str) -> tuple[Column, ...]:
-    return tuple(
-        Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % bootstrap interval over episodes; null below 3 episodes", nullable=True)
-        for end in ("lower", "upper")
-    )
-
-
-def _corrected(name: str) -> tuple[Column, ...]:
-    return tuple(
-        Column(
-            f"{name}_bca_{end}", RATIO, f"{end} end of the bias-corrected and accelerated interval; null where there is none", nullable=True
-        )
-        for end in ("lower", "upper")
+    return (
+        *(
+            Column(f"{name}_{end}", RATIO, f"{end} end of the 95 % interval over episodes; null when none", nullable=True)
+            for end in ("lower", "upper")
+        ),
+        Column(f"{name}_reason", TEXT, "why there is no interval; null when there is one", nullable=True),
     )
 
 
@@ -271,13 +265,12 @@ SUMMARY = Table(
         _money("pnl", "sum of P&L"),
         Column("pnl_mean", RATIO, "mean P&L of an episode", USD),
         *_interval("pnl_mean"),
-        *_corrected("pnl_mean"),
+        Column("pnl_mean_df", RATIO, "degrees of freedom of the interval of pnl_mean", nullable=True),
         Column("pnl_median", RATIO, "median P&L of an episode", USD),
         _money("pnl_pessimistic", "sum of P&L under the pessimistic queue"),
         _money("pnl_optimistic", "sum of P&L under the optimistic queue"),
         _share("return_mean", "mean return"),
         *_interval("return_mean"),
-        *_corrected("return_mean"),
         _share("return_median", "median return"),
         _share("max_drawdown_mean", "mean of the maximum drawdowns"),
         *_interval("max_drawdown_mean"),
@@ -301,6 +294,7 @@ SUMMARY = Table(
     ),
     key=("agent", "rules"),
     mart=True,
+    version="2",
 )
 
 TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, RESULTS, SUMMARY)

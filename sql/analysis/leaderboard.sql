@@ -1,5 +1,5 @@
--- One row per forecaster of the release $release, best Brier score first, with its interval, its skill against the market
--- and how much of the release it answered. Forecasters below the coverage floor have no rank and come last.
+-- One row per forecaster of the release $release, best Brier score first, with its interval or why there is none, its skill
+-- against the market, its calibration error beside that of a calibrated forecaster, and how much of the release it answered. Forecasters below the coverage floor have no rank and come last.
 SELECT
     rank,
     forecaster,
@@ -7,8 +7,11 @@ SELECT
     round(brier, 4) AS brier,
     round(brier_lower, 4) AS brier_lower,
     round(brier_upper, 4) AS brier_upper,
+    brier_reason,
     round(skill_vs_market, 4) AS skill_vs_market,
     round(ece, 4) AS ece,
+    round(ece_expected, 4) AS ece_expected,
+    round(ece_p_calibrated, 4) AS ece_p_calibrated,
     n,
     coverage,
     n_clusters

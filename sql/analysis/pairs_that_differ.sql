@@ -7,8 +7,8 @@ SELECT
     CASE WHEN difference < 0 THEN -"upper" ELSE "lower" END AS difference_lower,
     CASE WHEN difference < 0 THEN -"lower" ELSE "upper" END AS difference_upper,
     standard_error,
-    p_cluster,
-    p_sign_flip,
+    df,
+    p,
     p_holm,
     n,
     n_clusters

@@ -1,10 +1,11 @@
 -- One row per bin of the reliability diagram of $forecaster on the release $release: what it said and how often it was right.
--- `calibrated` is true when the mean forecast lies inside the 95 % interval of the observed rate; null in an empty bin.
+-- `calibrated` is true when the mean forecast lies inside the 95 % interval of the observed rate; null without an interval.
 SELECT
     bin,
     lower_edge,
     upper_edge,
     n,
+    n_clusters,
     mean_forecast,
     yes_rate,
     yes_rate_lower,

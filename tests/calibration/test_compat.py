@@ -59,9 +59,17 @@ def test_without_a_stored_order_the_last_bin_of_ace_takes_the_rest() -> None:
 
 
 def test_totals_are_over_all_entries_and_costs_are_rounded() -> None:
-    usage = {"latency_ms": 100.0, "input_tokens": 7, "output_tokens": 3, "cost_usd": 0.00004}
-    scalars = recompute([entry("a", "no", 0.2, **usage), entry("b", None, None, **usage)]).scalars
+    usage = {"latency_ms": 100.0, "input_tokens": 7, "output_tokens": 3}
+    scalars = recompute([entry("a", "no", 0.2, **usage), entry("b", None, None, **usage)], prices=(2.0, 9.0)).scalars
     assert (scalars["avg_latency_ms"], scalars["total_tokens"], scalars["total_cost_usd"]) == (100.0, 20, 0.0001)
+
+
+def test_the_cost_is_that_of_the_totals() -> None:
+    """150 tokens at a dollar per million lie between two ten-thousandths: in floats the product rounds down, and the sum of ten products up."""
+    usage = {"input_tokens": 15, "output_tokens": 0}
+    rows = [entry(str(index), "no", 0.2, **usage) for index in range(10)]
+    assert round(sum(15 / 1e6 * 1.0 for _ in rows), 4) == 0.0002
+    assert recompute(rows, prices=(1.0, 1.0)).scalars["total_cost_usd"] == round(150 / 1e6 * 1.0, 4) == 0.0001
 
 
 @pytest.mark.parametrize(
@@ -71,7 +79,7 @@ def test_totals_are_over_all_entries_and_costs_are_rounded() -> None:
         ([entry("a", None, 0.5)], "no prediction has an answer"),
         ([entry("a", "no", None)], "p_yes of 'a' is None"),
         ([entry("a", "no", 0.5, ace_bin=None)], "ace_bin of 'a' is null"),
-        ([entry("a", "no", 0.5, cost_usd=0.1), entry("b", "no", 0.5)], "cost_usd of 'b' is null"),
+        ([entry("a", "no", 0.5, latency_ms=0.1), entry("b", "no", 0.5)], "latency_ms of 'b' is null"),
         ([entry("a", "no", 1.5)], "p_yes of 'a' is 1.5"),
         ([entry("a", "no", 0.5, "void")], "ground_truth .* of 'a' is 'void'"),
     ],

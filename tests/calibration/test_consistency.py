@@ -42,6 +42,20 @@ def test_a_calibrated_forecaster_stays_inside_the_band_and_an_inverted_one_does_
     assert bins.select(pl.col("yes_rate").is_between(pl.col("lower"), pl.col("upper")).sum()).item() >= 8
 
 
+def test_dependent_outcomes_have_a_wider_band() -> None:
+    p, y = calibrated(300, seed=6)
+    cluster = np.arange(300) // 10
+    for wide, narrow in ((reliability_bands(p, cluster), reliability_bands(p)), (corp_curve(p, y, cluster), corp_curve(p, y))):
+        widths = [(band["upper"] - band["lower"]).mean() for band in (wide, narrow)]
+        assert widths[0] > 1.1 * widths[1]
+
+
+def test_a_single_forecast_per_cluster_has_the_band_of_independence() -> None:
+    alone, independent = reliability_bands([0.25] * 40, range(40), resamples=20_000), reliability_bands([0.25] * 40, resamples=20_000)
+    assert alone["lower"][2] == pytest.approx(independent["lower"][2], abs=0.026)
+    assert alone["upper"][2] == pytest.approx(independent["upper"][2], abs=0.026)
+
+
 def test_bins_are_those_of_the_reliability_table() -> None:
     p, y = calibrated(60, seed=3)
     assert (

@@ -70,7 +70,7 @@ def values(scores: pl.DataFrame, scope: str, metric: str = "brier") -> dict[str,
 
 
 def test_what_could_be_known_enters_no_score_but_its_own(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    scores = score(answered, asked, replicates=20)
+    scores = score(answered, asked, replicates=0)
     assert values(scores, "all")["model"] == (pytest.approx((0.16 + 0.36) / 2), 16, 20)
     assert values(scores, "category:Politics")["model"] == values(scores, "all")["model"]
     assert values(scores, "all")["baseline"] == (pytest.approx(0.26 * 16 / 20), 20, 20)
@@ -85,7 +85,7 @@ def test_the_reliability_table_leaves_it_out_too(answered: pl.DataFrame, asked: 
 
 
 def test_pairs_are_compared_where_neither_could_know(answered: pl.DataFrame, asked: pl.DataFrame) -> None:
-    row = compare_forecasters(answered, asked, replicates=10, permutations=10).pairs.row(0, named=True)
+    row = compare_forecasters(answered, asked, replicates=0).pairs.row(0, named=True)
     assert (row["n"], row["difference"]) == (16, 0.0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.calibration.equal_mass import ace, weighted_ace
+from bellwether.calibration.equal_mass import ace, shares
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.ordered import Ordered
 
@@ -34,10 +34,24 @@ def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bo
 @given(ROWS)
 def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
-    ordered = Ordered.of(Forecasts.of(p, y))
-    weighted = weighted_ace(ordered, np.array([times, np.ones_like(times)], dtype=float)[:, ordered.order])
+    times = times + 1
+    weighted = ace(Ordered.of(Forecasts.of(p, y, weights=times)))
     repeated = ace(Ordered.of(Forecasts.of(np.repeat(p, times), np.repeat(y, times))))
-    assert weighted == pytest.approx([repeated, ace(ordered)], abs=1e-12, nan_ok=True)
+    assert weighted == pytest.approx(repeated, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(ROWS, st.integers(1, 12))
+def test_shares_of_bins_give_the_error_and_add_up_to_one(rows: list[tuple[float, bool, int]], bins: int) -> None:
+    p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
+    ordered = Ordered.of(Forecasts.of(p, y, weights=times + 1))
+    parts = list(shares(ordered, bins))
+    total = np.zeros(len(p))
+    for rows_of_bin, share in parts:
+        total[rows_of_bin] += share
+    assert total == pytest.approx(np.ones(len(p)), abs=1e-9)
+    error = sum(abs((ordered.gap[rows_of_bin] * share).sum()) for rows_of_bin, share in parts) / ordered.weight.sum()
+    assert error == pytest.approx(ace(ordered, bins), abs=1e-12)
 
 
 def test_distinct_forecasts_whose_number_divides_by_ten_give_the_textbook_bins() -> None:

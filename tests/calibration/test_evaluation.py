@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
-from bellwether.calibration import METRICS, Better, Bootstrap, evaluate
+from bellwether.calibration import METRICS, Better, Inference, evaluate
 from bellwether.errors import ScoringError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,23 +27,79 @@ def test_every_registered_metric_is_scored_and_no_other() -> None:
     assert list(evaluate([0.8, 0.3], [1, 0])) == list(METRICS)
 
 
-def test_without_clusters_there_is_no_interval() -> None:
-    assert all(one.lower is None for one in evaluate([0.8, 0.3, 0.4], [1, 0, 1]).values())
+def test_without_clusters_there_is_no_interval_and_a_reason() -> None:
+    scores = evaluate([0.8, 0.3, 0.4], [1, 0, 1])
+    assert all(one.lower is None and one.reason == "no clusters were given" for one in scores.values())
+    assert scores.n_clusters == 0
 
 
 def test_with_clusters_the_interval_surrounds_the_value() -> None:
-    scores = evaluate([0.8, 0.3, 0.4, 0.9], [1, 0, 1, 1], ["a", "b", "b", "c"], bootstrap=Bootstrap(500))
+    scores = evaluate([0.8, 0.3, 0.4, 0.9], [1, 0, 1, 1], ["a", "b", "b", "c"])
     brier = scores["brier"]
     assert scores.n_clusters == 3
-    assert brier.replicates == 500
     assert brier.lower < brier.value < brier.upper  # type: ignore[operator]
 
 
 def test_the_names_of_clusters_do_not_matter() -> None:
     p, y = [0.8, 0.3, 0.4, 0.9], [1, 0, 1, 1]
-    by_name = evaluate(p, y, ["z", "a", "a", "m"], bootstrap=Bootstrap(200))
-    by_number = evaluate(p, y, [0, 1, 1, 2], bootstrap=Bootstrap(200))
-    assert by_name == by_number
+    by_name, by_number = evaluate(p, y, ["z", "a", "a", "m"]), evaluate(p, y, [0, 1, 1, 2])
+    assert by_name["brier"].lower == pytest.approx(by_number["brier"].lower)
+    assert by_name["accuracy"].df == pytest.approx(by_number["accuracy"].df)
+
+
+def test_losses_are_per_forecast_in_the_order_given() -> None:
+    scores = evaluate([0.8, 0.3], [1, 1])
+    assert scores.losses["squared_error"] == pytest.approx([0.04, 0.49])
+    assert scores.losses["log_loss"] == pytest.approx([-math.log(0.8), -math.log(0.3)])
+    assert scores.losses["absolute_error"] == pytest.approx([0.2, 0.7])
+
+
+def test_weights_count_as_repetitions() -> None:
+    generator = np.random.default_rng(3)
+    p, y, times = np.round(generator.random(40), 1), generator.random(40) < 0.5, generator.integers(1, 4, 40)
+    weighted = evaluate(p, y, weights=times, market=np.clip(p, 0.1, 0.8))
+    repeated = evaluate(np.repeat(p, times), np.repeat(y, times), market=np.repeat(np.clip(p, 0.1, 0.8), times))
+    for name in METRICS:
+        if "debiased" not in name:  # copies are pairs of different forecasts, weights are not
+            assert weighted[name].value == pytest.approx(repeated[name].value, abs=1e-9), name
+
+
+def test_weights_leave_intervals_alone_when_they_are_equal() -> None:
+    generator = np.random.default_rng(4)
+    p, y, cluster = generator.random(60), generator.random(60) < 0.5, np.arange(60) // 3
+    plain, weighted = evaluate(p, y, cluster, replicates=0), evaluate(p, y, cluster, weights=np.full(60, 7.0), replicates=0)
+    for name in METRICS:
+        if plain[name].lower is not None:
+            assert weighted[name].lower == pytest.approx(plain[name].lower, rel=1e-9), name
+
+
+def test_fractional_outcomes_have_the_scores_that_allow_them() -> None:
+    scores = evaluate([0.8, 0.3, 0.6], [0.9, 0.25, 0.5], range(3))
+    assert scores["brier"].value == pytest.approx((0.01 + 0.0025 + 0.01) / 3)
+    expected = -np.mean([y * math.log(p) + (1 - y) * math.log(1 - p) for p, y in ((0.8, 0.9), (0.3, 0.25), (0.6, 0.5))])
+    assert scores["log_loss"].value == pytest.approx(expected)
+    assert scores["brier_skill"].value == pytest.approx(1 - (0.0225 / 3) / np.var([0.9, 0.25, 0.5]))
+    for name in ("ece", "smece", "murphy_reliability", "corp_miscalibration", "base_rate", "average_confidence", "yates_covariance"):
+        assert scores[name].value is not None, name
+    for name in ("accuracy", "f1_yes", "macro_f1", "roc_auc", "brier_yes", "confidence_when_wrong", "overconfidence_70"):
+        assert scores[name].value is None, name
+
+
+@pytest.mark.parametrize("bins", [5, 20, [0, 0.05, 0.2, 0.8, 1]])
+def test_the_bins_can_be_chosen(bins: Any) -> None:
+    generator = np.random.default_rng(5)
+    p = generator.random(300)
+    y = generator.random(300) < p**2
+    edges = np.linspace(0, 1, bins + 1) if isinstance(bins, int) else np.asarray(bins)
+    which = np.minimum(np.searchsorted(edges, p, side="right") - 1, len(edges) - 2)
+    gaps = [abs((p[which == index] - y[which == index]).sum()) for index in range(len(edges) - 1)]
+    assert evaluate(p, y, bins=bins)["ece"].value == pytest.approx(sum(gaps) / 300)
+
+
+@pytest.mark.parametrize("bins", [0, [0, 0.5], [0, 0.7, 0.3, 1], "many", [[0, 1]]])
+def test_bins_that_are_none_are_refused(bins: Any) -> None:
+    with pytest.raises(ScoringError, match="binning"):
+        evaluate([0.5], [1], bins=bins)
 
 
 def test_coverage_is_the_share_of_the_questions_asked() -> None:
@@ -74,12 +131,11 @@ def test_undefined_is_none_and_never_zero() -> None:
     ],
 )
 def test_small_and_odd_samples_are_scored_without_a_warning(p: list[float], y: list[int], clusters: list[str]) -> None:
-    scores = evaluate(p, y, clusters, bootstrap=Bootstrap(200))
+    scores = evaluate(p, y, clusters, replicates=200)
     assert all(one.value is None or math.isfinite(one.value) for one in scores.values())
     for name, one in scores.items():
-        for lower, upper in ((one.lower, one.upper), (one.bca_lower, one.bca_upper)):
-            assert (lower is None) == (upper is None)
-            assert lower is None or upper is None or lower <= upper, name
+        assert (one.lower is None) == (one.upper is None) == (one.reason is not None), name
+        assert one.lower is None or one.upper is None or one.lower <= one.upper, name
     assert (scores["brier"].value is None) == (not p)
 
 
@@ -99,8 +155,8 @@ def test_a_misspelt_metric_suggests_the_right_one() -> None:
     ("clusters", "asked", "message"),
     [
         (["a"], None, "column clusters has 1 values"),
-        (["a", None], None, "clusters holds None at index 1"),
-        ([float("nan"), float("nan")], None, "clusters holds nan at index 0"),
+        (["a", None], None, "clusters holds no label at index 1"),
+        ([float("nan"), float("nan")], None, "clusters holds no label at index 0"),
         (["a", "b"], 1, "2 forecasts on 1 questions"),
     ],
 )
@@ -111,15 +167,35 @@ def test_clusters_and_questions_that_do_not_fit_are_refused(clusters: list[Any],
 
 def test_polars_columns_are_taken_as_they_are() -> None:
     frame = pl.DataFrame({"p": [0.8, 0.3], "won": [True, False], "series": ["a", "b"], "answer": ["yes", None]})
-    scores = evaluate(frame["p"], frame["won"], frame["series"], answer=frame["answer"], bootstrap=Bootstrap(50))
+    scores = evaluate(frame["p"], frame["won"], frame["series"], answer=frame["answer"])
     assert scores["accuracy"].value == 1.0
     frame = scores.frame()
     assert frame["metric"].to_list() == list(METRICS)
     brier = frame.row(by_predicate=pl.col("metric") == "brier", named=True)
-    assert {name: brier[name] for name in ("lower", "bca_lower")} == {
-        "lower": scores["brier"].lower,
-        "bca_lower": scores["brier"].bca_lower,
-    }
+    assert brier["reason"] == scores["brier"].reason == "2 clusters; an interval needs 3"
+    assert (brier["n"], brier["n_clusters"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("p", "message"),
+    [
+        ([0.5, 37.5], "37.5 at index 1; a probability lies in .*percentages, divide by 100"),
+        ([0.5, 1 + 1e-15], r"a rounding error beyond \[0, 1\]; clip it"),
+        ([0.5, -3.0], r"-3.0 at index 1; a probability lies in \[0, 1\]"),
+        ([0.5, float("nan")], "nan at index 1; leave out questions without a forecast"),
+    ],
+)
+def test_a_probability_that_is_none_gets_the_remedy_that_fits(p: list[float], message: str) -> None:
+    with pytest.raises(ScoringError, match=message):
+        evaluate(p, [0, 1])
+
+
+@pytest.mark.parametrize("arguments", [{"replicates": -1}, {"replicates": 5}, {"level": 1.0}, {"level": 0.0}])
+def test_inference_that_makes_no_sense_is_refused(arguments: dict[str, float]) -> None:
+    with pytest.raises(ScoringError, match="inference"):
+        Inference(**arguments)  # type: ignore[arg-type]
+    with pytest.raises(ScoringError, match="inference"):
+        evaluate([0.5], [1], **arguments)  # type: ignore[arg-type]
 
 
 def test_only_descriptions_have_no_better_direction() -> None:

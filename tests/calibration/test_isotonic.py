@@ -1,4 +1,4 @@
-"""Isotonic recalibration of many replicates at once."""
+"""Isotonic recalibration, against scikit-learn."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration.isotonic import explained, fit
 
-GROUP = st.integers(0, 4).flatmap(lambda mass: st.tuples(st.just(mass), st.integers(0, mass)))
-REPLICATES = st.integers(1, 8).flatmap(lambda groups: st.lists(st.lists(GROUP, min_size=groups, max_size=groups), min_size=1, max_size=6))
+GROUP = st.integers(1, 4).flatmap(lambda mass: st.tuples(st.just(mass), st.integers(0, mass)))
+GROUPS = st.lists(GROUP, min_size=1, max_size=8)
+ROWS = st.integers(1, 8).flatmap(
+    lambda groups: st.lists(st.lists(st.floats(-1, 2), min_size=groups, max_size=groups), min_size=1, max_size=6)
+)
 
 
-def by_sklearn(mass: np.ndarray, yes: np.ndarray) -> np.ndarray:
-    some = mass > 0
-    fitted = np.zeros(len(mass))
-    if some.any():
-        fitted[some] = IsotonicRegression().fit_transform(np.flatnonzero(some), yes[some] / mass[some], sample_weight=mass[some])
-    return fitted
-
-
-@settings(deadline=None)
-@given(REPLICATES)
-def test_the_explained_sum_is_that_of_each_replicate_fitted_alone(replicates: list[list[tuple[int, int]]]) -> None:
-    mass, yes = np.moveaxis(np.array(replicates, dtype=float), -1, 0)
-    expected = [float(np.sum(m * np.square(by_sklearn(m, k)))) for m, k in zip(mass, yes, strict=True)]
-    assert explained(mass, yes) == pytest.approx(expected, abs=1e-12)
-    assert [float(explained(m, k)) for m, k in zip(mass, yes, strict=True)] == explained(mass, yes).tolist()
+def by_sklearn(mass: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    return np.asarray(IsotonicRegression().fit_transform(np.arange(len(mass)), rate, sample_weight=mass))
 
 
 @settings(deadline=None)
-@given(REPLICATES)
-def test_the_fit_is_that_of_each_replicate_alone(replicates: list[list[tuple[int, int]]]) -> None:
-    mass, yes = np.moveaxis(np.array(replicates, dtype=float), -1, 0)
-    mass += 1
-    expected = np.array([by_sklearn(m, k) for m, k in zip(mass, yes, strict=True)])
-    assert fit(mass, yes) == pytest.approx(expected, abs=1e-9)
+@given(GROUPS)
+def test_the_explained_sum_is_that_of_the_fit(groups: list[tuple[int, int]]) -> None:
+    mass, yes = np.array(groups, dtype=float).T
+    assert explained(mass, yes) == pytest.approx(float(np.sum(mass * np.square(by_sklearn(mass, yes / mass)))), abs=1e-12)
+
+
+def test_nothing_explains_nothing() -> None:
+    assert explained(np.zeros(0), np.zeros(0)) == 0.0
+
+
+@settings(deadline=None)
+@given(ROWS)
+def test_each_row_is_fitted_alone(rows: list[list[float]]) -> None:
+    rate = np.array(rows)
+    mass = 1.0 + np.arange(rate.shape[1])
+    expected = np.array([np.clip(by_sklearn(mass, row), 0, 1) for row in rate])
+    assert fit(mass, rate * mass) == pytest.approx(expected, abs=1e-9)
 
 
 def test_pools_of_equal_rates_count_as_one_whatever_the_order_of_pooling() -> None:
     """Ten groups of one rate: 1/3 of 3, of 6, of 9 … have sums of squares whose rounding differs if pools stay apart."""
     mass = 3.0 * np.arange(1, 11)
-    total = float(explained(mass, mass / 3))
-    assert total == (mass.sum() / 3) ** 2 / mass.sum()
+    assert explained(mass, mass / 3) == (mass.sum() / 3) ** 2 / mass.sum()

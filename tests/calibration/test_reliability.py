@@ -1,30 +1,53 @@
-"""The reliability table and its Wilson intervals."""
+"""The reliability table and its intervals."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.special import ndtri
 from scipy.stats import binomtest
 
 from bellwether.calibration import reliability_bins
-from bellwether.calibration.reliability import wilson
 
 
-def test_wilson_intervals_agree_with_scipy() -> None:
-    cases = [(0, 1), (1, 1), (0, 7), (3, 7), (19, 300), (300, 300)]
-    lower, upper = wilson(np.array([k for k, _ in cases], dtype=float), np.array([n for _, n in cases], dtype=float))
-    for index, (successes, trials) in enumerate(cases):
-        expected = binomtest(successes, trials).proportion_ci(method="wilson")
-        assert (lower[index], upper[index]) == pytest.approx((expected.low, expected.high), abs=1e-12)
+def test_intervals_of_independent_forecasts_are_wilsons_of_each_bin() -> None:
+    generator = np.random.default_rng(2)
+    p = generator.random(400)
+    bins = reliability_bins(p, generator.random(400) < p, range(400))
+    for row in bins.iter_rows(named=True):
+        expected = binomtest(round(row["yes_rate"] * row["n"]), row["n"]).proportion_ci(method="wilson")
+        assert row["yes_rate_lower"] == pytest.approx(expected.low, abs=0.02)
+        assert row["yes_rate_upper"] == pytest.approx(expected.high, abs=0.02)
+        assert row["n_clusters"] == row["n"]
 
 
-def test_a_wilson_interval_never_leaves_out_the_rate_itself() -> None:
-    trials = np.arange(1.0, 2000.0)
-    for rate in (0.0, 1.0):
-        lower, upper = wilson(trials * rate, trials)
-        assert (lower <= rate).all()
-        assert (upper >= rate).all()
+def test_dependent_forecasts_have_wider_intervals() -> None:
+    generator = np.random.default_rng(3)
+    p, y = np.repeat(generator.random(60), 8), np.repeat(generator.random(60) < 0.5, 8)
+    wide, narrow = reliability_bins(p, y, np.arange(480) // 8), reliability_bins(p, y, range(480))
+    widths = [(frame["yes_rate_upper"] - frame["yes_rate_lower"]).mean() for frame in (wide, narrow)]
+    assert widths[0] > 1.8 * widths[1]
+
+
+def test_a_bin_without_an_interval_says_why() -> None:
+    frame = reliability_bins([0.05, 0.06, 0.95, 0.95, 0.95], [0, 1, 1, 1, 0], ["a", "b", "a", "b", "c"])
+    reasons = dict(frame.select("bin", "reason").rows())
+    assert reasons == dict.fromkeys(range(10), "no forecast in the bin") | {0: "2 clusters; an interval needs 3", 9: None}
+    assert reliability_bins([0.5], [1])["reason"][5] == "no clusters were given"
+
+
+@pytest.mark.slow
+def test_intervals_of_bins_contain_the_truth() -> None:
+    generator, inside = np.random.default_rng(4), []
+    for _ in range(200):
+        cluster = np.repeat(np.arange(60), 5)
+        p = generator.random(300)
+        shock = np.sqrt(0.5) * generator.standard_normal(60)[cluster]
+        y = shock + np.sqrt(0.5) * generator.standard_normal(300) < ndtri(p)
+        for row in reliability_bins(p, y, cluster).drop_nulls("yes_rate_lower").iter_rows(named=True):
+            inside.append(row["yes_rate_lower"] <= (row["lower_edge"] + row["upper_edge"]) / 2 <= row["yes_rate_upper"])
+    assert 0.93 <= np.mean(inside) <= 0.985
 
 
 def test_empty_bins_are_present_with_nulls() -> None:
@@ -37,7 +60,7 @@ def test_empty_bins_are_present_with_nulls() -> None:
 
 
 def test_a_bin_holds_its_means_and_its_gap() -> None:
-    row = reliability_bins([0.72, 0.78, 0.74, 0.1], [1, 0, 1, 0]).row(7, named=True)
+    row = reliability_bins([0.72, 0.78, 0.74, 0.1], [1, 0, 1, 0], range(4)).row(7, named=True)
     assert row["n"] == 3
     assert row["mean_forecast"] == pytest.approx(2.24 / 3)
     assert row["yes_rate"] == pytest.approx(2 / 3)

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from bellwether.calibration import smooth_ece
-from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.ordered import Ordered
 from bellwether.calibration.smooth import Smoother
 from bellwether.errors import ScoringError
 
@@ -67,15 +65,22 @@ def test_errors_that_need_no_smoothing_are_exact(p: list[float], y: list[int], e
     assert smooth_ece(p, y) == (expected if expected is None else pytest.approx(expected, abs=1e-9))
 
 
-def test_replicates_finer_than_their_cosines_are_done_again_with_more() -> None:
-    """A forecaster wrong on one question of many: a replicate without it has almost no error."""
-    p, y = np.array([0.01] * 50 + [1.0]), np.array([0] * 51)
-    ordered = Ordered.of(Forecasts.of(p, y))
-    mass = np.array([[50.0, 1.0], [50.0, 0.0], [0.0, 0.0]])
-    errors = Smoother.on(ordered.p, modes=16, start=0.3).replicates(mass, np.zeros((3, 2)))
+@pytest.mark.parametrize("modes", [64, 256, 512])
+def test_fewer_cosines_find_the_same_error_where_they_resolve_it(modes: int) -> None:
+    generator = np.random.default_rng(8)
+    p = np.sort(generator.random(200))
+    y = generator.random(200) < p**3
+    smoother = Smoother.on(p, modes)
+    to_upper = (p - y) / 200 * smoother.share
+    grid = np.bincount(smoother.lower, (p - y) / 200 - to_upper, smoother.cells) + np.bincount(smoother.upper, to_upper, smoother.cells)
+    errors = smoother.error(smoother.coefficients(np.stack([grid, 0 * grid])))
     assert errors[0] == pytest.approx(smooth_ece(p, y), abs=1e-3)
-    assert errors[1] == pytest.approx(0.01, abs=1e-4)
-    assert np.isnan(errors[2])
+    assert errors[1] < 2 / modes
+
+
+def test_weights_count_as_repetitions() -> None:
+    p, y, times = [0.2, 0.7, 0.7, 0.9], [0, 1, 0, 1], [3, 1, 2, 4]
+    assert smooth_ece(p, y, weights=times) == pytest.approx(smooth_ece(np.repeat(p, times), np.repeat(y, times)), abs=1e-9)
 
 
 def test_polars_columns_are_taken_as_they_are() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from bellwether.calibration.binning import EDGES, bin_of
+from bellwether.calibration.binning import DECILES, EDGES
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.metrics import ESTIMATED
 from bellwether.calibration.strict import point
@@ -91,7 +91,7 @@ def test_copies_of_the_data_score_as_the_data(one: Forecasts, copies: int) -> No
 @settings(deadline=None)
 @given(forecasts_of(DYADIC))
 def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Forecasts) -> None:
-    opposite = Forecasts(1 - one.p, ~one.y, ~one.decision, 1 - one.market)
+    opposite = Forecasts(1 - one.p, 1 - one.y, ~one.decision, 1 - one.market, one.weight)
     before, after = point(one), point(opposite)
     same = ("accuracy", "macro_f1", "brier", "brier_skill", "skill_vs_market", "log_loss", "ace", "average_confidence")
     same += ("brier_index", "skill_vs_half", "uncertainty", "smece", "corp_miscalibration", "corp_discrimination")
@@ -152,9 +152,13 @@ def test_the_answer_decides_where_one_was_given_and_else_half_is_a_yes() -> None
 )
 def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer: None, undefined: set[str]) -> None:
     always = {"skill_vs_market", "murphy_reliability_debiased", "murphy_resolution_debiased"}  # no bin holds two forecasts
+    one_class = {"roc_auc"} if len(set(y)) == 1 else set()
+    one_class |= {"average_precision"} if not any(y) else set()
     ours = point(Forecasts.of(p, y, answer=answer))
     missing = {name for name, value in ours.items() if math.isnan(value)}
-    assert missing - {f"overconfidence_{t}" for t in (70, 80, 90)} == (undefined | always) - {f"overconfidence_{t}" for t in (70, 80, 90)}
+    assert missing - {f"overconfidence_{t}" for t in (70, 80, 90)} == (undefined | always | one_class) - {
+        f"overconfidence_{t}" for t in (70, 80, 90)
+    }
     assert {name for name in undefined if name.startswith("over")} <= missing
 
 
@@ -171,7 +175,7 @@ def test_a_market_without_error_gives_no_skill_against_it() -> None:
     [(0.0, 0), (0.1, 1), (1 - 0.9, 0), (1 - 0.8, 1), (0.3, 2), (1 - 0.7, 3), (0.6, 5), (0.7, 6), (0.5, 5), (0.9, 9), (1.0, 9)],
 )
 def test_a_forecast_on_an_edge_falls_where_the_literal_edges_put_it(p: float, expected: int) -> None:
-    assert bin_of(np.array([p])).tolist() == [expected]
+    assert DECILES.index(np.array([p])).tolist() == [expected]
 
 
 @pytest.mark.parametrize("percent", [70, 80, 90])

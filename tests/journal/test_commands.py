@@ -9,18 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import Commands
+from bellwether.cli import main
 from bellwether.journal import Claim, Journal, Outcome
-from bellwether.journal.commands import COMMANDS
 from bellwether.settings import settings
 from tests.journal.calls import LEASE, ask, begun, said, taken
 
-#: The group with its own handling of errors, as users call it.
-bellwether = Commands("bellwether", commands={command.name: command for command in COMMANDS})
-
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(bellwether, words)
+    return CliRunner().invoke(main, words)
 
 
 @pytest.fixture

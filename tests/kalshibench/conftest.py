@@ -12,6 +12,7 @@ import pytest
 
 from bellwether.calibration import compat
 from bellwether.forecasting.parsing import compat as parser
+from tests.kalshibench.original import World, world
 
 #: id, response, the entry's own outcome. By id the last entry's outcome counts, so that the first KXDUP is scored with yes.
 ENTRIES = (
@@ -51,7 +52,7 @@ def result(name: str = "Test-Model", **changes: Any) -> dict[str, Any]:
     rows = predictions()
     frame = pl.DataFrame(rows).rename({"predicted_probability": "p_yes"})
     truth = pl.Series("ground_truth", [outcome for *_, outcome in ENTRIES])
-    numbers = compat.recompute(frame.with_columns(truth, category=pl.Series(CATEGORIES), cost_usd=pl.lit(200 / 1e6 * 3 + 50 / 1e6 * 15)))
+    numbers = compat.recompute(frame.with_columns(truth, category=pl.Series(CATEGORIES)), prices=(3.0, 15.0))
     scalars = dict(numbers.scalars)
     confusion = {cell: scalars.pop(cell) for cell in ("tp", "fp", "fn", "tn")}
     return {
@@ -110,7 +111,7 @@ def write_all(folder: Path, files: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def folder(write: Write) -> Path:
-    """A folder with one model in one tier, and the files beside it."""
+    """A folder with one model in one tier, and the files that come with it."""
     numbers = result()
     summary = {"models": {"Test-Model": {"accuracy": numbers["accuracy"], "knowledge_cutoff": "2025-04-01", "ece": numbers["ece"]}}}
     return write(
@@ -128,3 +129,15 @@ def label_file(tmp_path: Path) -> Path:
     path = tmp_path / "labels.csv"
     labels().write_csv(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def original() -> World:
+    """Twelve models in three tiers, as KalshiBench publishes them."""
+    return world()
+
+
+@pytest.fixture(scope="session")
+def twelve(original: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all twelve models."""
+    return original.write(tmp_path_factory.mktemp("twelve"))

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import Commands, main
-from bellwether.kalshibench import commands
+from bellwether.cli import main
 from tests.kalshibench.conftest import Write, predictions, result
+from tests.kalshibench.original import A, World
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from bellwether.console import console
+
     monkeypatch.setenv("COLUMNS", "200")
+    console.cache_clear()
+    yield
+    console.cache_clear()
 
 
 def run(*arguments: str | Path) -> Result:
-    group = Commands(commands={"compat": commands.compat})
-    return CliRunner().invoke(group, ["compat", *map(str, arguments), "--replicates", "200"])
+    return CliRunner().invoke(main, ["compat", *map(str, arguments), "--replicates", "200"])
 
 
 def shown(*arguments: str | Path) -> str:
-    from bellwether.console import console
-
-    console.cache_clear()
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     return done.output
@@ -46,10 +49,10 @@ def test_the_command_is_installed() -> None:
 
 def test_the_tables_show_published_and_corrected_numbers(folder: Path, label_file: Path) -> None:
     output = shown(folder, "--labels", label_file)
-    assert "0.1460 / " in output  # published
-    assert "0.1860 / " in output  # answer-consistent, labels as scored
+    assert "0.1460" in output  # published
+    assert "0.1860" in output  # answer-consistent, labels as scored
     assert "0.0660 [" in output  # corrected
-    assert "1 of 3 no" in output
+    assert "1/3" in output  # inverted
     assert "published numbers come out equal to the last bit" in output
 
 
@@ -68,10 +71,6 @@ def test_the_json_holds_every_number(folder: Path, label_file: Path) -> None:
     assert model["corrected"]["metrics"]["brier"]["value"] == pytest.approx(0.066)
     assert model["findings"]["inverted"] == 1
     assert document["labels"] == "labels.csv"
-
-
-def test_the_output_says_on_what_the_published_ace_depends(folder: Path, label_file: Path) -> None:
-    assert any("ACE" in note and "ace_bin" in note for note in found(folder, "--labels", label_file)["notes"])
 
 
 def test_without_labels_it_says_what_is_missing(folder: Path) -> None:
@@ -103,6 +102,69 @@ def test_what_cannot_be_done_is_one_line(folder: Path, arguments: tuple[str, ...
     assert len(done.output.splitlines()) == 1
 
 
+def test_a_broken_file_is_a_warning_and_the_rest_is_shown(write: Write, label_file: Path) -> None:
+    done = run(write(good=result("Good"), bad='{"model_name": "Bad"'), "--labels", label_file, "--json")
+    assert done.exit_code == 0
+    assert "bad.json: not JSON" in done.stderr
+    document = json.loads(done.stdout)
+    assert list(document["models"]) == ["Good"]
+    assert len(document["damaged"]) == 1
+
+
+def test_nothing_but_broken_files_is_an_error(write: Write) -> None:
+    done = run(write(bad='{"model_name": "Bad"'))
+    assert done.exit_code == 1
+    assert "bad.json: not JSON" in done.output
+
+
+def test_a_single_file_is_examined(folder: Path, label_file: Path) -> None:
+    assert list(found(folder / "tier1" / "test_model_20251217_020000.json", "--labels", label_file)["models"]) == ["Test-Model"]
+
+
+def test_labels_of_other_questions_are_no_error(original: World, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    pl.DataFrame(original.labels(A)).write_csv(labels)
+    document = found(original.write(tmp_path / "alone", "tier2_reasoning"), "--labels", labels)
+    model = document["models"]["o1"]
+    assert model["partial"]
+    assert 0 < model["corrected"]["n"] <= model["labelled"] < model["entries"] == 300
+    assert any("another sample" in note for note in document["notes"])
+
+
+def test_the_statuses_of_published_numbers_add_up(original: World, twelve: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    pl.DataFrame(original.labels(A)).write_csv(labels)
+    numbers = found(twelve, "--labels", labels)["published_numbers"]
+    overall = numbers["overall"]
+    for rows in ([overall], numbers["by_model"], numbers["by_file"]):
+        assert sum(row["total"] for row in rows) == overall["total"]
+        for row in rows:
+            assert row["equal"] + row["differs"] + row["ties"] + row["not recomputed"] == row["total"]
+            assert sum(row["needs"].values()) == row["not recomputed"]
+    output = shown(twelve, "--labels", labels)
+    assert f"{overall['equal']} of {overall['total']} published numbers come out equal to the last bit" in output
+    assert "What became of the published numbers" in output
+    assert "The same by file" in output
+
+
+def test_the_output_says_on_what_the_published_ace_depends(original: World, twelve: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    pl.DataFrame(original.labels(A)).write_csv(labels)
+    notes = found(twelve, "--labels", labels, "--model", "Claude-Opus-4.5")["notes"]
+    assert any(note.startswith("The published ACE of Claude-Opus-4.5") and "ace_bin" in note for note in notes)
+
+
+def test_clusters_are_chosen_once_for_intervals_and_pairs(original: World, twelve: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    pl.DataFrame(original.labels(A)).write_csv(labels)
+    arguments = (twelve, "--labels", labels, "--model", "Claude-Opus-4.5", "--model", "DeepSeek-V3.2")
+    for clusters in ("family", "series"):
+        document = found(*arguments, "--clusters", clusters)
+        assert document["clusters"] == clusters
+        n_clusters = {model["corrected"]["n_clusters"] for model in document["models"].values()}
+        assert n_clusters == {document["comparisons"][A]["pairs"][0]["n_clusters"]}
+
+
 def test_two_models_are_compared(write: Write, label_file: Path) -> None:
     folder = write(a=result("A"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
     pairs = found(folder, "--labels", label_file)["comparisons"]["sample A"]["pairs"]
@@ -118,6 +180,15 @@ def test_the_figures_are_written_small_and_the_same_each_time(write: Write, labe
     assert set(one) == {f"kalshibench-{name}.png" for name in ("scores", "inversion", "reading", "pairs")}
     assert one == two
     assert all(png.startswith(b"\x89PNG") and len(png) < 100_000 for png in one.values())
+
+
+def test_models_that_the_figures_leave_out_are_named(original: World, twelve: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.csv"
+    pl.DataFrame(original.labels(A)).write_csv(labels)
+    done = run(twelve, "--labels", labels, "--figures", tmp_path / "figures")
+    assert done.exit_code == 0
+    for name in ("GPT-5.1", "GPT-5.1-High", "o1"):
+        assert f"Not drawn: {name}: its scores are partial" in done.stderr
 
 
 def test_figures_need_labels(folder: Path, tmp_path: Path) -> None:

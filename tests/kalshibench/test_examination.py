@@ -9,14 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.calibration import Bootstrap
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import Examination, Labels, ModelExamination, examine, read_labels, read_results
 from bellwether.report.results import model_file
 from tests.kalshibench.conftest import ENTRIES, Write, labels, predictions, result
 from tests.report import frames
-
-PLAN = Bootstrap(200)
 
 
 def given(tmp_path: Path, frame: pl.DataFrame) -> Labels:
@@ -27,7 +24,7 @@ def given(tmp_path: Path, frame: pl.DataFrame) -> Labels:
 
 @pytest.fixture
 def examined(folder: Path, label_file: Path) -> Examination:
-    return examine(read_results(folder), read_labels(label_file), bootstrap=PLAN)
+    return examine(read_results(folder), read_labels(label_file), replicates=200)
 
 
 @pytest.fixture
@@ -77,7 +74,7 @@ def test_an_entry_without_its_own_outcome_is_left_out_of_the_corrected_numbers_o
     frame = labels(ground_truth_scored=pl.Series(["yes", *outcomes[1:]]), ground_truth_true=pl.Series([None, *outcomes[1:]])).drop(
         "ground_truth"
     )
-    model = examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0]
+    model = examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0]
     assert model.corrected is not None
     assert model.consistent is not None
     assert (model.corrected.n, model.consistent.n) == (4, 5)
@@ -87,7 +84,7 @@ def test_an_entry_without_its_own_outcome_is_left_out_of_the_corrected_numbers_o
 
 def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path, tmp_path: Path) -> None:
     frame = labels(ground_truth=pl.Series(["no", "yes", None, "yes", "no", "yes"]))
-    model = examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0]
+    model = examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0]
     reasons = model.numbers().filter(pl.col("status") == "not recomputed")["reason"]
     assert len(reasons)
     assert reasons.str.contains("KXCNT").all()
@@ -95,15 +92,16 @@ def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path,
     assert model.corrected.n == 4
 
 
-def test_without_own_outcomes_nothing_is_corrected(folder: Path, tmp_path: Path) -> None:
+def test_the_outcomes_of_the_published_scoring_correct_all_but_the_overwritten_entries(folder: Path, tmp_path: Path) -> None:
     frame = labels(ground_truth_scored=pl.Series(["yes", *(outcome for *_, outcome in ENTRIES[1:])])).drop("ground_truth")
-    model = examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0]
-    assert model.corrected is None
+    model = examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0]
+    assert model.corrected is not None
     assert model.consistent is not None
+    assert (model.corrected.n, model.consistent.n) == (4, 5)
 
 
 def test_without_labels_only_what_needs_none_is_recomputed(folder: Path) -> None:
-    model = examine(read_results(folder), bootstrap=PLAN).models[0]
+    model = examine(read_results(folder), replicates=200).models[0]
     numbers = model.numbers()
     equal = set(numbers.filter(pl.col("status") == "equal")["metric"])
     assert {"num_samples", "parse_rate", "avg_confidence", "avg_latency_ms", "total_tokens", "total_cost_usd"} <= equal
@@ -117,7 +115,7 @@ def test_without_labels_only_what_needs_none_is_recomputed(folder: Path) -> None
 
 def test_a_number_that_does_not_follow_from_the_predictions_differs(write: Write, label_file: Path) -> None:
     folder = write(model=result(brier_score=0.1))
-    numbers = examine(read_results(folder), read_labels(label_file), bootstrap=PLAN).models[0].numbers()
+    numbers = examine(read_results(folder), read_labels(label_file), replicates=200).models[0].numbers()
     assert numbers.filter(pl.col("status") == "differs")["metric"].to_list() == ["brier_score"]
 
 
@@ -132,24 +130,24 @@ def test_a_stored_sort_decides_the_ace_of_ties(write: Write, tmp_path: Path) -> 
     values = []
     for first, second in ((1, 2), (2, 2)):
         order = [first, second, 4, 6, 8, 0, 3, 5, 7, 9]
-        model = examine(read_results(folder), given(tmp_path, frame.with_columns(ace_bin=pl.Series(order))), bootstrap=PLAN).models[0]
+        model = examine(read_results(folder), given(tmp_path, frame.with_columns(ace_bin=pl.Series(order))), replicates=200).models[0]
         values.append(model.recomputed["ace"])
-        assert "ace" not in model.reasons
+        assert not model.recomputation.ace_varies
     assert values[0] != values[1]
-    assert "ace" in examine(read_results(folder), given(tmp_path, frame), bootstrap=PLAN).models[0].reasons
+    assert examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0].recomputation.ace_varies
 
 
 def test_a_response_that_reads_otherwise_than_stored_is_counted_and_not_used(write: Write, label_file: Path) -> None:
     rows = predictions()
     rows[4]["raw_output"] = "<answer>yes</answer><confidence>30</confidence>"
-    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), bootstrap=PLAN).models[0]
+    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0]
     assert model.findings.misread == 1
     assert model.entries["p_consistent"][4] == pytest.approx(0.2)
 
 
 def test_without_raw_responses_the_number_comes_from_the_stored_probability(write: Write, label_file: Path) -> None:
     rows = [row | {"raw_output": None} for row in predictions()]
-    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), bootstrap=PLAN).models[0]
+    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0]
     assert model.findings.inverted == 2  # without its text the fallback cannot be told from a tag
     assert model.entries["p_consistent"][0] == pytest.approx(0.2)
 
@@ -158,15 +156,16 @@ def test_totals_that_lack_a_value_say_so(write: Write, label_file: Path) -> None
     rows = predictions()
     rows[2]["latency_ms"] = None
     del rows[3]["input_tokens"]
-    numbers = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), bootstrap=PLAN).models[0].numbers()
+    numbers = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0].numbers()
     lacking = numbers.filter(pl.col("status") == "not recomputed")
     assert set(lacking["metric"]) == {"avg_latency_ms", "total_input_tokens", "total_tokens", "total_cost_usd", "total_output_tokens"}
     assert lacking["reason"].str.contains("of every prediction").all()
+    assert dict(lacking.select("metric", "needs").iter_rows())["avg_latency_ms"] == "latency_ms"
 
 
 def test_models_on_the_same_questions_are_compared(write: Write, label_file: Path) -> None:
     folder = write(a=result("A"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
-    comparisons = examine(read_results(folder), read_labels(label_file), bootstrap=PLAN).comparisons(permutations=99)
+    comparisons = examine(read_results(folder), read_labels(label_file), replicates=200).comparisons()
     assert list(comparisons) == ["sample A"]
     assert comparisons["sample A"].pairs.select("forecaster", "other", "n").rows() == [("A", "B", 5)]
 
@@ -175,7 +174,7 @@ def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_
     renamed = [row | {"question_id": f"{row['question_id']}-B"} for row in predictions()]
     folder = write(a=result("A"), b=result("B", predictions=renamed))
     other = labels(question_set=pl.lit("sample B"), question_id=pl.col("question_id") + "-B")
-    both = examine(read_results(folder), given(tmp_path, pl.concat([other, labels()])), bootstrap=PLAN)
+    both = examine(read_results(folder), given(tmp_path, pl.concat([other, labels()])), replicates=200)
     assert [model.question_set for model in both.models] == ["sample A", "sample B"]
     assert both.comparisons() == {}
     assert all(set(model.numbers()["status"]) == {"equal"} for model in both.models)
@@ -183,7 +182,7 @@ def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_
 
 def test_a_model_without_labels_does_not_stop_the_others(write: Write, label_file: Path) -> None:
     renamed = [row | {"question_id": f"{row['question_id']}-B"} for row in predictions()]
-    examined = examine(read_results(write(a=result("A"), b=result("B", predictions=renamed))), read_labels(label_file), bootstrap=PLAN)
+    examined = examine(read_results(write(a=result("A"), b=result("B", predictions=renamed))), read_labels(label_file), replicates=200)
     labelled, other = examined.models
     assert labelled.corrected is not None
     assert other.corrected is None
@@ -198,13 +197,19 @@ def test_labels_that_fit_no_model_are_refused(write: Write, tmp_path: Path, fold
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="Test-Model"):
+    with pytest.raises(ConfigError, match=r"no model 'GPT-9'; there are Test-Model"):
         examine(read_results(folder), names=["GPT-9"])
+
+
+@pytest.mark.parametrize("name", ["test-model", "Test-Modle", "TestModel"])
+def test_a_misspelled_model_is_refused_with_the_one_that_was_probably_meant(folder: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'Test-Model'"):
+        examine(read_results(folder), names=[name])
 
 
 def test_a_model_without_an_answer_has_no_numbers(write: Write, label_file: Path) -> None:
     rows = [row | {"predicted_answer": None, "predicted_probability": None, "raw_output": ""} for row in predictions()]
-    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), bootstrap=PLAN).models[0]
+    model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0]
     assert set(model.numbers()["status"]) == {"not recomputed"}
     assert model.corrected is not None
     assert model.corrected["brier"].value is None
@@ -224,7 +229,7 @@ def ours(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_bellwether_wrote_is_checked_with_its_own_labels_and_rules(write: Write) -> None:
-    examined = examine(read_results(write(ours=ours())), bootstrap=PLAN)
+    examined = examine(read_results(write(ours=ours())), replicates=200)
     model = examined.models[0]
     assert set(model.numbers()["status"]) == {"equal"}
     assert model.entries["p_consistent"].to_list() == [0.6, 1.0, 0.7, 0.1]
@@ -237,12 +242,12 @@ def test_every_number_of_a_report_follows_from_its_predictions(write: Write) -> 
     """Reports are written with other code, from benchmark tables; one model lacks some questions."""
     inputs = frames.example()
     files = {f"m{index}": model_file(inputs, name, frames.made(inputs, name)) for index, name in enumerate(inputs.forecasters)}
-    examined = examine(read_results(write(**json.loads(json.dumps(files, default=str)))), bootstrap=PLAN)
+    examined = examine(read_results(write(**json.loads(json.dumps(files, default=str)))), replicates=200)
     numbers = examined.numbers()
     assert numbers.filter(pl.col("status") == "differs").rows() == []
     kept = numbers.filter(pl.col("status") == "not recomputed")["metric"]
     assert all(metric.startswith(("total_", "avg_latency")) for metric in kept)
-    pairs = next(iter(examined.comparisons(permutations=99).values())).pairs
+    pairs = next(iter(examined.comparisons().values())).pairs
     theirs = {(row["forecaster"], row["other"]): row for row in inputs.comparisons.iter_rows(named=True)}
     assert pairs.height == len(theirs)
     for row in pairs.iter_rows(named=True):

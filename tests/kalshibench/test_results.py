@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import read_labels, read_results
 from tests.kalshibench.conftest import ENTRIES, Write, labels, predictions, result
+
+OWN = [outcome for *_, outcome in ENTRIES]
+
+#: The last entry of KXDUP decides for both.
+SCORED = ["yes", "yes", "no", "yes", "no", "yes"]
+
+
+def of_the_entries(path: Path, folder: Path) -> pl.DataFrame:
+    """The labels in a file, of the entries of the only model in the folder."""
+    return read_labels(path).of(read_results(folder).models[0]).rows
 
 
 def test_a_folder_of_tiers_is_read_whole(folder: Path) -> None:
@@ -74,6 +85,12 @@ def broken(field: str, value: Any) -> dict[str, Any]:
         (broken("question_id", ""), r"predictions\[1\].question_id is"),
         (broken("raw_output", 5), r"predictions\[1\].raw_output is 5"),
         (broken("latency_ms", "fast"), r"predictions\[1\].latency_ms is"),
+        (broken("latency_ms", 10**400), r"predictions\[1\].latency_ms is"),
+        (broken("input_tokens", 1e30), r"predictions\[1\].input_tokens is 1e\+30"),
+        (broken("output_tokens", 12.5), r"predictions\[1\].output_tokens is 12.5"),
+        (broken("output_tokens", -1), r"predictions\[1\].output_tokens is -1"),
+        (result(accuracy=10**400), "accuracy is"),
+        ('{"model_name": ' + "1" * 5_000 + "}", "not JSON"),
         (result(predictions=[1]), r"predictions\[0\] is 1"),
         (result(predictions={"a": 1}), "predictions is"),
         (result(model_name=None), "model_name is null"),
@@ -88,69 +105,109 @@ def broken(field: str, value: Any) -> dict[str, Any]:
         ("[" * 100_000, "not JSON"),
     ],
 )
-def test_what_is_broken_is_named_with_its_file(write: Write, document: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=f"reading bad.json: .*{message}"):
-        read_results(write(good=result("Good"), bad=document))
+def test_what_is_broken_is_named_with_its_file_and_the_rest_read(write: Write, document: Any, message: str) -> None:
+    results = read_results(write(good=result("Good"), bad=document))
+    assert results.names() == ["Good"]
+    (sentence,) = results.damaged
+    assert re.match(f"reading bad.json: .*{message}", sentence)
 
 
-def test_a_folder_without_results_is_refused(write: Write, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no result file"):
-        read_results(write(summary_1={"models": {}}))
-    with pytest.raises(ConfigError, match="not a folder"):
-        read_results(tmp_path / "nowhere")
+@pytest.mark.parametrize("name", ["summary_1", "metadata_1"])
+def test_a_broken_file_without_predictions_does_not_stop_the_others(write: Write, name: str) -> None:
+    results = read_results(write(good=result("Good"), **{name: '{"models": {"Good": '}))
+    assert results.names() == ["Good"]
+    assert "not JSON" in results.damaged[0]
+
+
+def test_a_folder_in_which_everything_is_broken_is_refused_with_the_first_fault(write: Write) -> None:
+    with pytest.raises(ConfigError, match=r"no result file .*2 could not be read, first: reading a.json: not JSON"):
+        read_results(write(a='{"model_name": "A"', b=result(model_name=None)))
+
+
+def test_a_single_result_file_is_read(folder: Path) -> None:
+    results = read_results(folder / "tier1" / "test_model_20251217_020000.json")
+    assert results.names() == ["Test-Model"]
+    assert results.models[0].source == "test_model_20251217_020000.json"
+    assert results.summaries == []
+
+
+def test_results_that_are_none_are_refused(write: Write, tmp_path: Path) -> None:
+    folder = write(summary_1={"models": {}})
+    for path, message in ((folder, "no result file"), (folder / "summary_1.json", "no result file"), (tmp_path / "nowhere", "there is no")):
+        with pytest.raises(ConfigError, match=message):
+            read_results(path)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "json"])
-def test_labels_are_read_from_any_of_three_formats(tmp_path: Path, kind: str) -> None:
+def test_labels_are_read_from_any_of_three_formats(folder: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"labels.{kind}"
     getattr(labels(), f"write_{kind}")(path)
-    frame = read_labels(path).frame
-    assert frame["true"].to_list() == [outcome for *_, outcome in ENTRIES]
-    assert frame["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]  # the last entry of KXDUP decides for both
+    rows = of_the_entries(path, folder)
+    assert rows["true"].to_list() == OWN
+    assert rows["scored"].to_list() == SCORED
 
 
-def test_the_order_of_entries_is_that_of_entry_index(tmp_path: Path) -> None:
+def test_the_order_of_entries_is_that_of_entry_index(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     labels().sample(fraction=1, shuffle=True, seed=1).write_csv(path)
-    assert read_labels(path).frame["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]
+    rows = of_the_entries(path, folder)
+    assert rows["true"].to_list() == OWN
+    assert rows["scored"].to_list() == SCORED
 
 
 def test_entries_are_found_by_id_and_occurrence_where_the_order_differs(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     labels().select("question_id", "ground_truth").sort("question_id", maintain_order=True).write_csv(path)
-    given = read_labels(path).of(read_results(folder).models[0])
-    assert not given.positional
-    assert given.rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
-    assert given.rows["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]
+    rows = of_the_entries(path, folder)
+    assert rows["true"].to_list() == OWN
+    assert rows["scored"].to_list() == SCORED
 
 
-def test_one_label_for_two_entries_is_nobodys_own(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_one_label_for_two_entries_is_the_last_ones_own(folder: Path, tmp_path: Path, indexed: bool) -> None:
+    """Scoring used the last entry's outcome for both; the first entry's own is not in it."""
     path = tmp_path / "labels.csv"
-    labels().unique("question_id", keep="last", maintain_order=True).write_csv(path)
-    rows = read_labels(path).of(read_results(folder).models[0]).rows
-    assert rows["true"].to_list() == [None, "yes", "no", None, "no", "yes"]
-    assert rows["scored"].to_list() == ["yes", "yes", "no", "yes", "no", "yes"]
+    labels().unique("question_id", keep="last", maintain_order=True).drop([] if indexed else ["entry_index"]).write_csv(path)
+    rows = of_the_entries(path, folder)
+    assert rows["true"].to_list() == [None, *OWN[1:]]
+    assert rows["scored"].to_list() == SCORED
+
+
+def test_a_label_of_the_first_of_two_entries_says_nothing_of_the_last(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    labels().unique("question_id", keep="first", maintain_order=True).write_csv(path)
+    rows = of_the_entries(path, folder)
+    assert rows["true"].to_list() == ["no", "yes", "no", None, "no", "yes"]
+    assert rows["scored"].to_list() == [None, "yes", "no", None, "no", "yes"]
+
+
+def test_what_an_id_was_scored_with_is_the_own_outcome_of_its_last_entry(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    labels(ground_truth_scored=pl.Series(SCORED)).drop("ground_truth").write_csv(path)
+    assert of_the_entries(path, folder)["true"].to_list() == [None, *OWN[1:]]
 
 
 def test_rows_of_other_models_are_left_out(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     other = labels(model=pl.lit("Other"), ground_truth=pl.lit("no"))
     pl.concat([other, labels(model=pl.lit("Test-Model"))], how="diagonal").write_parquet(path)
-    assert read_labels(path).of(read_results(folder).models[0]).rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
+    assert of_the_entries(path, folder)["true"].to_list() == OWN
 
 
 def test_labels_of_other_models_serve_one_that_the_file_does_not_name(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     others = [labels(model=pl.lit(name), ace_bin=pl.lit(3)) for name in ("Other", "Another")]
     pl.concat(others).write_parquet(path)
-    rows = read_labels(path).of(read_results(folder).models[0]).rows
-    assert rows["true"].to_list() == [outcome for *_, outcome in ENTRIES]
+    rows = of_the_entries(path, folder)
+    assert rows["true"].to_list() == OWN
     assert rows["ace_bin"].null_count() == rows.height
 
 
 def test_labels_that_fit_two_sets_are_refused(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    sets = [labels(question_set=pl.lit(name)).sort("question_id") for name in ("one", "two")]
+    sets = [
+        labels(question_set=pl.lit(name), ground_truth=pl.lit(truth)).sort("question_id") for name, truth in (("one", "yes"), ("two", "no"))
+    ]
     pl.concat(sets).drop("entry_index").write_csv(path)
     with pytest.raises(ConfigError, match="one, two"):
         read_labels(path).of(read_results(folder).models[0])
@@ -163,6 +220,8 @@ def test_labels_that_fit_two_sets_are_refused(folder: Path, tmp_path: Path) -> N
         (labels(ground_truth=pl.lit("maybe")), "neither yes nor no"),
         (labels(entry_index=pl.lit(0)), "the same entry_index twice"),
         (labels(question_id=pl.lit(None, pl.String)), "question_id is null"),
+        (labels(entry_index=pl.Series([0, 1, 2, None, 4, 5])), "entry_index is null"),
+        (labels(entry_index=pl.lit("first")), "a column of another type"),
         (labels().clear(), "has no rows"),
     ],
 )

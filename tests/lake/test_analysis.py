@@ -8,9 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import polars as pl
 import pytest
 
+from bellwether.calibration import evaluate
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
@@ -58,13 +61,13 @@ def _line(forecaster: str, rank: int | None, brier: float) -> dict[str, Any]:
 
 
 def _bin(ordinal: int, n: int) -> dict[str, Any]:
-    edges = {"bin": ordinal, "lower_edge": ordinal / 2, "upper_edge": (ordinal + 1) / 2, "n": n}
+    edges = {"bin": ordinal, "lower_edge": ordinal / 2, "upper_edge": (ordinal + 1) / 2, "n": n, "n_clusters": n}
     rates = {"mean_forecast": 0.2, "yes_rate": 0.5, "yes_rate_lower": 0.1, "yes_rate_upper": 0.9} if n else {}
     return {**RELEASE, "forecaster": "a", **edges, **rates}
 
 
 def _score(forecaster: str, scope: str, metric: str, value: float, n: int) -> dict[str, Any]:
-    counts = {"n": n, "n_questions": 2, "n_clusters": n, "replicates": 10, "seed": 1}
+    counts = {"n": n, "n_questions": 2, "n_clusters": n, "seed": 1}
     return {**RELEASE, "forecaster": forecaster, "scope": scope, "metric": metric, "value": value, "lower": value - 0.1, **counts}
 
 
@@ -144,12 +147,30 @@ def test_the_hardest_questions_come_first_and_samples_are_averaged(path: Path) -
     assert rows["mean_brier"].to_list() == pytest.approx([(0.7**2 + 0.5**2 + 0.25**2) / 3, 0.1**2])
 
 
-def test_outcome_rates_have_wilson_intervals_and_leave_combos_out(path: Path) -> None:
+def test_outcome_rates_leave_combos_out_and_have_no_interval_over_few_events(path: Path) -> None:
     weather, sports = ask(path, "outcome_rate_by_category").rows(named=True)
     assert (weather["category"], weather["markets"], weather["resolved"]) == ("Weather", 4, 3)
-    # Wilson's interval of 2 of 3 at z = 1.96, from the closed formula by hand.
-    assert (weather["yes_rate"], weather["yes_rate_lower"], weather["yes_rate_upper"]) == pytest.approx((2 / 3, 0.2077, 0.9385), abs=1e-4)
+    assert (weather["yes_rate"], weather["yes_rate_lower"]) == (pytest.approx(2 / 3), None)
     assert (sports["markets"], sports["resolved"], sports["yes_rate"], sports["yes_rate_lower"]) == (1, 0, None, None)
+
+
+def test_outcome_rates_have_the_interval_of_the_scores_over_events() -> None:
+    """That of the base rate in Python, but for the quantile of the normal distribution in place of Student's."""
+    generator = np.random.default_rng(1)
+    event, outcome = generator.integers(0, 60, 300), generator.random(300) < 0.3
+    outcome = np.where(generator.random(300) < 0.5, outcome, event % 3 == 0)
+    frame = pl.DataFrame(
+        {"category": "A", "venue": "kalshi", "event_id": [f"E{one}" for one in event], "market_id": "m", "is_combo": False}
+    )
+    frame = frame.with_columns(outcome=pl.Series(np.where(outcome, "yes", "no")))
+    with duckdb.connect() as connection:
+        connection.execute("CREATE SCHEMA clean")
+        connection.register("given", frame.to_arrow())
+        connection.execute("CREATE TABLE clean.markets AS SELECT * FROM given")
+        row = connection.execute((ROOT / "sql" / "analysis" / "outcome_rate_by_category.sql").read_text()).pl().row(0, named=True)
+    rate = evaluate(np.full(300, 0.5), outcome, event, replicates=0)["base_rate"]
+    assert row["yes_rate"] == pytest.approx(rate.value)
+    assert (row["yes_rate_lower"], row["yes_rate_upper"]) == pytest.approx((rate.lower, rate.upper), abs=0.003)
 
 
 def test_a_price_path_runs_towards_the_close(path: Path) -> None:

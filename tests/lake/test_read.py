@@ -167,7 +167,7 @@ def test_a_copied_partition_is_not_taken_for_another(lake: Lake) -> None:
 
 
 def test_a_lake_at_a_file_url_is_the_folder(lake: Lake) -> None:
-    assert Lake(f"file://{lake.root}").slice(PRICES).rows == 18
+    assert Lake(f"file://{lake.uri}").slice(PRICES).rows == 18
 
 
 def test_a_lake_in_a_folder_with_odd_characters_is_read(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_missing_partitions_are_named_or_skipped(lake: Lake) -> None:
 
 
 def test_another_process_sees_what_was_written_since(lake: Lake, options: dict[str, str]) -> None:
-    other = Lake(str(lake.root), options)
+    other = Lake(lake.uri, options)
     assert other.manifests(PRICES) == {}
     lake.write(PRICES, DAY, prices(), run_id="r1")
     assert list(other.manifests(PRICES)) == [DAY]
@@ -110,7 +110,7 @@ def test_another_process_sees_what_was_written_since(lake: Lake, options: dict[s
 def test_superseded_objects_are_vacuumed(lake: Lake, options: dict[str, str]) -> None:
     for run_id in ("r1", "r2"):
         lake.write(PRICES, DAY, prices(), run_id=run_id)
-    tomorrow = Lake(str(lake.root), options, clock=lambda: datetime.now(UTC) + timedelta(days=1))
+    tomorrow = Lake(lake.uri, options, clock=lambda: datetime.now(UTC) + timedelta(days=1))
     assert tomorrow.vacuum(timedelta(hours=1)).files == ("clean/prices/2025-09-01/r1.parquet",)
     assert lake.slice(PRICES).read().equals(prices())
 

@@ -75,7 +75,7 @@ def test_marts_hold_their_rows_and_the_rest_are_views(published: Path) -> None:
 
 def test_a_mart_needs_no_file_of_the_lake(lake: Lake, path: Path) -> None:
     score = {"release": "2025q3", "forecaster": "a", "scope": "all", "metric": "brier", "value": 0.25, "rules": "1"}
-    counts = dict.fromkeys(("n", "n_questions", "n_clusters", "replicates", "seed"), 1)
+    counts = dict.fromkeys(("n", "n_questions", "n_clusters", "seed"), 1)
     rows = SCORES.frame([{**score, **counts, "known_at": forecasts()["known_at"][0]}])
     manifest = lake.write(SCORES, ("2025q3", "a"), rows, run_id="r1")
     publish(lake, path)

@@ -58,5 +58,5 @@ def test_every_limit_of_an_evaluation_is_named() -> None:
 
 def test_every_column_of_the_leaderboard_is_named() -> None:
     named = set(re.findall(r"`(\w+)`", BENCHMARK))
-    plain = {re.sub(r"_(bca_)?(lower|upper)$", "", column) for column in table("benchmark/leaderboard").names}
+    plain = {re.sub(r"_(lower|upper|reason)$", "", column) for column in table("benchmark/leaderboard").names}
     assert plain - {"release", "forecaster", "kind", "known_at", "rules"} <= named

@@ -51,7 +51,7 @@ def _result(model: str, numbers: dict[str, Any], rows: pl.DataFrame) -> dict[str
             categories.setdefault(found[2], {})[found[3]] = value
     confusion = {name: scalars.pop(name) for name in _CONFUSION if name in scalars}
     first = rows.row(0, named=True)
-    given, made = _prices(rows)
+    given, made = prices(rows)
     config = {"name": model, "litellm_model": first["litellm_model"], "price_per_1m_input": given, "price_per_1m_output": made}
     return {
         "model_name": model,
@@ -78,7 +78,7 @@ def _result(model: str, numbers: dict[str, Any], rows: pl.DataFrame) -> dict[str
     }
 
 
-def _prices(rows: pl.DataFrame) -> tuple[float, float]:
+def prices(rows: pl.DataFrame) -> tuple[float, float]:
     """Dollars per million tokens of input and output, from two entries: the files state the price list, the recordings each entry's cost."""
     import numpy as np
 

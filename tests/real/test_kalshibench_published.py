@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bellwether.calibration import Bootstrap, compat, evaluate
-from bellwether.calibration.binning import bin_of
+from bellwether.calibration import compat, evaluate
+from bellwether.calibration.binning import DECILES
+from tests.real.kalshibench_folder import prices
 
 pytestmark = pytest.mark.real
 
@@ -40,7 +41,9 @@ def predictions(recordings: Path) -> dict[str, pl.DataFrame]:
 def recomputed(predictions: dict[str, pl.DataFrame]) -> dict[str, dict[str, compat.Number]]:
     """From each entry's own label where it is known, so that the lookup by a shared id is part of what is tested."""
     label = pl.coalesce("ground_truth_true", "ground_truth_scored")
-    return {model: compat.recompute(rows.with_columns(ground_truth=label)).flat() for model, rows in predictions.items()}
+    return {
+        model: compat.recompute(rows.with_columns(ground_truth=label), prices=prices(rows)).flat() for model, rows in predictions.items()
+    }
 
 
 def test_every_published_model_has_predictions(published: pl.DataFrame, predictions: dict[str, pl.DataFrame]) -> None:
@@ -53,7 +56,9 @@ def test_every_published_name_is_recomputed(published: pl.DataFrame, recomputed:
     assert not unknown
 
 
-def test_every_number_of_the_result_files_is_equal(published: pl.DataFrame, recomputed: dict[str, dict[str, compat.Number]]) -> None:
+def test_every_number_of_the_result_files_is_equal_to_the_last_bit(
+    published: pl.DataFrame, recomputed: dict[str, dict[str, compat.Number]]
+) -> None:
     exact = published.filter(pl.col("decimals").is_null())
     assert exact.height
     differences = [
@@ -91,7 +96,7 @@ def test_bins_follow_the_stored_bins(predictions: dict[str, pl.DataFrame]) -> No
     """A forecast of exactly 1 is in no published bin and in the last strict one; all others agree."""
     for rows in predictions.values():
         stored = rows.filter(pl.col("predicted_answer").is_not_null(), pl.col("p_yes") < 1)
-        assert bin_of(stored["p_yes"].to_numpy()).tolist() == stored["reliability_bin"].to_list()
+        assert DECILES.index(stored["p_yes"].to_numpy()).tolist() == stored["reliability_bin"].to_list()
 
 
 @pytest.mark.parametrize("model", CORRECTED)
@@ -113,9 +118,7 @@ def test_skill_has_the_known_series_cluster_interval(model: str, lower: float, u
     if model not in predictions:
         pytest.skip(f"no predictions of {model} in the recordings")
     rows = predictions[model].filter(pl.col("predicted_answer").is_not_null(), pl.col("ground_truth_true").is_not_null())
-    scores = evaluate(
-        rows["p_yes_answer_consistent"], rows["ground_truth_true"] == "yes", rows["series_ticker"], bootstrap=Bootstrap(2_000)
-    )
+    scores = evaluate(rows["p_yes_answer_consistent"], rows["ground_truth_true"] == "yes", rows["series_ticker"], replicates=0)
     assert scores["brier_skill"].lower == pytest.approx(lower, abs=0.015)
     assert scores["brier_skill"].upper == pytest.approx(upper, abs=0.015)
 
@@ -123,4 +126,4 @@ def test_skill_has_the_known_series_cluster_interval(model: str, lower: float, u
 def _equal(ours: compat.Number, theirs: float | None, scale: float) -> bool:
     if ours is None or theirs is None:
         return ours is None and theirs is None
-    return abs(ours * scale - theirs) <= 1e-12
+    return ours * scale == theirs

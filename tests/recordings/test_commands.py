@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.cli import Commands
-from bellwether.recordings.commands import COMMANDS
+from bellwether.cli import main
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import DAY, instant
@@ -23,11 +22,9 @@ from bellwether.settings import settings
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, delta, snapshot
 
-MAIN = Commands(commands={command.name: command for command in COMMANDS if command.name})
-
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(MAIN, words)
+    return CliRunner().invoke(main, words)
 
 
 def an_event() -> str:

@@ -52,7 +52,7 @@ def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = Non
     """What the episodes say of each agent, with intervals; in the order of `comparison_table`."""
     rows = tuple((name, *_interval_cells(row)) for name, row in _best_first(summary, titles))
     notes = (
-        f"n: episodes. 95 %: bootstrap over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
+        f"n: episodes. 95 %: over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
         "Sharpe: annualised, mean of the episodes that have one.",
     )
     return Lines("Per episode", _INTERVALS, rows, notes)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.bootstrap import Bootstrap
-from bellwether.replay.results.intervals import Estimate, mean_over, median_over
+from bellwether.replay.results.intervals import Estimate, mean_over
 from bellwether.tables.replay import RESULTS, SUMMARY
 
 TOTAL = "Total"
@@ -41,13 +40,9 @@ def results(backtests: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def summarise(backtests: pl.DataFrame, plan: Bootstrap | None = None) -> pl.DataFrame:
-    """Rows of replay/summary, by agent and rule set.
-
-    Intervals are of the bootstrap over episodes; all agents share its draws. Episodes in which a number is undefined do not count for it.
-    """
-    plan = plan or Bootstrap()
-    return SUMMARY.frame([{"agent": agent, "rules": rules, **_summary(rows, plan)} for (agent, rules), rows in _groups(backtests)])
+def summarise(backtests: pl.DataFrame) -> pl.DataFrame:
+    """Rows of replay/summary, by agent and rule set. Episodes in which a number is undefined do not count for it."""
+    return SUMMARY.frame([{"agent": agent, "rules": rules, **_summary(rows)} for (agent, rules), rows in _groups(backtests)])
 
 
 def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
@@ -55,19 +50,18 @@ def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataF
     yield from parts.items()
 
 
-def _summary(rows: pl.DataFrame, plan: Bootstrap) -> dict[str, Any]:
-    pnl, earned = mean_over(_floats(rows, "pnl"), plan), mean_over(_floats(rows, "return"), plan)
-    drawdown = mean_over(_floats(rows, "max_drawdown"), plan)
-    sharpe, filled = (mean_over(_floats(rows, name), plan) for name in ("sharpe_annualised", "fill_ratio"))
+def _summary(rows: pl.DataFrame) -> dict[str, Any]:
+    pnl, earned, drawdown, sharpe, filled = (
+        mean_over(_floats(rows, name)) for name in ("pnl", "return", "max_drawdown", "sharpe_annualised", "fill_ratio")
+    )
     return {
         "episodes": rows.height,
         "failures": rows["failure"].count(),
         **{name: rows[name].sum() for name in _SUMS},
         **_ends("pnl_mean", pnl),
-        **_corrected("pnl_mean", pnl),
+        "pnl_mean_df": pnl.df,
         "pnl_median": _middle(rows, "pnl"),
         **_ends("return_mean", earned),
-        **_corrected("return_mean", earned),
         "return_median": _middle(rows, "return"),
         **_ends("max_drawdown_mean", drawdown),
         "max_drawdown_median": _middle(rows, "max_drawdown"),
@@ -90,18 +84,13 @@ def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:
 
 
 def _middle(rows: pl.DataFrame, name: str) -> float | None:
-    return median_over(_floats(rows, name), _NO_INTERVAL).value
+    """The median over the episodes that have a value."""
+    values = rows[name].cast(pl.Float64).drop_nulls()
+    return float(np.median(values.to_numpy())) if len(values) else None
 
 
-_NO_INTERVAL = Bootstrap(0)
-
-
-def _ends(name: str, found: Estimate) -> dict[str, float | None]:
-    return {name: found.value, f"{name}_lower": found.lower, f"{name}_upper": found.upper}
-
-
-def _corrected(name: str, found: Estimate) -> dict[str, float | None]:
-    return {f"{name}_bca_lower": found.bca_lower, f"{name}_bca_upper": found.bca_upper}
+def _ends(name: str, found: Estimate) -> dict[str, float | str | None]:
+    return {name: found.value, f"{name}_lower": found.lower, f"{name}_upper": found.upper, f"{name}_reason": found.reason}
 
 
 def _maker_share(rows: pl.DataFrame) -> float | None:

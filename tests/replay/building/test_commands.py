@@ -8,18 +8,15 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from bellwether.cli import Commands
-from bellwether.replay.episode_commands import COMMANDS
+from bellwether.cli import main
 from bellwether.settings import settings
 from tests.recordings.frames import recorded
 from tests.replay.building.streams import ABOUT, at, frames, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
-MAIN = Commands(commands={command.name: command for command in COMMANDS if command.name})
-
 
 def run(*words: str) -> Result:
-    return CliRunner().invoke(MAIN, ["episode", *words])
+    return CliRunner().invoke(main, ["episode", *words])
 
 
 def a_recording(name: str = "rec") -> None:

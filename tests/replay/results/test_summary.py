@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.calibration.bootstrap import Bootstrap
 from bellwether.replay.results.lines import agent_tables, comparison_table, interval_table
 from bellwether.replay.results.summary import results, summarise
 from bellwether.tables.replay import RESULTS, SUMMARY
 from tests.replay.results.frames import KNOWN, backtest, backtests
-
-PLAN = Bootstrap(500)
 
 FOUR = backtests(
     backtest("chaser", "C-1", 12.34, max_drawdown=0.02, fill_ratio=0.5, orders=7, contracts="1000.50"),
@@ -47,17 +44,17 @@ def test_the_total_sums_money_and_averages_shares() -> None:
 def test_rule_sets_are_never_mixed() -> None:
     both = backtests(backtest("a", "E", 1), backtest("a", "F", 3, rules="pmb-2026-01"))
     assert results(both).filter(pl.col("episode") == "Total")["pnl"].to_list() == [1, 3]
-    assert summarise(both, PLAN)["episodes"].to_list() == [1, 1]
+    assert summarise(both)["episodes"].to_list() == [1, 1]
 
 
 def test_a_failed_episode_is_a_line_with_its_reason_and_counts() -> None:
     failed = backtests(backtest("a", "E", -3, failure="ValueError: no | such <b>price</b>", failed_step=4))
-    assert summarise(failed, PLAN)["failures"].to_list() == [1]
+    assert summarise(failed)["failures"].to_list() == [1]
     assert agent_tables(results(failed))[0].notes == ("E: ended early: ValueError: no | such <b>price</b>",)
 
 
 def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None:
-    frame = SUMMARY.validate(summarise(FOUR, PLAN))
+    frame = SUMMARY.validate(summarise(FOUR))
     chaser, keeper = frame.to_dicts()
     assert (chaser["agent"], chaser["episodes"], chaser["pnl"]) == ("chaser", 3, Decimal("-87.66"))
     assert chaser["pnl_mean"] == pytest.approx(-29.22)
@@ -75,7 +72,7 @@ def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None
 
 
 def test_an_interval_takes_three_episodes_that_have_the_number() -> None:
-    chaser, keeper = summarise(FOUR, PLAN).to_dicts()
+    chaser, keeper = summarise(FOUR).to_dicts()
     assert chaser["pnl_mean_lower"] <= chaser["pnl_mean"] <= chaser["pnl_mean_upper"]
     assert chaser["fill_ratio_mean_lower"] is None
     assert keeper["return_mean_lower"] is None
@@ -89,7 +86,7 @@ def test_without_backtests_there_are_no_rows() -> None:
 
 @given(st.permutations(range(FOUR.height)))
 def test_the_order_of_the_rows_does_not_matter(order: list[int]) -> None:
-    assert summarise(FOUR[order], PLAN).equals(summarise(FOUR, PLAN))
+    assert summarise(FOUR[order]).equals(summarise(FOUR))
     assert results(FOUR[order]).equals(results(FOUR))
 
 
@@ -103,23 +100,23 @@ def test_a_line_reads_as_in_the_published_tables() -> None:
 
 
 def test_agents_stand_beside_one_another_the_best_first() -> None:
-    table = comparison_table(summarise(FOUR, PLAN))
+    table = comparison_table(summarise(FOUR))
     assert [row[0] for row in table.rows] == ["keeper", "chaser"]
     assert table.rows[0] == ("keeper", "5.00", "0.50", "1.00", "10", "3", "100.0", "+4.00…+6.00")
 
 
 def test_the_band_holds_the_result_also_where_more_fills_earn_less() -> None:
-    summary = summarise(backtests(backtest("a", "E", 9, pnl_pessimistic=5, pnl_optimistic=-2)), PLAN)
+    summary = summarise(backtests(backtest("a", "E", 9, pnl_pessimistic=5, pnl_optimistic=-2)))
     assert comparison_table(summary).rows[0][-1] == "-2.00…+9.00"
 
 
 def test_intervals_are_shown_from_three_episodes_on() -> None:
     chaser, keeper = (
-        dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR, PLAN)).rows)
+        dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR)).rows)
     )
     assert (keeper["n"], keeper["mean"], keeper["interval"]) == ("1", "+5.00", "–")
     assert chaser["n"] == "3"
-    assert chaser["interval"].startswith("-100.00…")
+    assert chaser["interval"].startswith("-662.43…")
 
 
 def test_a_small_loss_is_not_written_as_a_negative_zero() -> None:

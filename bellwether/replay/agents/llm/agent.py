@@ -116,8 +116,10 @@ class LLMAgent(_Scripted):
         budget: Decimal | float | str | None = None,
         folder: Path | str | None = None,
     ) -> None:
+        from bellwether.extras import require_platform
         from bellwether.models.registry import model as registered
 
+        require_platform("an agent that asks a language model")
         self.model: Model = registered(model)
         self._rounds = _natural(rounds, "rounds", 1, _MOST_ROUNDS)
         self._sample = _natural(sample, "sample", 0, 2**31 - 1)

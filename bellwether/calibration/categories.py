@@ -1,0 +1,109 @@
+"""Forecasts of more than two categories: multi-category Brier score, logarithmic loss and ranked probability score, with intervals.
+
+    brier = mean over forecasts of sum over k of (p_k - y_k)^2            (Brier, Mon. Weather Rev. 78, 1950: in [0, 2])
+    log_loss = -mean ln p of the category that came
+    ranked_probability = mean over forecasts of sum over k < K of (P_k - Y_k)^2 / (K - 1), P and Y cumulative, for ordered categories
+                                                                          (Epstein, J. Appl. Meteorol. 8, 1969, in [0, 1])
+
+Of two categories `brier` is twice that of the forecast of one of them, as Brier defined it, and `ranked_probability` is that score itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bellwether.calibration.clusters import Clusters, Labels
+from bellwether.calibration.evaluation import Estimate, Scores
+from bellwether.calibration.forecasts import Floats
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.intervals import NO_CLUSTERS, UNDEFINED, mean_interval
+from bellwether.calibration.metrics import Scale
+from bellwether.calibration.sufficient import CLIP
+from bellwether.errors import ScoringError
+
+#: The largest value of each score, None where there is none.
+_MOST: dict[str, float | None] = {"brier": 2.0, "log_loss": None, "ranked_probability": 1.0}
+
+#: Probabilities of a forecast add up to 1 but for rounding.
+_TOLERANCE = 1e-6
+
+
+def evaluate_categories(p: ArrayLike, y: ArrayLike, clusters: Labels | None, *, weights: ArrayLike | None, plan: Inference) -> Scores:
+    """Score probabilities (N, K) of categories against the index of the one that came, (N,).
+
+    Raises `ScoringError` with the index and the value of the first forecast that cannot be scored.
+    """
+    probability = _probabilities(p)
+    size, count = probability.shape
+    outcome = _outcomes(y, size, count)
+    weight = np.ones(size) if weights is None else np.asarray(weights, dtype=np.float64)
+    if weight.shape != (size,) or not ((weight > 0) & np.isfinite(weight)).all():
+        raise ScoringError(f"scoring categories: weights are {size} positive, finite numbers; correct them")
+    losses = category_losses(probability, outcome)
+    known = None if clusters is None else Clusters.of(clusters, size)
+    estimates = {name: _estimate(name, losses[name], weight, known, plan.level) for name in losses}
+    return Scores(size, 0 if known is None else known.count, estimates, losses)
+
+
+def category_losses(probability: Floats, outcome: np.ndarray) -> dict[str, Floats]:
+    """Each score of each forecast, float64 (N,): brier, log_loss and ranked_probability."""
+    size, count = probability.shape
+    came = np.zeros((size, count))
+    came[np.arange(size), outcome] = 1.0
+    gap = np.cumsum(probability - came, axis=1)[:, :-1]
+    return {
+        "brier": np.square(probability - came).sum(axis=1),
+        "log_loss": -np.log(np.clip(probability[np.arange(size), outcome], CLIP, 1.0)),
+        "ranked_probability": np.square(gap).sum(axis=1) / (count - 1),
+    }
+
+
+def _estimate(name: str, loss: Floats, weight: Floats, clusters: Clusters | None, level: float) -> Estimate:
+    if not len(loss):
+        return Estimate(None, reason=UNDEFINED)
+    value = float((weight * loss).sum() / weight.sum())
+    if clusters is None:
+        return Estimate(value, reason=NO_CLUSTERS)
+    most = _MOST[name]
+    if most is None:
+        bounds = mean_interval(loss, weight, clusters, Scale.LOG, level)
+    else:
+        bounds = mean_interval(loss / most, weight, clusters, Scale.LOGIT, level)
+    lower, upper = (None if end is None else end * (most or 1.0) for end in (bounds.lower, bounds.upper))
+    return Estimate(value, lower, upper, bounds.method, bounds.df, bounds.reason)
+
+
+def _probabilities(p: ArrayLike) -> Floats:
+    try:
+        probability = np.asarray(p, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ScoringError(f"scoring categories: p is not numeric ({error}); give one row of probabilities per forecast") from None
+    if probability.ndim != 2 or probability.shape[1] < 2:
+        raise ScoringError(
+            f"scoring categories: p has the shape {probability.shape}; give (forecasts, categories), two categories at least"
+        )
+    good = ((probability >= 0) & (probability <= 1)).all(axis=1) & (np.abs(probability.sum(axis=1) - 1) <= _TOLERANCE)
+    if not good.all():
+        index = int(np.argmin(good))
+        raise ScoringError(
+            f"scoring categories: p holds {probability[index].tolist()} at index {index}; give probabilities in [0, 1] that add up to 1"
+        )
+    return probability
+
+
+def _outcomes(y: ArrayLike, size: int, count: int) -> np.ndarray:
+    outcome = np.asarray(y)
+    if outcome.shape != (size,):
+        raise ScoringError(f"scoring categories: y has the shape {outcome.shape} and p {size} rows; give one category per forecast")
+    try:
+        whole = outcome.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ScoringError("scoring categories: y is not numeric; give the index of the category that came, from 0") from None
+    good = (whole >= 0) & (whole < count) & (whole == np.floor(whole))
+    if not good.all():
+        index = int(np.argmin(good))
+        raise ScoringError(
+            f"scoring categories: y holds {outcome[index]} at index {index}; give the index of the category that came, 0 to {count - 1}"
+        )
+    return whole.astype(np.intp)

@@ -1,0 +1,80 @@
+"""ACE as KalshiBench publishes it, and how far it depends on the order in which tied forecasts were sorted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from bellwether.calibration.binning import BINS
+from bellwether.calibration.forecasts import Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class AceRange:
+    """Least and greatest ACE over all orders of tied forecasts. `varies`: the order decides which outcomes are in which bin."""
+
+    least: float
+    greatest: float
+    varies: bool
+
+    def explains(self, value: float, tolerance: float = 1e-12) -> bool:
+        """Whether some order of the ties may have given `value`."""
+        return self.varies and self.least - tolerance <= value <= self.greatest + tolerance
+
+
+def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
+    """Adaptive calibration error of forecasts `p` (N,) with outcomes `y` (N,): ⌊N/10⌋ forecasts per bin, the rest in the last.
+
+    `stored` (N,): the bin that each forecast had in the published sort. Without it this machine's own sort decides between ties, and it is
+    unstable. The mean of a bin is that of its sorted slice, as published: another order of summation changes the last bit.
+    """
+    if stored is None:
+        order = np.argsort(p)
+        ends = _ends(len(p))
+    else:
+        order = np.lexsort((p, stored))
+        ends = np.searchsorted(stored[order], np.arange(BINS), side="right").tolist()
+    p, y = p[order], y[order]
+    errors = [(end - start, abs(np.mean(p[start:end]) - np.mean(y[start:end]))) for start, end in pairwise([0, *ends]) if end > start]
+    return float(sum(count * error for count, error in errors) / len(p))
+
+
+def ace_range(p: Floats, y: Floats) -> AceRange:
+    """The range of `ace` over all orders of tied forecasts, of `p` (N,) with known outcomes `y` (N,).
+
+    A bin contributes |sum of its forecasts - its count of yes| / N. Only a boundary within a tie can move a yes, so that the counts of yes up to
+    each boundary, their least and greatest, and the size of the bin between two of them describe every order.
+    """
+    order = np.argsort(p, kind="stable")
+    p, yes = p[order], np.concatenate([[0], np.cumsum(y[order])]).astype(np.intp)
+    ends = _ends(len(p))
+    counts, least, greatest, varies = np.array([0]), np.zeros(1), np.zeros(1), False
+    for start, end in pairwise([0, *ends]):
+        after = _yes_before(end, p, yes)
+        varies = varies or len(after) > 1
+        step = after[:, None] - counts[None, :]
+        error = np.abs(p[start:end].sum() - step) / len(p)
+        possible = (step >= 0) & (step <= end - start)
+        least = np.where(possible, least + error, np.inf).min(axis=1)
+        greatest = np.where(possible, greatest + error, -np.inf).max(axis=1)
+        counts = after
+    return AceRange(float(least[0]), float(greatest[0]), varies)
+
+
+def _ends(size: int) -> list[int]:
+    """Where each bin ends in the sorted order; bins that are empty because there are few forecasts end where they begin."""
+    each = max(size // BINS, 1)
+    return [min(each * index, size) for index in range(1, BINS)] + [size]
+
+
+def _yes_before(boundary: int, p: Floats, yes: Ints) -> Ints:
+    """How many of the first `boundary` forecasts may have resolved yes: intp (K,), ascending. `yes` (N + 1,): cumulated in one order."""
+    if boundary == len(p) or p[boundary - 1] < p[boundary]:
+        return yes[[boundary]]
+    start, end = (int(np.searchsorted(p, p[boundary], side)) for side in ("left", "right"))
+    of_tie = yes[end] - yes[start]
+    fewest = max(0, of_tie - (end - boundary))
+    most = min(of_tie, boundary - start)
+    return yes[start] + np.arange(fewest, most + 1)

@@ -1,0 +1,104 @@
+"""Discrimination: how well forecasts tell yes from no, whatever their calibration. Both metrics need outcomes of yes and no.
+
+ROC-AUC is the probability that a question that resolved yes was given more than one that resolved no, ties counting half. Average precision is
+the sum over thresholds of the gain in recall times the precision, as scikit-learn computes it, without interpolation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.ordered import Ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Discrimination:
+    """`roc_auc` and `average_precision`, NaN where undefined."""
+
+    roc_auc: float
+    average_precision: float
+
+
+def discrimination(ordered: Ordered, *, is_binary: bool) -> Discrimination:
+    """Both metrics of forecasts in ascending order of p; NaN where outcomes are fractional or of one kind."""
+    mass, yes = ordered.tally()
+    if not is_binary or not len(mass):
+        return Discrimination(float("nan"), float("nan"))
+    return Discrimination(_auc(yes, mass - yes), _average_precision(mass, yes))
+
+
+def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
+    """ROC-AUC without each group, float64 (groups.count,); NaN where one outcome remains.
+
+    Pairs of a yes and a no are counted once over all forecasts and once inside each group: what remains without a group are all pairs less those
+    that have a member in it.
+    """
+    ordered = Ordered.of(forecasts)
+    order = Grouping(groups.index[ordered.order], groups.count)
+    yes, no = ordered.yes, ordered.weight - ordered.yes
+    below_no, below_yes = _below(ordered, no), _below(ordered, yes)
+    wins = order.sums(yes * below_no)  # pairs whose yes is in the group
+    losses = order.sums(no * (yes.sum() - below_yes))  # pairs whose no is in the group
+    inside = _inside(ordered, order)
+    n_yes, n_no = order.sums(yes), order.sums(no)
+    pairs = (yes.sum() - n_yes) * (no.sum() - n_no)
+    won = (yes * below_no).sum() - wins - losses + inside
+    return np.divide(won, pairs, out=np.full(groups.count, np.nan), where=pairs > _LEAST * yes.sum() * no.sum())
+
+
+#: Pairs fewer than this share of all are rounding.
+_LEAST = 1e-12
+
+
+def influence_on_average_precision(forecasts: Forecasts) -> Floats:
+    """Derivative of the average precision by the weight of each forecast, times its weight: float64 (N,), in the order of the forecasts.
+
+    Summed over a cluster it is what leaving out the cluster changes, to first order.
+    """
+    ordered = Ordered.of(forecasts)
+    mass, yes = (part[::-1] for part in ordered.tally())
+    seen, hits, total = np.cumsum(mass), np.cumsum(yes), yes.sum()
+    precision = hits / seen
+    value = float((yes * precision).sum() / total)
+    later = np.cumsum((yes / seen)[::-1])[::-1], np.cumsum((yes * hits / np.square(seen))[::-1])[::-1]
+    group = np.repeat(np.arange(len(mass)), np.diff(ordered.group_ends, prepend=-1)[::-1])[::-1]
+    outcome = ordered.yes / ordered.weight
+    slope = outcome * (precision[group] - value) + outcome * later[0][group] - later[1][group]
+    influence = np.empty(len(forecasts))
+    influence[ordered.order] = ordered.weight * slope / total
+    return influence
+
+
+def _auc(yes: Floats, no: Floats) -> float:
+    pairs = yes.sum() * no.sum()
+    below = np.cumsum(no) - no
+    return float((yes * (below + no / 2)).sum() / pairs) if pairs else float("nan")
+
+
+def _average_precision(mass: Floats, yes: Floats) -> float:
+    mass, yes = mass[::-1], yes[::-1]
+    return float((yes * np.cumsum(yes) / np.cumsum(mass)).sum() / yes.sum()) if yes.sum() else float("nan")
+
+
+def _below(ordered: Ordered, part: Floats) -> Floats:
+    """For each forecast, in ascending order of p, the sum of `part` over smaller forecasts and half of that over equal ones."""
+    sums = ordered.group_sums(part)
+    sizes = np.diff(ordered.group_ends, prepend=-1)
+    return np.repeat(np.cumsum(sums) - sums / 2, sizes)
+
+
+def _inside(ordered: Ordered, groups: Grouping) -> Floats:
+    """Pairs won by a yes over a no of the same group, ties half: float64 (groups.count,); `groups` are those of the sorted forecasts."""
+    level = np.repeat(np.arange(len(ordered.group_ends)), np.diff(ordered.group_ends, prepend=-1))
+    at = np.lexsort((level, groups.index))
+    group, level, yes, no = groups.index[at], level[at], ordered.yes[at], (ordered.weight - ordered.yes)[at]
+    first = np.flatnonzero(np.append(True, (np.diff(group) > 0) | (np.diff(level) > 0)))
+    yes, no, group = np.add.reduceat(yes, first), np.add.reduceat(no, first), group[first]
+    running = np.cumsum(no)
+    starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
+    before = np.repeat(running[starts] - no[starts], np.diff(np.append(starts, len(group))))
+    return Grouping(group, groups.count).sums(yes * (running - before - no / 2))

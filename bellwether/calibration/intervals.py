@@ -1,0 +1,257 @@
+"""The interval of each metric over clusters: by which method, with how many degrees of freedom, or why there is none.
+
+Intervals are Student's t around the metric on a scale on which it is nearly symmetric, with the jackknife's variance (`jackknife`): the logit for
+scores in [0, 1], the logarithm for positive ones and for 1 - skill. Rates are Wilson's with the effective number of forecasts that the variance
+implies. Metrics that are a function of one other metric take over its interval. docs/metrics.md shows the measured coverage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bellwether.calibration.binning import DECILES, Bins
+from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.jackknife import Jackknife, LeftOut, jackknife
+from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
+from bellwether.calibration.outcome_noise import MANY, least_variance, pooled_with_base_rate, slopes
+
+#: Fewer clusters have no interval, and neither has a metric of which one cluster holds more than half.
+LEAST_CLUSTERS = 3
+LARGEST_SHARE = 0.5
+
+NO_CLUSTERS = "no clusters were given"
+UNDEFINED = "undefined on these forecasts"
+RATE = f"jackknife t, {Scale.WILSON.value}"
+CONSTANT = "it does not vary between clusters"
+DEPENDS_ON_ONE = "without some cluster it is undefined, or at the end of its range"
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An interval: its ends, the method, and the degrees of freedom; or the reason why there is none."""
+
+    lower: float | None = None
+    upper: float | None = None
+    method: str | None = None
+    df: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sample:
+    """Forecasts over clusters with all metrics, on all forecasts and without each cluster."""
+
+    forecasts: Forecasts
+    clusters: Clusters
+    values: Mapping[str, float]
+    ways: tuple[LeftOut, ...]
+    both: LeftOut | None
+    level: float
+    found: dict[str, Bounds] = field(default_factory=dict)
+
+
+def intervals(
+    forecasts: Forecasts, clusters: Clusters | None, values: Mapping[str, float], level: float, bins: Bins = DECILES
+) -> dict[str, Bounds]:
+    """The interval of every metric of `ESTIMATED` by name. `values` holds the metrics on all forecasts, NaN where undefined."""
+    if clusters is None:
+        return {name: Bounds(reason=NO_CLUSTERS) for name in ESTIMATED}
+    if clusters.count < LEAST_CLUSTERS:
+        return {name: Bounds(reason=too_few(clusters.count)) for name in ESTIMATED}
+    ways = tuple(LeftOut.of(forecasts, way, bins) for way in clusters.ways)
+    both = None if clusters.both is None else LeftOut.of(forecasts, clusters.both, bins)
+    sample = _Sample(forecasts, clusters, values, ways, both, level)
+    return {name: _interval(sample, name) for name in ESTIMATED}
+
+
+def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Bounds:
+    """The interval of a weighted mean of non-negative values (N,) on a scale, as that of a score: jackknife t over clusters."""
+    if clusters.count < LEAST_CLUSTERS:
+        return Bounds(reason=too_few(clusters.count))
+    value = float((weight * values).sum() / weight.sum())
+    ways, both = (tuple(_left_out(values, weight, way) for way in clusters.ways), clusters.both)
+    found = jackknife(
+        ways, None if both is None else _left_out(values, weight, both), "mean", size="n", value=value, scale=_SCALES[scale][0]
+    )
+    if (reason := _unfit(found)) is not None:
+        return Bounds(reason=reason)
+    return _around(value, found.variance, found.df, scale, level)
+
+
+def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:
+    total, size = way.sums(weight * values), way.sums(weight)
+    rest = size.sum() - size
+    without = np.divide(total.sum() - total, rest, out=np.full(way.count, np.nan), where=rest > 0)
+    return LeftOut({"n": size}, {"mean": without}, 1.0)
+
+
+def too_few(clusters: int) -> str:
+    """The reason for no interval over so many clusters."""
+    return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {LEAST_CLUSTERS}"
+
+
+def too_large(share: float) -> str:
+    """The reason for no interval when one cluster holds this share."""
+    return f"one cluster holds {share:.0%} of it; an interval needs at most {LARGEST_SHARE:.0%}"
+
+
+def quantile(level: float, df: float) -> float:
+    """Two-sided quantile of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, (1 + level) / 2))
+
+
+def wilson(rate: Floats, n: Floats, z: Floats | float) -> tuple[Floats, Floats]:
+    """Wilson's score interval of a rate over an effective number `n` of trials (E. B. Wilson, JASA 22, 1927), at quantile `z`."""
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
+    return np.clip(centre - half, 0, rate), np.clip(centre + half, rate, 1)
+
+
+def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: float, level: float) -> tuple[float, float]:
+    """Wilson's interval of a rate over the effective number of `n` forecasts that its jackknife variance implies.
+
+    A rate of 0 or 1 has no variance; it counts as many trials as there are clusters.
+    """
+    if rate in (0, 1):
+        effective = float(clusters)
+    else:
+        variance *= (clusters - 1) / clusters
+        effective = min(n, rate * (1 - rate) / variance) if variance > 0 else n
+    lower, upper = wilson(np.asarray(rate), np.asarray(effective), quantile(level, df))
+    return float(lower), float(upper)
+
+
+def _interval(sample: _Sample, name: str) -> Bounds:
+    if name not in sample.found:
+        sample.found[name] = _make(sample, name)
+    return sample.found[name]
+
+
+def _make(sample: _Sample, name: str) -> Bounds:
+    plan, value = INTERVALS[name], sample.values[name]
+    if plan.reason is not None or np.isnan(value):
+        return Bounds(reason=plan.reason or UNDEFINED)
+    if plan.source is not None:
+        return _derived(name, _bias(sample) if plan.source == "bias" else _interval(sample, plan.source))
+    if name == "macro_f1" and (half := next((one for one in ("f1_yes", "f1_no") if _interval(sample, one).lower is None), None)):
+        return Bounds(reason=f"{half} has none: {_interval(sample, half).reason}")
+    if plan.scale is Scale.WILSON:
+        return _rate(sample, name, plan.size, value)
+    return _score(sample, name, plan, value)
+
+
+def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
+    """Student's t interval of a score on its scale."""
+    assert plan.scale is not None
+    found = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
+    if (reason := _unfit(found)) is not None:
+        return Bounds(reason=reason)
+    variance, few = found.variance, found.clusters < MANY
+    slope = slopes(sample.forecasts, name) if few or variance == 0 else None
+    if slope is not None and not slope.any():  # the forecasts are such that no outcome changes the score
+        return Bounds(value, value, "constant")
+    if slope is not None and few:
+        variance = max(variance, least_variance(slope, pooled_with_base_rate(sample.forecasts), sample.clusters))
+    return _around(value, variance, found.df, plan.scale, sample.level)
+
+
+def _around(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
+    """Student's t interval around a value on a scale."""
+    if variance <= _ROUNDING**2:
+        return Bounds(reason=CONSTANT)
+    there, back = _SCALES[scale]
+    reach = quantile(level, df) * np.sqrt(variance)
+    with np.errstate(over="ignore"):
+        lower, upper = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
+    return Bounds(lower, upper, f"jackknife t, {scale.value}", df)
+
+
+def _rate(sample: _Sample, name: str, size: str, value: float) -> Bounds:
+    """Wilson's interval over the effective number of forecasts; that of the clusters where the rate is 0 or 1 and has no variance."""
+    found = jackknife(sample.ways, sample.both, name, size=size, value=value, scale=lambda rate: rate)
+    if (reason := _unfit(found)) is not None:
+        return Bounds(reason=reason)
+    way = sample.ways[0]
+    lower, upper = rate_ends(
+        value,
+        variance=found.variance,
+        clusters=found.clusters,
+        df=found.df,
+        n=float(way.sizes[size].sum()) / way.weight,
+        level=sample.level,
+    )
+    return Bounds(lower, upper, RATE, found.df)
+
+
+def _bias(sample: _Sample) -> Bounds:
+    """Interval of mean p - mean y, on its own scale."""
+    forecasts = sample.forecasts
+    value = float((forecasts.weight * (forecasts.p - forecasts.y)).sum() / forecasts.weight.sum())
+    found = jackknife(sample.ways, sample.both, "bias", size="n", value=value, scale=lambda one: one)
+    if (reason := _unfit(found)) is not None or found.variance == 0:
+        return Bounds(reason=reason or CONSTANT)
+    reach = quantile(sample.level, found.df) * np.sqrt(found.variance)
+    return Bounds(value - reach, value + reach, "jackknife t", found.df)
+
+
+def _unfit(found: Jackknife) -> str | None:
+    """Why a jackknife makes no interval; None where it does."""
+    if found.clusters < LEAST_CLUSTERS:
+        return too_few(found.clusters)
+    if found.largest > LARGEST_SHARE:
+        return too_large(found.largest)
+    return DEPENDS_ON_ONE if np.isnan(found.variance) else None
+
+
+def _derived(name: str, source: Bounds) -> Bounds:
+    """The interval of a metric from that of the metric it is a function of."""
+    if source.lower is None or source.upper is None:
+        return source
+    lower, upper = _DERIVED[name](source.lower, source.upper)
+    return Bounds(lower, upper, source.method, source.df)
+
+
+def _squared(lower: float, upper: float) -> tuple[float, float]:
+    least = 0.0 if lower <= 0 <= upper else min(lower**2, upper**2)
+    return least, max(lower**2, upper**2)
+
+
+def _variance_of_rate(lower: float, upper: float) -> tuple[float, float]:
+    ends = lower * (1 - lower), upper * (1 - upper)
+    return min(ends), 0.25 if lower <= 0.5 <= upper else max(ends)
+
+
+_DERIVED: dict[str, Callable[[float, float], tuple[float, float]]] = {
+    "brier_index": lambda lower, upper: (100 * (1 - np.sqrt(upper)), 100 * (1 - np.sqrt(lower))),
+    "skill_vs_half": lambda lower, upper: (1 - upper / 0.25, 1 - lower / 0.25),
+    "uncertainty": _variance_of_rate,
+    "yates_bias_squared": _squared,
+}
+
+
+def _logit(value: Floats) -> Floats:
+    from scipy.special import logit
+
+    return np.asarray(logit(np.clip(value, 0, 1)))
+
+
+def _expit(value: Floats) -> Floats:
+    from scipy.special import expit
+
+    return np.asarray(expit(value))
+
+
+_SCALES: dict[Scale, tuple[Callable[[Floats], Floats], Callable[[Floats], Floats]]] = {
+    Scale.LOGIT: (_logit, _expit),
+    Scale.LOGIT_ABOVE_HALF: (lambda value: _logit(2 * value - 1), lambda value: (1 + _expit(value)) / 2),
+    Scale.LOG: (np.log, np.exp),
+    Scale.LOG_OF_RATIO: (lambda value: np.log(1 - value), lambda value: 1 - np.exp(value)),
+}

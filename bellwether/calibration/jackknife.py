@@ -1,0 +1,131 @@
+"""The jackknife over clusters: what each cluster contributes to a metric, the variance that follows, and its degrees of freedom.
+
+The variance is the sum of squares of what leaving out one cluster changes. For a mean it is the cluster-robust variance CR3 (Bell and McCaffrey,
+Survey Methodology 28, 2002; MacKinnon, Nielsen and Webb, Journal of Econometrics 232, 2023), which errs on the wide side with few or unequal
+clusters. Two-way clusters add the variances of both and subtract that of their intersections, and never fall below either (Cameron, Gelbach
+and Miller, J. Bus. Econ. Stat. 29, 2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether.calibration.binning import DECILES, Bins
+from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.discrimination import influence_on_average_precision, jackknife_roc_auc
+from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.strict import from_sums, sizes
+from bellwether.calibration.sufficient import Sums, per_group
+
+#: Clusters left out at a time, which bounds the memory.
+_BLOCK = 50_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeftOut:
+    """Metrics without each of the C clusters of one grouping.
+
+    sizes: denominators by name, of each cluster, float64 (C,) each.
+    values: metrics by name, without each cluster, float64 (C,) each, NaN where undefined.
+    weight: mean squared weight over mean weight, by which a sum of weights is divided to count forecasts.
+    """
+
+    sizes: Mapping[str, Floats]
+    values: Mapping[str, Floats]
+    weight: float
+
+    @classmethod
+    def of(cls, forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> LeftOut:
+        """The metrics of `forecasts` without each group."""
+        sums = per_group(forecasts, groups, bins)
+        whole = sums.matrix.sum(axis=0)
+        blocks = [from_sums(Sums(whole - sums.matrix[start : start + _BLOCK])) for start in range(0, groups.count, _BLOCK)]
+        values = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
+        if forecasts.is_binary and len(forecasts):
+            values["roc_auc"] = jackknife_roc_auc(forecasts, groups)
+            values["average_precision"] = _average_precision(forecasts, groups)
+        n = float(sums["n"].sum())
+        return cls(sizes(sums), values, float(sums["n_squared"].sum()) / n if n else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Jackknife:
+    """Variance of a metric on some scale with its degrees of freedom; `clusters` that contribute; `largest` share of one of them.
+
+    `variance` is NaN where leaving out some cluster makes the metric undefined on that scale.
+    """
+
+    variance: float
+    df: float
+    clusters: int
+    largest: float
+
+
+def jackknife(
+    ways: tuple[LeftOut, ...], both: LeftOut | None, name: str, *, size: str, value: float, scale: Callable[[Floats], Floats]
+) -> Jackknife:
+    """The jackknife of one metric over one-way or two-way clusters.
+
+    name, size: of the metric and of its denominator. value: the metric on all forecasts. scale: the transformation whose variance is wanted.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = scale(np.asarray(value))
+    parts = [_one_way(way, name, size, at, scale) for way in ways]
+    variance = sum(part.variance for part in parts)
+    if both is not None:
+        together = variance - _one_way(both, name, size, at, scale).variance
+        variance = max([together, *(part.variance for part in parts)]) if not np.isnan(together) else together
+    return Jackknife(
+        float(variance), min(part.df for part in parts), min(part.clusters for part in parts), max(part.largest for part in parts)
+    )
+
+
+def satterthwaite(size: Floats, variance: Floats) -> Floats:
+    """Degrees of freedom of a cluster-robust variance of a mean, at most one less than there are clusters: float64 (...).
+
+    size: float64 (C, ...), weight of each cluster. variance: float64 (C, ...), variance of its sum if forecasts were independent and alike.
+
+    Bell and McCaffrey (2002): the variance estimate is a quadratic form in the residuals, and its first two moments under that working model are
+    those of a multiple of chi squared with so many degrees of freedom. Equal clusters give C - 1; one that holds most of the weight leaves few.
+    """
+    clusters = (size > 0).sum(axis=0)
+    whole = size.sum(axis=0)
+    share = np.divide(size, whole, out=np.zeros(size.shape), where=whole > 0)
+    alone = share.max(axis=0, initial=0.0) >= 1
+    total, adjusted = variance.sum(axis=0), 1 / np.where(share < 1, 1 - share, 1.0)
+    own = variance * (1 - 2 * share) + np.square(share) * total
+    # Off the diagonal: (h_g h_h S - h_g s_h - s_g h_h)^2 / ((1 - h_g) (1 - h_h)), summed as a polynomial.
+    hh, ss, hs = ((adjusted * one * other).sum(axis=0) for one, other in ((share, share), (variance, variance), (share, variance)))
+    cross = total**2 * hh**2 + 2 * hh * ss + 2 * hs**2 - 4 * total * hh * hs
+    diagonal = np.square(adjusted * (np.square(share) * total - 2 * share * variance)).sum(axis=0)
+    squares = np.square(adjusted * own).sum(axis=0) + cross - diagonal
+    df = np.divide(np.square((adjusted * own).sum(axis=0)), squares, out=np.zeros(np.shape(squares)), where=~alone & (squares > 0))
+    return np.asarray(np.minimum(df, np.maximum(clusters - 1, 0)))
+
+
+def _one_way(way: LeftOut, name: str, size: str, at: Floats, scale: Callable[[Floats], Floats]) -> Jackknife:
+    some = way.sizes[size] > 0
+    weight = way.sizes[size][some]
+    if len(weight) < 2:
+        return Jackknife(float("nan"), 0.0, len(weight), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = scale(way.values[name][some]) - at
+    variance = float(np.square(change).sum()) if np.isfinite(change).all() else float("nan")
+    return Jackknife(variance, float(satterthwaite(weight, weight)), len(weight), float(weight.max() / weight.sum()))
+
+
+def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
+    """Average precision without each group, to first order and with the group's leverage as in CR3: float64 (groups.count,)."""
+    from bellwether.calibration.discrimination import discrimination
+    from bellwether.calibration.ordered import Ordered
+
+    value = discrimination(Ordered.of(forecasts), is_binary=True).average_precision
+    yes = groups.sums(forecasts.weight * forecasts.y)
+    if not yes.sum():
+        return np.full(groups.count, np.nan)
+    influence = groups.sums(influence_on_average_precision(forecasts))
+    share = yes / yes.sum()
+    return np.where(share < 1, value - influence / np.where(share < 1, 1 - share, 1.0), np.nan)

@@ -1,0 +1,182 @@
+"""Intervals and tests of means over clusters, of many means at once: differences of losses, P&L over episodes.
+
+Both come from Student's t with the cluster-robust variance CR3 and Satterthwaite's degrees of freedom (`jackknife`), so that an interval excludes
+0 exactly when the p-value is below 1 - level. Means have no scale on which skewness goes away, so that the interval is the hull of the t interval
+and of Hall's (P. Hall, On the removal of skewness by transformation, J. R. Stat. Soc. B 54, 1992), from 20 clusters on with half of the estimated
+skewness, which keeps the hull from covering more than it says. Where the caller knows a lower bound of the variance, that stands for the
+correction with fewer than 20 clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether.calibration.forecasts import Bools, Floats, Ints
+from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, too_few, too_large
+from bellwether.calibration.jackknife import satterthwaite
+from bellwether.calibration.outcome_noise import MANY
+
+NOTHING = "there is nothing to average"
+CONSTANT = "it does not vary between clusters"
+
+T, SKEWED = "t", "t, corrected for skewness"
+
+#: A standard error below this share of the largest cluster's mean is rounding, not variation.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSums:
+    """Weighted sums and weights of C clusters for P means, float64 (C, P) each."""
+
+    total: Floats
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanTests:
+    """P means with their intervals and two-sided tests against 0, float64 (P,), NaN where `reason` says why there is none.
+
+    clusters: intp (P,), that contribute. method: of each interval.
+    """
+
+    mean: Floats
+    clusters: Ints
+    standard_error: Floats
+    df: Floats
+    t: Floats
+    p: Floats
+    lower: Floats
+    upper: Floats
+    method: Sequence[str | None]
+    reason: Sequence[str | None]
+
+
+def mean_tests(
+    ways: Sequence[ClusterSums],
+    both: ClusterSums | None = None,
+    *,
+    level: float = 0.95,
+    least_variance: Callable[[int], float] | None = None,
+) -> MeanTests:
+    """Test every mean over one-way or two-way clusters.
+
+    ways: sums over the clusters of each way. both: over the intersections of two ways.
+    least_variance: of one mean by its position; used where fewer than 20 clusters contribute.
+    """
+    # By columns, so that the sums of one mean do not depend on how many others there are.
+    ways = [ClusterSums(np.asfortranarray(way.total), np.asfortranarray(way.weight)) for way in ways]
+    both = None if both is None else ClusterSums(np.asfortranarray(both.total), np.asfortranarray(both.weight))
+    first = ways[0]
+    whole = first.weight.sum(axis=0)
+    mean = _ratio(first.total.sum(axis=0), whole)
+    parts = [Spread.of(way, mean) for way in ways]
+    clusters = np.min([part.clusters for part in parts], axis=0)
+    df = np.min([part.df for part in parts], axis=0)
+    largest = np.max([part.largest for part in parts], axis=0)
+    variance = joint_variance(parts, None if both is None else Spread.of(both, mean))
+    fewest = np.argmin([part.clusters for part in parts], axis=0)
+    skewness = np.choose(fewest, [part.skewness for part in parts]) if len(parts) > 1 else parts[0].skewness
+    few = clusters < MANY
+    if least_variance is not None:
+        for index in np.flatnonzero(few & (clusters >= LEAST_CLUSTERS)):
+            variance[index] = max(variance[index], least_variance(int(index)))
+        skewness = np.where(few, 0.0, skewness)
+    skewness = np.where(few, skewness, skewness / 2)
+    reasons = _reasons(whole, clusters, largest, variance, first)
+    undefined = np.array([reason is not None for reason in reasons], dtype=bool)
+    error = np.where(undefined, np.nan, np.sqrt(variance))
+    df = np.where(undefined, np.nan, df)
+    t = _ratio(mean, error)
+    lower, upper = _ends(mean, error, df, skewness, level)
+    method = [None if one else SKEWED if skew else T for one, skew in zip(undefined, skewness, strict=True)]
+    return MeanTests(mean, clusters, error, df, t, _p_value(t, df, skewness), lower, upper, method, reasons)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """How means vary between the clusters of one way, (P,) each: clusters that contribute, degrees of freedom, the largest share of one cluster,
+    the variance CR3 of the mean, and the skewness of what the clusters contribute."""
+
+    clusters: Ints
+    df: Floats
+    largest: Floats
+    variance: Floats
+    skewness: Floats
+
+    @classmethod
+    def of(cls, way: ClusterSums, mean: Floats) -> Spread:
+        """The spread about `mean`."""
+        whole = way.weight.sum(axis=0)
+        share = _ratio(way.weight, whole)
+        residual = _ratio(way.total - np.nan_to_num(mean) * way.weight, whole) / np.where(share < 1, 1 - share, np.inf)
+        residual = np.nan_to_num(residual)
+        squares = np.square(residual).sum(axis=0)
+        return cls(
+            clusters=np.count_nonzero(way.weight, axis=0),
+            df=satterthwaite(way.weight, way.weight),
+            largest=np.nan_to_num(share).max(axis=0, initial=0.0),
+            variance=squares,
+            skewness=np.nan_to_num(_ratio((residual * np.square(residual)).sum(axis=0), squares * np.sqrt(squares))),
+        )
+
+
+def joint_variance(parts: Sequence[Spread], both: Spread | None) -> Floats:
+    """Variance of means over one-way or two-way clusters, float64 (P,)."""
+    if both is None:
+        return parts[0].variance.copy()
+    return np.max([sum(part.variance for part in parts) - both.variance, *(part.variance for part in parts)], axis=0)
+
+
+def _reasons(whole: Floats, clusters: Ints, largest: Floats, variance: Floats, sums: ClusterSums) -> list[str | None]:
+    """Why a mean has no test; None where it has."""
+    scale = np.abs(_ratio(sums.total, sums.weight))
+    constant = np.sqrt(variance) <= _ROUNDING * np.nan_to_num(scale).max(axis=0, initial=0.0)
+    found: list[str | None] = []
+    for index in range(len(whole)):
+        if not whole[index]:
+            found.append(NOTHING)
+        elif clusters[index] < LEAST_CLUSTERS:
+            found.append(too_few(int(clusters[index])))
+        elif largest[index] > LARGEST_SHARE:
+            found.append(too_large(float(largest[index])))
+        else:
+            found.append(CONSTANT if constant[index] else None)
+    return found
+
+
+def _ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, level: float) -> tuple[Floats, Floats]:
+    """The hull of the t interval and of Hall's."""
+    from scipy.special import stdtrit
+
+    reach = stdtrit(df, (1 + level) / 2)
+    lower, upper = _turned(reach, skewness), _turned(-reach, skewness)
+    return mean - error * np.maximum(reach, lower), mean - error * np.minimum(-reach, upper)
+
+
+def _p_value(t: Floats, df: Floats, skewness: Floats) -> Floats:
+    """The larger of the p-values of t and of Hall's transformation of it."""
+    from scipy.special import stdtr
+
+    least = np.minimum(np.abs(t), np.abs(_hall(t, skewness)))
+    return np.asarray(np.maximum(2 * stdtr(df, -least), np.finfo(np.float64).tiny))
+
+
+def _hall(t: Floats, skewness: Floats) -> Floats:
+    """t with skewness removed: t + s t^2 / 3 + s^2 t^3 / 27 + s / 6, which increases in t."""
+    return t + skewness * np.square(t) / 3 + np.square(skewness) * t * np.square(t) / 27 + skewness / 6
+
+
+def _turned(value: Floats, skewness: Floats) -> Floats:
+    """The t of which `_hall` makes `value`."""
+    skewed: Bools = np.abs(skewness) > _ROUNDING
+    divisor = np.where(skewed, skewness, 1.0)
+    return np.where(skewed, 3 / divisor * (np.cbrt(1 + divisor * (value - divisor / 6)) - 1), value)
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    numerator, denominator = np.broadcast_arrays(numerator, denominator)
+    return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan, order="F"), where=denominator > 0)

@@ -1,0 +1,77 @@
+"""The least variance that a score has because outcomes are random, for samples of few clusters.
+
+With few clusters the surprises that a score is made of may not have happened yet, and the clusters look alike. The variance is then taken to be no
+less than that of the score if each outcome were drawn from a pooled forecast, outcomes of a cluster being correlated by one half. From 20 clusters
+on the clusters speak for themselves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bellwether.calibration.clusters import Clusters
+from bellwether.calibration.forecasts import Floats, Forecasts
+
+#: With so many clusters the jackknife alone gives the variance.
+MANY = 20
+
+#: Correlation of outcomes inside a cluster.
+_CORRELATION = 0.5
+
+#: Weight of the prior mean of the pool, in forecasts that are certain and opposite.
+_PRIOR = 1.0
+
+
+def pooled(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
+    """The mixture of two forecasts that fits the outcomes best, shrunk towards their mean: float64 (N,).
+
+    The share of `p` is the ridge regression of y - other on p - other, kept in [0, 1].
+    """
+    difference, relative = p - other, weight / weight.mean() if len(weight) else weight
+    fit = (relative * (y - other) * difference).sum() + _PRIOR / 2
+    share = np.clip(fit / ((relative * np.square(difference)).sum() + _PRIOR), 0, 1)
+    return np.asarray(share * p + (1 - share) * other)
+
+
+def pooled_with_base_rate(forecasts: Forecasts) -> Floats:
+    """A forecast pooled with the base rate of its outcomes, which two imagined outcomes of either kind keep from 0 and 1: float64 (N,)."""
+    relative = forecasts.weight / forecasts.weight.mean()
+    base_rate = ((relative * forecasts.y).sum() + 1) / (relative.sum() + 2)
+    return pooled(forecasts.p, np.full(len(forecasts), base_rate), forecasts.y, forecasts.weight)
+
+
+def least_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
+    """Variance of a score whose derivative by each outcome is `slope`, (N,), when the outcomes have these probabilities, (N,).
+
+    Two-way clusters give the larger of the two.
+    """
+    deviation = slope * np.sqrt(probability * (1 - probability))
+    independent = np.square(deviation).sum()
+    together = max(np.square(way.sums(deviation)).sum() for way in clusters.ways)
+    return float((1 - _CORRELATION) * independent + _CORRELATION * together)
+
+
+def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
+    """Derivative of a score by each outcome on the scale of its interval, float64 (N,); None for a metric without such a bound.
+
+    The scales are the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill for the skills.
+    """
+    from bellwether.calibration.sufficient import CLIP, log_loss
+
+    p, y, weight = forecasts.p, forecasts.y, forecasts.weight
+    size, error = weight.sum(), (weight * np.square(p - y)).sum()
+    brier, base_rate = error / size, (weight * y).sum() / size
+    match metric:
+        case "brier":
+            return np.asarray(weight * (1 - 2 * p) / size / (brier * (1 - brier)))
+        case "log_loss":
+            clipped = np.clip(p, CLIP, 1 - CLIP)
+            return np.asarray(weight * np.log((1 - clipped) / clipped) / (weight * log_loss(p, y)).sum())
+        case "brier_skill":
+            return np.asarray(weight / size * ((1 - 2 * p) / brier - (1 - 2 * base_rate) / (base_rate * (1 - base_rate))))
+        case "skill_vs_market":
+            market = np.nan_to_num(forecasts.market)
+            priced = np.where(np.isnan(forecasts.market), 0.0, weight)
+            ours, theirs = ((priced * np.square(one - y)).sum() for one in (p, market))
+            return np.asarray(priced * ((1 - 2 * p) / ours - (1 - 2 * market) / theirs))
+    return None

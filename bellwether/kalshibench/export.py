@@ -1,0 +1,68 @@
+"""An examination for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import polars as pl
+
+from bellwether.kalshibench.examination import Examination, ModelExamination
+from bellwether.kalshibench.notes import notes
+from bellwether.kalshibench.recomputation import Status
+from bellwether.kalshibench.scoring import scores_document
+
+
+def document(examination: Examination) -> dict[str, Any]:
+    """Everything that an examination found, as JSON values: the models' numbers and findings, the comparisons, and what to know of them."""
+    plan = examination.plan
+    return {
+        "folder": str(examination.results.folder),
+        "labels": examination.labels,
+        "clusters": plan.clusters.value,
+        "replicates": plan.replicates,
+        "seed": plan.seed,
+        "published_numbers": {
+            "overall": _counts(examination)[0],
+            "by_model": _counts(examination, "model"),
+            "by_file": _counts(examination, "source"),
+        },
+        "models": {model.name: _model(model) for model in examination.models},
+        "summaries": _summaries(examination).to_dicts(),
+        "comparisons": {
+            name: {"pairs": comparison.pairs.to_dicts(), "ranking": comparison.ranking.to_dicts()}
+            for name, comparison in examination.comparisons().items()
+        },
+        "notes": list(notes(examination)),
+        "damaged": list(examination.results.damaged),
+    }
+
+
+def _counts(examination: Examination, *by: str) -> list[dict[str, Any]]:
+    """Counts of published numbers by status, and of those that are not recomputed by what they need."""
+    rows = examination.counts(*by).to_dicts()
+    without = examination.numbers().filter(pl.col("status") == Status.NOT_RECOMPUTED)
+    for row in rows:
+        of_row = without.filter(*(pl.col(name) == row[name] for name in by))
+        row["needs"] = dict(of_row.group_by("needs", maintain_order=True).len().iter_rows())
+    return rows
+
+
+def _model(model: ModelExamination) -> dict[str, Any]:
+    return {
+        "source": model.result.source,
+        "question_set": model.question_set,
+        "entries": model.entries.height,
+        "labelled": model.labelled,
+        "partial": model.borrowed,
+        "unlabelled": model.unlabelled,
+        "numbers": model.numbers().drop("model", "source").to_dicts(),
+        "findings": asdict(model.findings),
+        "consistent": scores_document(model.consistent),
+        "corrected": scores_document(model.corrected),
+    }
+
+
+def _summaries(examination: Examination) -> pl.DataFrame:
+    files = [model.result.source for model in examination.models]
+    return examination.numbers().filter(~pl.col("source").is_in(files))

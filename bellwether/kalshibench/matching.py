@@ -1,0 +1,158 @@
+"""Which label belongs to which entry of a model, and when that is certain.
+
+KalshiBench's ids are series tickers: its data set keeps up to two questions of a series, a sample may hold one of them or both, and scoring
+looked outcomes up by id, so that the last entry of an id decided for all. An id alone does not say which question was asked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import polars as pl
+
+T = TypeVar("T")
+
+#: Questions of one series that the data set keeps at most.
+PER_SERIES = 2
+
+#: Beginning of the ids of questions without a series, of which the data set keeps any number.
+_NO_SERIES = "kalshi_"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryLabels:
+    """Labels of one model's entries, row by row: category, series, family, true, scored and ace_bin, null where unknown.
+
+    question_set: the set of questions that they are of; None where the labels at hand are of another, and only some hold for these entries.
+    """
+
+    rows: pl.DataFrame
+    question_set: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """Labels of the entries in the order asked: category, series, true, scored and ace_bin. in_order: found by position, not by id."""
+
+    rows: pl.DataFrame
+    in_order: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    category: str | None = None
+    series: str | None = None
+    true: str | None = None
+    scored: str | None = None
+    ace_bin: int | None = None
+
+
+_SCHEMA = {"category": pl.String(), "series": pl.String(), "true": pl.String(), "scored": pl.String(), "ace_bin": pl.Int64()}
+
+
+def no_labels(asked: Sequence[str] | pl.Series) -> EntryLabels:
+    """Entries without any label; each id is a series and a family of its own."""
+    own = pl.Series("series", asked, dtype=pl.String)
+    rows = pl.DataFrame([_Label()] * len(own), schema=_SCHEMA).with_columns(own, family=own)
+    return EntryLabels(rows, None)
+
+
+def match(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> Match | None:
+    """The labels of the entries `asked`, where `labels` (one set, in order) are of their set of questions; None where they are not, or may not be.
+
+    They are where the ids are the same in the same order; where the file is `indexed` and each row's entry_index leads to an entry of its id;
+    where both have the same ids; where the labels hold more than half of the ids asked, or name the model (`named`), and no other; and where they
+    hold all ids asked and more, as the whole data set does. Two samples share about half of their ids, so that none of this holds for another.
+    """
+    given = labels["question_id"].to_list()
+    rows = [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()]
+    if given == list(asked):
+        return Match(_complete(asked, rows), True)
+    places = labels["entry_index"].to_list()
+    if indexed and all(0 <= place < len(asked) and asked[place] == question for place, question in zip(places, given, strict=True)):
+        at = dict(zip(places, rows, strict=True))
+        return Match(_complete(asked, [at.get(place, _Label()) for place in range(len(asked))]), True)
+    ours, theirs = set(asked), set(given)
+    pool = ours < theirs
+    part = theirs < ours and 2 * len(theirs) > len(ours)
+    if not (ours == theirs or pool or part or (named and ours & theirs)):
+        return None
+    return Match(_complete(asked, _by_id(asked, given, rows, ordered=not indexed and not pool)), False)
+
+
+def borrow(asked: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Labels of the entries `asked` that are certain from `sets` of other samples of the same data set, as the rows of a `Match`.
+
+    The data set keeps at most two questions of a series. A sample that holds both, with one outcome, has that outcome for any entry of the
+    series. One that holds a single question says nothing: the entry may be the other question.
+    """
+    found: dict[str, list[_Label]] = defaultdict(list)
+    for labels in sets:
+        given = labels["question_id"].to_list()
+        known = _complete(given, [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()])
+        for question, both in _grouped(given, [_Label(*row) for row in known.iter_rows()]).items():
+            if len(both) == PER_SERIES and not question.startswith(_NO_SERIES):
+                found[question].append(_agreed(both))
+    certain = {question: _agreed(labels) for question, labels in found.items()}
+    rows = [_of_any_entry(certain.get(question, _Label())) for question in asked]
+    return pl.DataFrame(rows, schema=_SCHEMA)
+
+
+def _of_any_entry(label: _Label) -> _Label:
+    return replace(label, scored=label.true, ace_bin=None)
+
+
+def _by_id(asked: Sequence[str], given: Sequence[str], rows: Sequence[_Label], *, ordered: bool) -> list[_Label]:
+    """Labels by id. `ordered`: those of an id are in the order of its entries, and a single one is of the last, which scoring used."""
+    of = _grouped(given, rows)
+    entries = [_Label()] * len(asked)
+    for question, places in _grouped(asked, range(len(asked))).items():
+        labels = of.get(question, [])
+        if len(labels) == len(places) and (ordered or len(labels) == 1):
+            for place, label in zip(places, labels, strict=True):
+                entries[place] = replace(label, ace_bin=None)
+        elif len(labels) == 1 and ordered:
+            entries[places[-1]] = replace(labels[0], ace_bin=None)
+        elif labels:
+            agreed = _agreed(labels)
+            every = len(labels) >= len(places)
+            for place in places:
+                entries[place] = agreed if every else _Label(series=agreed.series, scored=agreed.scored)
+    return entries
+
+
+def _agreed(labels: Sequence[_Label]) -> _Label:
+    """What all of `labels` say alike."""
+
+    def common(values: set[str | None]) -> str | None:
+        return next(iter(values)) if len(values) == 1 else None
+
+    return _Label(
+        category=common({one.category for one in labels}),
+        series=common({one.series for one in labels}),
+        true=common({one.true for one in labels}),
+        scored=common({one.scored for one in labels}),
+    )
+
+
+def _complete(asked: Sequence[str], labels: Sequence[_Label]) -> pl.DataFrame:
+    """The labels with what follows from them: all entries of an id were scored with one outcome, the own one of the last entry."""
+    entries = list(labels)
+    for places in _grouped(asked, range(len(asked))).values():
+        last = places[-1]
+        given = [entries[place].scored for place in places if entries[place].scored is not None]
+        scored = given[-1] if given else entries[last].true
+        for place in places:
+            entries[place] = replace(entries[place], scored=entries[place].scored or scored)
+        entries[last] = replace(entries[last], true=entries[last].true or entries[last].scored)
+    return pl.DataFrame(entries, schema=_SCHEMA)
+
+
+def _grouped(keys: Iterable[str], values: Iterable[T]) -> Mapping[str, list[T]]:
+    groups: dict[str, list[T]] = defaultdict(list)
+    for key, value in zip(keys, values, strict=True):
+        groups[key].append(value)
+    return groups

@@ -1,0 +1,159 @@
+"""The published numbers of one model recomputed from its predictions, and what became of each: equal, different, or why it is neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import polars as pl
+
+from bellwether.calibration import compat
+from bellwether.calibration.compat import Lacking, Number
+from bellwether.kalshibench.results import ModelResult
+
+NO_LABELS = "needs labels: the result files hold no ground truth; give --labels"
+OVER_ALL = "Bellwether's own totals count every answer, also those to questions that it does not score"
+UNDEFINED = "the published rules do not define it"
+NO_CATEGORIES = "needs the column category in the labels"
+NO_RESULT = "needs the model's predictions; the folder has no readable result file of it"
+UNANSWERED = "needs an answer of yes or no; no prediction has one"
+
+#: Bellwether's own numbers may be summed in another order.
+_ROUNDING = 1e-12
+
+_OVER_ALL = ("avg_latency_ms", "total_")
+_COUNT = re.compile(r"category\[(.*)\]\.count")
+_OF_LABELS = {"ground_truth": "outcomes", "category": "categories"}
+
+#: What totals are summed over.
+_USAGE = ("latency_ms", "input_tokens", "output_tokens")
+_TOTALS = {
+    "avg_latency_ms": "latency_ms",
+    "total_input_tokens": "input_tokens and output_tokens",
+    "total_output_tokens": "input_tokens and output_tokens",
+    "total_tokens": "input_tokens and output_tokens",
+    "total_cost_usd": "input_tokens and output_tokens, and prices in model_config",
+}
+
+
+class Status(StrEnum):
+    """What became of a published number: exactly one of these.
+
+    EQUAL: the same number, to the last bit (of files that Bellwether wrote, to 1e-12). DIFFERS: another number. TIES: an ACE that this machine's
+    sort does not give, and another order of the tied forecasts may. NOT_RECOMPUTED: the files and labels do not determine it.
+    """
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    TIES = "ties"
+    NOT_RECOMPUTED = "not recomputed"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a number is not recomputed. needs: what it needs, in a word or two (outcomes, categories, labels, …). text: the sentence."""
+
+    needs: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recomputation:
+    """What comes out of one model's predictions by the published rules, and why other numbers do not.
+
+    numbers: by published name. explain: why a name is not among them; None for a bin or a category without an entry, which does not exist.
+    ace_range: over the orders of tied forecasts, None where the published order is known or ACE is not recomputed. tolerance: up to which two
+    numbers are equal.
+    """
+
+    numbers: Mapping[str, Number]
+    explain: Callable[[str], Reason | None]
+    ace_range: compat.AceRange | None = None
+    tolerance: float = 0.0
+
+    @property
+    def ace_varies(self) -> bool:
+        """Whether the order of tied forecasts decides the published ACE, and is not known."""
+        return self.ace_range is not None and self.ace_range.varies
+
+    def judge(self, metric: str, published: Number) -> tuple[Status, Reason | None]:
+        """The status of a published number, and the reason where it is not recomputed."""
+        if metric not in self.numbers:
+            reason = self.explain(metric)
+            return (Status.DIFFERS if reason is None else Status.NOT_RECOMPUTED), reason
+        ours = self.numbers[metric]
+        if ours is None or published is None:
+            return (Status.EQUAL if ours is published else Status.DIFFERS), None
+        if abs(ours - published) <= self.tolerance:
+            return Status.EQUAL, None
+        if metric == "ace" and self.ace_range is not None and self.ace_range.explains(published):
+            return Status.TIES, None
+        return Status.DIFFERS, None
+
+
+def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | None, categorised: bool) -> Recomputation:
+    """Recompute a model's published numbers from its `entries` with the columns scored, category and ace_bin, null where unknown.
+
+    unlabelled: why no entry has labels, None where some have. categorised: the labels have categories.
+    """
+    if not entries["predicted_answer"].count():
+        return Recomputation({}, lambda _: Reason("answers", UNANSWERED))
+    frame = entries.with_columns(ground_truth="scored").drop(_incomplete(entries))
+    published = compat.recompute(frame, prices=model.prices, category_counts=_category_counts(model))
+
+    def explain(name: str) -> Reason | None:
+        return _reason(name, published, unlabelled=unlabelled, categorised=categorised)
+
+    return Recomputation(published.flat(), explain, published.ace_range)
+
+
+def strict(plain: Recomputation, numbers: Mapping[str, Number]) -> Recomputation:
+    """The same for a file that Bellwether wrote: `numbers` follow its own rules and replace those by the published ones in `plain`."""
+
+    def explain(name: str) -> Reason | None:
+        return Reason("every answer", OVER_ALL) if name.startswith(_OVER_ALL) else plain.explain(name)
+
+    kept = {name: value for name, value in {**plain.numbers, **numbers}.items() if not name.startswith(_OVER_ALL)}
+    return Recomputation(kept, explain, tolerance=_ROUNDING)
+
+
+#: The recomputation of a model that only a summary speaks of.
+ABSENT = Recomputation({}, lambda _: Reason("result file", NO_RESULT))
+
+
+def _reason(name: str, published: compat.Published, *, unlabelled: str | None, categorised: bool) -> Reason | None:
+    """Why a published number was not recomputed; None where it does not exist: an empty bin, a category without an entry."""
+    if name in _TOTALS:
+        return Reason(_TOTALS[name], f"needs {_TOTALS[name]} of every prediction")
+    of_category, of_bin = name.startswith("category["), name.startswith("reliability[")
+    if not (of_category or of_bin or name in compat.SCALARS):
+        return Reason("definition", UNDEFINED)
+    lacking = published.lacking.get(name) or (published.uncategorised if of_category else None)
+    if unlabelled is not None and lacking is not None:
+        return Reason("labels", unlabelled)
+    if of_category and not categorised:
+        return Reason("column category", NO_CATEGORIES)
+    return None if lacking is None else _lacking(lacking)
+
+
+def _lacking(lacking: Lacking) -> Reason:
+    what = _OF_LABELS[lacking.column]
+    one = lacking.entries == 1
+    return Reason(
+        what,
+        f"needs the {lacking.column.replace('_', ' ')} of {'one entry' if one else f'{lacking.entries} entries'} without label, "
+        f"{'' if one else 'first '}{lacking.question!r}",
+    )
+
+
+def _incomplete(entries: pl.DataFrame) -> list[str]:
+    """Columns that nothing can be summed over, because some value is missing; of the published sort, those of the answers count."""
+    answered = entries.filter(pl.col("predicted_answer").is_not_null())
+    return [name for name in _USAGE if entries[name].null_count()] + (["ace_bin"] if answered["ace_bin"].null_count() else [])
+
+
+def _category_counts(model: ModelResult) -> dict[str, int]:
+    found = ((_COUNT.fullmatch(name), value) for name, value in model.published.items())
+    return {match[1]: int(value) for match, value in found if match is not None and value is not None}

@@ -1,0 +1,135 @@
+"""Corrected scores and paired comparisons: where this package calls `evaluate` and `compare`, and reads what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from bellwether.calibration import Comparison, Inference, Scores, compare, evaluate, reliability_bins
+from bellwether.calibration.comparison import SIGNIFICANCE
+from bellwether.calibration.compat import Number
+from bellwether.kalshibench.labels import Clusters
+
+#: Published name -> name of the strict metric that corrects it.
+CORRECTED_BY: dict[str, str] = {
+    **{name: name for name in ("accuracy", "precision_yes", "recall_yes", "f1_yes", "precision_no", "recall_no", "f1_no", "macro_f1")},
+    "brier_score": "brier",
+    "brier_skill_score": "brier_skill",
+    **{name: name for name in ("log_loss", "ece", "mce", "ace")},
+    "avg_confidence": "average_confidence",
+    "avg_confidence_when_correct": "confidence_when_correct",
+    "avg_confidence_when_wrong": "confidence_when_wrong",
+    **{f"overconfidence_rate_{percent}": f"overconfidence_{percent}" for percent in ("70", "80", "90")},
+}
+
+#: Head of a column -> p-value of a row of `Comparison.pairs`.
+PAIR_TESTS = {"p": "p", "p\nHolm": "p_holm"}
+
+_ENTRY = ("question_id", "occurrence")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How corrected scores get their intervals, and pairs their tests.
+
+    replicates, seed: of simulated distributions, as in `Inference`. clusters: what counts as independent, in scores and pairs alike.
+    """
+
+    replicates: int = Inference().replicates
+    seed: int = Inference().seed
+    clusters: Clusters = Clusters.FAMILY
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value and the ends of its 95 % interval; None where undefined or withheld, `reason` says why."""
+
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    reason: str | None = None
+
+
+def score(entries: pl.DataFrame, label: str, plan: Plan) -> Scores:
+    """Strict scores of the answer-consistent reading on the entries whose `label` (true or scored) is known."""
+    labelled = entries.filter(pl.col(label).is_not_null())
+    rows = labelled.filter(pl.col("predicted_answer").is_not_null())
+    return evaluate(
+        rows["p_consistent"].to_numpy(),
+        (rows[label] == "yes").to_numpy(),
+        rows[plan.clusters].to_list(),
+        answer=rows["predicted_answer"].to_list(),
+        asked=labelled.height,
+        replicates=plan.replicates,
+        seed=plan.seed,
+    )
+
+
+def interval(scores: Scores | None, metric: str) -> Interval:
+    """A metric with its interval; empty without scores."""
+    if scores is None:
+        return Interval()
+    estimate = scores[metric]
+    return Interval(estimate.value, estimate.lower, estimate.upper, estimate.reason)
+
+
+def scores_document(scores: Scores | None) -> dict[str, Any] | None:
+    """Every metric as JSON values."""
+    if scores is None:
+        return None
+    return {"n": scores.n, "n_clusters": scores.n_clusters, "metrics": {name: asdict(estimate) for name, estimate in scores.items()}}
+
+
+def strict_numbers(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
+    """What Bellwether writes under the published names: its own metrics, and bins the last of which is closed."""
+    rows = entries.filter(pl.col("predicted_answer").is_not_null())
+    numbers: dict[str, Number] = {published: interval(scores, name).value for published, name in CORRECTED_BY.items()}
+    for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
+        fields = {"avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
+        numbers |= {f"reliability[{row['lower_edge']:.1f}-{row['upper_edge']:.1f}].{field}": value for field, value in fields.items()}
+    return numbers
+
+
+def compare_models(entries: Mapping[str, pl.DataFrame], plan: Plan) -> Comparison:
+    """Models on one set of questions, of which each may lack some, on corrected Brier scores: an entry is known by its id and its occurrence."""
+    occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
+    said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
+    columns = ("question_id", "occurrence", "true", plan.clusters, "predicted_answer")
+    parts = {
+        name: one.with_columns(occurrence).filter(pl.col("true").is_not_null()).select(*columns, p=said) for name, one in entries.items()
+    }
+    asked = pl.concat(parts.values()).unique(_ENTRY, keep="first", maintain_order=True).select(*_ENTRY, "true", plan.clusters)
+    rows = {
+        name: asked.join(part.drop("true", plan.clusters), on=_ENTRY, how="left", maintain_order="left") for name, part in parts.items()
+    }
+    return compare(
+        {name: part["p"].fill_null(float("nan")).to_numpy() for name, part in rows.items()},
+        (asked["true"] == "yes").to_numpy(),
+        asked[plan.clusters].to_list(),
+        answers={name: part["predicted_answer"].to_list() for name, part in rows.items()},
+        seed=plan.seed,
+        replicates=plan.replicates,
+    )
+
+
+def pair_interval(row: Mapping[str, Any]) -> Interval:
+    """The difference of a row of `Comparison.pairs`."""
+    return Interval(row["difference"], row["lower"], row["upper"], row["reason"])
+
+
+def best(comparison: Comparison) -> str:
+    """The forecaster with the lowest loss."""
+    return str(comparison.ranking["forecaster"][0])
+
+
+def significant(comparison: Comparison) -> int:
+    """Pairs that differ after Holm's correction."""
+    return comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
+
+
+def confident_set(comparison: Comparison) -> Sequence[str]:
+    """The forecasters in the confidence set of the best, best first."""
+    return comparison.ranking.filter("in_mcs")["forecaster"].to_list()

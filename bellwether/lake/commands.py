@@ -1,0 +1,70 @@
+"""`bellwether leaderboard` and `bellwether query`: what reads the published warehouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bellwether.console import AS_JSON, console, emit, grid, leaderboard_table
+from bellwether.errors import ConfigError
+from bellwether.lake.warehouse import query as run
+from bellwether.settings import settings
+
+
+@click.command()
+@click.argument("releases", nargs=-1)
+@AS_JSON
+def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
+    """Show the leaderboard of RELEASES from the published warehouse (all releases when none is named)."""
+    frame = run(settings().warehouse_path, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
+    known = frame["release"].unique(maintain_order=True).to_list()
+    unknown = [name for name in releases if name not in known]
+    if unknown:
+        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+    chosen = [name for name in known if not releases or name in releases]
+    parts = {name: frame.filter(frame["release"] == name) for name in chosen}
+    if as_json:
+        emit({name: part.to_dicts() for name, part in parts.items()})
+        return
+    if not parts:
+        console().print("No release has been ranked yet; `bellwether demo` makes one.")
+    for name, part in parts.items():
+        console().print(leaderboard_table(name, part))
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; may be repeated.")
+@click.option("--rows", default=100, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@AS_JSON
+def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
+    """Run SQL on the published warehouse, read-only, while the pipeline may be running.
+
+    Tables are named like the assets: clean.markets, benchmark.scores, ... `FROM meta.tables` lists them. `@FILE` reads the SQL from a file:
+    `@sql/analysis/leaderboard.sql --set release=sandbox-2026`.
+    """
+    text = sql
+    if sql.startswith("@"):
+        path = Path(sql[1:])
+        if not path.is_file():
+            raise ConfigError(f"reading SQL: there is no file {path}")
+        text = path.read_text(encoding="utf-8")
+    try:
+        frame = run(settings().warehouse_path, text, _named(values))
+    except ConfigError as error:
+        if "prepared parameter" not in str(error):
+            raise
+        raise ConfigError(f"{error} Give every $NAME in the query a value: --set NAME=VALUE") from None
+    if as_json:
+        emit(frame.to_dicts())
+    else:
+        console().print(grid(frame, most=rows))
+
+
+def _named(values: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` as a mapping."""
+    for value in values:
+        if not value.partition("=")[0] or "=" not in value:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")
+    return dict(value.split("=", 1) for value in values)

@@ -1,0 +1,29 @@
+"""Says that the simulator is being compiled: that takes minutes, once after an installation, and looks like a standstill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+NOTICE = "Compiling the simulator, which takes a minute or two; the result is kept for all later runs."
+
+
+@contextmanager
+def compile_notice(tell: Callable[[str], object]) -> Iterator[None]:
+    """Call `tell` with `NOTICE`, at most once, when numba begins to compile a function of the replay within the block."""
+    from numba.core import event
+
+    class Listener(event.Listener):
+        told = False
+
+        def on_start(self, event: event.Event) -> None:
+            compiled = event.data["dispatcher"].py_func.__module__ if event.data else ""
+            if not self.told and compiled.startswith("bellwether.replay."):
+                self.told = True
+                tell(NOTICE)
+
+        def on_end(self, event: event.Event) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        yield

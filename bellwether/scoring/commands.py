@@ -1,0 +1,82 @@
+"""`bellwether score`: forecasts in files, scored."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bellwether.console import AS_JSON, console, emit
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--probability", multiple=True, metavar="COLUMN", help="Probability of yes; several columns are one forecaster each.")
+@click.option("--outcome", metavar="COLUMN", help="Outcome: yes or no, 1 or 0, or a share in between.")
+@click.option("--forecaster", metavar="COLUMN", help="Who made the forecast; without it each file is a forecaster.")
+@click.option("--question", multiple=True, metavar="COLUMN", help="What was forecast; several columns name it together.")
+@click.option(
+    "--cluster", multiple=True, metavar="COLUMN", help="What shares its fate, such as the event; two columns for two-way clusters."
+)
+@click.option("--weight", metavar="COLUMN", help="How much a question counts.")
+@click.option("--market", metavar="COLUMN", help="The market's price of yes when the forecast was made.")
+@click.option("--by", multiple=True, metavar="COLUMN", help="Score the groups of this column too; may be repeated.")
+@click.option("--outcomes", type=click.Path(path_type=Path), help="A file with the outcome of each question, where FILES hold none.")
+@click.option("--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; may be repeated.")
+@click.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1.")
+@click.option("--skip-unresolved", is_flag=True, help="Leave out rows without an outcome.")
+@click.option("--independent", is_flag=True, help="Count questions as independent though there is a column of clusters.")
+@click.option("--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="What pairs are compared by.")
+@click.option("--bins", default=10, show_default=True, type=click.IntRange(1), help="Bins of calibration errors and reliability.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option(
+    "--replicates",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Of simulated distributions; 0 for no test of calibration.",
+)
+@click.option("--seed", default=1950, show_default=True, help="Seed of simulated distributions.")
+@click.option("--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw figures (PNG) into this folder.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one page with interactive diagrams.")
+@AS_JSON
+def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, as_json: bool, **options: Any) -> None:
+    """Score forecasts in CSV, Parquet or JSON-lines files.
+
+    Columns are recognised by common names (probability, outcome, model, question_id, series, weight, market_price ...) or named by options. docs/scoring.md
+    explains the files and the tables.
+    """
+    from bellwether.scoring.score import score as score_files
+
+    with _progress() as tell:
+        result = score_files(list(files), progress=tell, **options)
+    if as_json:
+        emit(result.to_dict())
+    else:
+        from bellwether.scoring.show import show
+
+        show(console(), result)
+    if figures is not None:
+        click.echo(f"wrote {', '.join(str(path) for path in result.write_figures(figures))}", err=True)
+    if html is not None:
+        result.write_html(html)
+        click.echo(f"wrote {html}", err=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """Progress on standard error, where a person reads it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda done, of, what: bar.update(task, completed=done, total=of or None, description=f"scoring {what}" if of else what)

@@ -1,0 +1,305 @@
+"""Tables of forecasts from CSV, Parquet and JSON files or from frames, with the place of every row for messages."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+
+_DELIMITERS = ",;\t|"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows as they were read.
+
+    source: what messages call it. frame: the columns; those of text files are text. place: what messages call a row. faults: why a column cannot be
+    used, with the row that shows it: it holds values of several types, or lists and objects.
+    """
+
+    source: str
+    frame: pl.DataFrame
+    place: Callable[[int], str]
+    faults: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+    def where(self, row: int, column: str) -> str:
+        """File, line and column of a value, for the beginning of a message."""
+        return f"{self.source}, {self.place(row)}, column {column!r}"
+
+    def values(self, column: str) -> pl.Series:
+        """A column of one type. Raises `ScoringError` where it has a fault."""
+        if column in self.faults:
+            row, text = self.faults[column]
+            raise ScoringError(f"{self.where(row, column)}: {text}")
+        return self.frame[column]
+
+
+def read_table(path: Path) -> Table:
+    """Read a file by its name: .csv, .tsv, .parquet, .jsonl, .ndjson or .json (a list of objects), the text files also with .gz.
+
+    Raises `ScoringError` that names the file and the line.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    zipped = suffixes[-1:] == [".gz"]
+    kind = (suffixes[:-1] if zipped else suffixes)[-1:]
+    reader = _READERS.get(kind[0] if kind else "")
+    if reader is None or (zipped and reader is _parquet):
+        raise ScoringError(f"{path}: not a file of forecasts by its name; give .csv, .tsv, .parquet, .jsonl or .json")
+    if not path.is_file():
+        raise ScoringError(f"{path}: there is no such file; correct the path")
+    try:
+        table = reader(path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ScoringError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); repair the file") from None
+    return _some(table)
+
+
+def frame_table(data: Any) -> Table:
+    """A table of a Polars or pandas frame, a mapping of columns or a list of mappings."""
+    if isinstance(data, pl.LazyFrame):
+        data = data.collect()
+    if isinstance(data, pl.DataFrame):
+        return _some(Table("the frame", data, _row))
+    if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(row, Mapping) for row in data):
+        return _some(_of_records("the rows", data, _row))
+    if isinstance(data, Mapping):
+        columns = {str(name): list(values) for name, values in data.items()}
+    elif hasattr(data, "columns"):  # pandas
+        columns = {str(name): [None if _is_missing(value) else value for value in data[name].tolist()] for name in data.columns}
+    else:
+        raise ScoringError(f"scoring: forecasts are given as {type(data).__name__}; give a path, a frame or a mapping of columns")
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) > 1:
+        raise ScoringError(
+            f"scoring: the columns have different lengths: {', '.join(f'{name!r} {len(values)}' for name, values in columns.items())}"
+        )
+    return _some(_of_columns("the frame", columns, _row))
+
+
+def _some(table: Table) -> Table:
+    if not table.frame.height:
+        raise ScoringError(f"{table.source}: it has no rows; give forecasts")
+    return table
+
+
+def _row(index: int) -> str:
+    return f"row {index + 1}"
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value))
+
+
+def _parquet(path: Path) -> Table:
+    try:
+        return Table(str(path), pl.read_parquet(path, glob=False), _row)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ScoringError(f"{path}: it cannot be read as Parquet ({str(error).splitlines()[0]}); repair the file") from None
+
+
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _text(path: Path) -> io.TextIOWrapper:
+    return io.TextIOWrapper(_open(path), encoding="utf-8-sig", newline="")
+
+
+def _csv(path: Path) -> Table:
+    import pyarrow as pa
+    from pyarrow import csv as arrow
+
+    header, delimiter, blank = _header(path)
+    try:
+        with _open(path) as file:
+            table = arrow.read_csv(
+                file,
+                read_options=arrow.ReadOptions(column_names=header, skip_rows=blank + 1),
+                parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                convert_options=arrow.ConvertOptions(
+                    column_types=dict.fromkeys(header, pa.large_string()), strings_can_be_null=True, null_values=[""]
+                ),
+            )
+    except pa.ArrowInvalid as error:
+        _ragged(path, header, delimiter)
+        raise ScoringError(f"{path}: it cannot be read as CSV ({str(error).splitlines()[0]}); repair the file") from None
+    frame = pl.DataFrame(pl.from_arrow(table))
+
+    def place(row: int) -> str:
+        line = next((start for index, (start, _) in enumerate(_records(path, delimiter)) if index == row + 1), row + 2)
+        return f"line {line}"
+
+    return Table(str(path), frame, place)
+
+
+def _header(path: Path) -> tuple[list[str], str, int]:
+    """Names of the columns, the delimiter (the one that separates the most of them), and the number of blank lines before."""
+    blank = 0
+    try:
+        with _text(path) as file:
+            while (first := file.readline()).isspace():
+                blank += 1
+            if first.count('"') % 2:
+                raise ScoringError(f"{path}, line {blank + 1}: a quote is not closed among the names of the columns; close it")
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    if not first:
+        raise ScoringError(f"{path}: it is empty; give names of columns and rows of forecasts")
+    delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one), [])))
+    names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter))]
+    if all(_is_number(name) for name in names):
+        raise ScoringError(
+            f"{path}, line {blank + 1}: it holds values where the names of the columns belong: {first.strip()}; add a line of names"
+        )
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ScoringError(f"{path}, line {blank + 1}: two columns are called {twice!r}; rename one")
+    return names, delimiter, blank
+
+
+def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """First line and cells of every record, the names of the columns included; blank lines are none."""
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        with _text(path) as file:
+            reader, start = csv.reader(file, delimiter=delimiter, strict=True), 1
+            for cells in reader:
+                if cells:
+                    yield start, cells
+                start = reader.line_num + 1
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _ragged(path: Path, header: list[str], delimiter: str) -> None:
+    """Raise `ScoringError` that names the line where records break."""
+    line = 1
+    try:
+        for line, cells in _records(path, delimiter):
+            if len(cells) != len(header):
+                raise ScoringError(f"{path}, line {line}: it has {len(cells)} cells, and there are {len(header)} columns; correct the line")
+    except UnicodeDecodeError:
+        raise _not_utf8(path) from None
+    except csv.Error as error:
+        raise ScoringError(f"{path}: after line {line} it is not CSV any more ({error}); close the quotes") from None
+
+
+def _not_utf8(path: Path) -> ScoringError:
+    return ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8 (in a spreadsheet: CSV UTF-8)")
+
+
+def _lines(path: Path) -> Table:
+    import orjson
+
+    rows: list[dict[str, Any]] = []
+    numbers: list[int] = []
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise ScoringError(f"{path}, line {number}: it is not JSON ({error}); correct the line") from None
+            if not isinstance(row, dict):
+                raise ScoringError(f"{path}, line {number}: it holds {_kind(row)}; give one JSON object per line")
+            rows.append(row)
+            numbers.append(number)
+    return _of_records(str(path), rows, lambda row: f"line {numbers[row]}")
+
+
+def _json(path: Path) -> Table:
+    import orjson
+
+    with _open(path) as file:
+        text = file.read()
+    try:
+        rows = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if text.lstrip()[:1] == b"{":
+            return _lines(path)
+        raise ScoringError(f"{path}: it is not JSON ({error}); repair the file") from None
+    if isinstance(rows, dict):
+        rows = [rows]
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ScoringError(f"{path}: it holds no list of objects; give one object per forecast")
+    return _of_records(str(path), rows, lambda row: f"object {row + 1}")
+
+
+def _of_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return _of_columns(source, {name: [row.get(name) for row in rows] for name in names}, place)
+
+
+def _of_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> Table:
+    series, faults = {}, {}
+    for name, values in columns.items():
+        firsts: dict[str, int] = {}
+        for index, value in enumerate(values):
+            if not _is_missing(value):
+                firsts.setdefault(_kind(value), index)
+        if (fault := _fault(values, firsts, place)) is None:
+            series[name] = pl.Series(name, [None if _is_missing(value) else value for value in values], strict=False)
+        else:
+            faults[name] = fault
+            series[name] = pl.Series(name, [None if _is_missing(value) else str(value) for value in values], dtype=pl.String)
+    return Table(source, pl.DataFrame(series), place, faults)
+
+
+def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
+    """Why values cannot be a column, given where the first of each type stands."""
+    for kind in ("an object", "a list"):
+        if kind in firsts:
+            return firsts[kind], f"it holds {kind}; write one value"
+    if len(firsts) < _TWO:
+        return None
+    (kind, first), (other, second), *_ = sorted(firsts.items(), key=lambda one: one[1])
+    return second, f"{values[second]!r} is {other}, but {place(first)} holds {values[first]!r}, {kind}; write the whole column as one type"
+
+
+_TWO = 2
+
+
+def _kind(value: object) -> str:
+    for kind, name in _KINDS:
+        if isinstance(value, kind):
+            return name
+    return "a number" if hasattr(value, "__float__") else f"a {type(value).__name__}"
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (type(None), "null"),
+    (bool, "a boolean"),
+    (str, "text"),
+    (Mapping, "an object"),
+    ((list, tuple), "a list"),
+    ((int, float), "a number"),
+)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+_READERS: Mapping[str, Callable[[Path], Table]] = {
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".parquet": _parquet,
+    ".jsonl": _lines,
+    ".ndjson": _lines,
+    ".json": _json,
+}

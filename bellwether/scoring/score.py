@@ -1,0 +1,247 @@
+"""Score forecasts in files or frames: every metric with its interval, paired tests, groups and reliability tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from bellwether.calibration.binning import BINS, Bins
+from bellwether.calibration.comparison import Comparison, compare_panel
+from bellwether.calibration.comparison_pairs import Loss
+from bellwether.calibration.evaluation import evaluate_forecasts
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.reliability import bins_of
+from bellwether.calibration.sufficient import log_loss
+from bellwether.scoring.columns import Columns
+from bellwether.scoring.files import Table, frame_table, read_table
+from bellwether.scoring.reading import Reading, read_sheet
+from bellwether.scoring.sheet import MARKET, Sheet, scored
+
+#: Told what is done, of how many steps, and what comes next.
+Progress = Callable[[int, int, str], object]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreResult:
+    """What `score` found, as Polars frames.
+
+    scores: one row per forecaster and metric, columns forecaster and those of `Scores.frame`; the market is a forecaster where there are prices.
+    groups: the same per group, with the columns `by` and `group` (null where the row has none) before; empty unless groups were asked for.
+    pairs, ranking: as in `Comparison`.
+    reliability: one row per forecaster and bin, columns forecaster and those of `reliability_bins`.
+    forecasts: one row per forecaster and question: forecaster, question, probability, outcome, market, weight, cluster_0 and, two-way, cluster_1,
+        squared_error and log_loss.
+    sources: names of the files. columns: which column was what. clusters: what the clusters are, in words. notes: what readers should know.
+    """
+
+    scores: pl.DataFrame
+    groups: pl.DataFrame
+    pairs: pl.DataFrame
+    ranking: pl.DataFrame
+    reliability: pl.DataFrame
+    forecasts: pl.DataFrame
+    sources: tuple[str, ...]
+    columns: Columns
+    clusters: str
+    notes: tuple[str, ...]
+    loss: Loss
+    plan: Inference
+    bins: Bins = field(repr=False)
+
+    @property
+    def forecasters(self) -> list[str]:
+        """Names, best first by the loss; those without a score last."""
+        return [str(name) for name in self.ranking["forecaster"]]
+
+    @property
+    def n_questions(self) -> int:
+        """Number of questions."""
+        return self.forecasts["question"].n_unique()
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters; of two ways the smaller number."""
+        return min(self.forecasts[name].n_unique() for name in self.forecasts.columns if name.startswith("cluster_"))
+
+    def __str__(self) -> str:
+        """The tables as `bellwether score` prints them."""
+        from bellwether.scoring.show import as_text
+
+        return as_text(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the forecasts, for JSON."""
+        return {
+            "sources": list(self.sources),
+            "n_questions": self.n_questions,
+            "n_clusters": self.n_clusters,
+            "clusters": self.clusters,
+            "columns": {str(role): list(names) for role, names in self.columns.used().items()},
+            "level": self.plan.level,
+            "replicates": self.plan.replicates,
+            "seed": self.plan.seed,
+            "loss": str(self.loss),
+            **{name: getattr(self, name).to_dicts() for name in ("scores", "groups", "pairs", "ranking", "reliability")},
+            "notes": list(self.notes),
+        }
+
+    def write_figures(self, folder: Path | str) -> list[Path]:
+        """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""
+        from bellwether.scoring.figures import write_figures
+
+        return write_figures(self, Path(folder))
+
+    def write_html(self, path: Path | str) -> None:
+        """Write one self-contained page: the tables, and reliability diagrams that answer the mouse."""
+        from bellwether.scoring.page import write_page
+
+        write_page(self, Path(path))
+
+
+def score(
+    data: Any,
+    *,
+    probability: str | Sequence[str] = (),
+    outcome: str | None = None,
+    forecaster: str | None = None,
+    question: str | Sequence[str] = (),
+    cluster: str | Sequence[str] = (),
+    weight: str | None = None,
+    market: str | None = None,
+    by: str | Sequence[str] = (),
+    outcomes: Any = None,
+    percent: str | Sequence[str] = (),
+    clip: bool = False,
+    skip_unresolved: bool = False,
+    independent: bool = False,
+    loss: Loss | str = Loss.BRIER,
+    bins: int | ArrayLike = BINS,
+    level: float = Inference().level,
+    replicates: int = Inference().replicates,
+    seed: int = Inference().seed,
+    progress: Progress | None = None,
+) -> ScoreResult:
+    """Score forecasts of yes-or-no questions: `print(score("forecasts.csv"))`.
+
+    Parameters
+    ----------
+    data: a path to CSV, Parquet or JSON lines, several of them, or a Polars or pandas frame, a mapping of columns or a list of rows.
+    probability, outcome, forecaster, question, cluster, weight, market: names of columns; those left out are recognised by common names.
+        Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several columns of the question name
+        it together. Files without a column of forecasters are a forecaster each, called as the file.
+    by: columns whose groups are scored too.
+    outcomes: a path or frame with the outcomes by question, where the forecasts do not hold them.
+    percent: columns of probabilities or prices to divide by 100.
+    clip: clip probabilities that a rounding error put beyond [0, 1].
+    skip_unresolved: leave out rows without an outcome.
+    independent: count questions as independent though there is a column of clusters.
+    loss: what pairs are compared by, "brier" or "log_loss".
+    bins, level, replicates, seed: as in `evaluate`.
+    progress: called with what is done, the number of steps, and what comes next.
+
+    Raises `ScoringError` that names the file, the line, the column, the value and the remedy.
+    """
+    plan, measured, chosen = Inference(level, replicates, seed), Loss(loss), Bins.of(bins)
+    columns = Columns(_several(probability), outcome, forecaster, _several(question), _several(cluster), weight, market)
+    reading = Reading(columns, _several(by), _several(percent), clip, skip_unresolved, independent)
+    tell = progress or (lambda done, of, what: None)
+    tell(0, 0, "reading")
+    sheet = read_sheet(_tables(data), reading, None if outcomes is None else _table(outcomes))
+    return _scored(sheet, plan, measured, chosen, tell)
+
+
+def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _tables(data: Any) -> list[Table]:
+    paths = isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 0 and all(isinstance(one, str | Path) for one in data)
+    return [_table(one) for one in data] if paths else [_table(data)]
+
+
+def _table(data: Any) -> Table:
+    return read_table(Path(data)) if isinstance(data, str | Path) else frame_table(data)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Rows of one forecaster, all or those of one group, and the number of questions asked."""
+
+    forecaster: str
+    rows: pl.DataFrame
+    asked: int
+    by: str | None = None
+    group: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What is scored, in words."""
+        return self.forecaster if self.by is None else f"{self.forecaster}, {self.by} {self.group}"
+
+
+def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progress) -> ScoreResult:
+    parts = list(_parts(sheet))
+    frames: list[pl.DataFrame] = []
+    reliability = []
+    for done, part in enumerate(parts):
+        tell(done, len(parts) + 1, part.title)
+        forecasts, clusters = scored(part.rows)
+        frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins).frame()
+        first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
+        frames.append(frame.select(*(pl.lit(value, pl.String).alias(name) for name, value in first.items()), pl.all()))
+        if part.by is None:
+            rows = bins_of(forecasts, clusters, bins, plan.level)
+            reliability.append(rows.select(pl.lit(part.forecaster).alias("forecaster"), pl.all()))
+    tell(len(parts), len(parts) + 1, "pairs")
+    panel = sheet.panel()
+    compared = compare_panel(panel, np.asarray(panel.seen.any(axis=0)), loss=loss, plan=plan)
+    tell(len(parts) + 1, len(parts) + 1, "")
+    scores = pl.concat(frames)
+    return ScoreResult(
+        scores.filter(pl.col("by").is_null()).drop("by", "group"),
+        scores.filter(pl.col("by").is_not_null()),
+        compared.pairs,
+        compared.ranking,
+        pl.concat(reliability),
+        _losses(sheet),
+        sheet.sources,
+        sheet.columns,
+        sheet.clusters,
+        (*sheet.notes, *_notes(sheet, compared)),
+        loss,
+        plan,
+        bins,
+    )
+
+
+def _parts(sheet: Sheet) -> Iterator[_Part]:
+    for columns in ([], *([f"by_{index}"] for index in range(len(sheet.by)))):
+        name = sheet.by[int(columns[0].removeprefix("by_"))] if columns else None
+        for key, group in sheet.frame.partition_by(columns, as_dict=True).items() if columns else [((), sheet.frame)]:
+            questions = group["question_index"].n_unique()
+            for forecaster, rows in group.partition_by("forecaster", as_dict=True, maintain_order=True).items():
+                asked = questions if sheet.is_paired else rows.height
+                yield _Part(str(forecaster[0]), rows, asked, name, key[0] if key else None)
+
+
+def _losses(sheet: Sheet) -> pl.DataFrame:
+    p, y = (sheet.frame[name].fill_null(float("nan")).to_numpy() for name in ("probability", "outcome"))
+    columns = ["forecaster", "question", "probability", "outcome", "market", "weight"]
+    clusters = [name for name in sheet.frame.columns if name.startswith("cluster_")]
+    logarithm = np.where(np.isnan(p), np.nan, log_loss(np.nan_to_num(p), y))
+    losses = {"squared_error": np.square(p - y), "log_loss": logarithm}
+    return sheet.frame.select(*columns, *clusters).with_columns(
+        pl.Series(name, values, nan_to_null=True) for name, values in losses.items()
+    )
+
+
+def _notes(sheet: Sheet, compared: Comparison) -> Iterator[str]:
+    among = compared.pairs.filter((pl.col("forecaster") != MARKET) & (pl.col("other") != MARKET))
+    if sheet.is_paired and among.height and not (among["n"] > 0).any():
+        yield f"No two forecasters have a question in common: check that {' and '.join(sheet.columns.question)} names the question."

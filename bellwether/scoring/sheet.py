@@ -1,0 +1,76 @@
+"""All forecasts of a score: every row with its forecaster, question, outcome, clusters, weight and market price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.comparison_pairs import Panel
+from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.scoring.columns import Columns
+
+#: The market as a forecaster.
+MARKET = "market"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sheet:
+    """One row per forecaster and question.
+
+    frame: forecaster, question, probability (null where it has no forecast), outcome, market (null where there was no price), weight; the
+        clusters as cluster_0 and, two-way, cluster_1; the groups as by_0, by_1 and so on; and the numbers of the forecaster and the question,
+        forecaster_index and question_index.
+    sources: names of the tables. columns: which column was what, in the first of them.
+    by: columns of groups.
+    clusters: what the clusters are, in words.
+    notes: what readers of the scores should know.
+    """
+
+    frame: pl.DataFrame
+    sources: tuple[str, ...]
+    columns: Columns
+    by: tuple[str, ...]
+    clusters: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether the rows of several forecasters are known to be about the same questions."""
+        return bool(self.columns.question) or len(self.columns.probability) > 1
+
+    @property
+    def forecasters(self) -> list[str]:
+        """Names in the order of their numbers."""
+        names = self.frame.unique("forecaster_index").sort("forecaster_index")["forecaster"]
+        return [str(name) for name in names]
+
+    def panel(self) -> Panel:
+        """Forecasts of all forecasters by question."""
+        names = self.forecasters
+        questions = self.frame.unique("question_index", keep="first").sort("question_index")
+        p = np.full((questions.height, len(names)), np.nan)
+        p[self.frame["question_index"].to_numpy(), self.frame["forecaster_index"].to_numpy()] = _floats(self.frame["probability"])
+        outcome = questions["outcome"].to_numpy()
+        right = (p >= 0.5) == (outcome == 1)[:, None]
+        return Panel(tuple(names), p, right, outcome, questions["weight"].to_numpy(), _clusters(questions))
+
+
+def scored(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
+    """The rows of a sheet that hold a forecast, as arrays."""
+    some = rows.filter(pl.col("probability").is_not_null())
+    forecasts = Forecasts.of(
+        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=_floats(some["market"]), weights=some["weight"].to_numpy()
+    )
+    return forecasts, _clusters(some)
+
+
+def _clusters(rows: pl.DataFrame) -> Clusters:
+    ways = [name for name in ("cluster_0", "cluster_1") if name in rows.columns]
+    return Clusters.of_groups(*(Grouping.of(rows[name].rank("dense").to_numpy().astype(np.intp)) for name in ways))
+
+
+def _floats(values: pl.Series) -> Floats:
+    return np.asarray(values.fill_null(float("nan")).to_numpy(), dtype=np.float64)

@@ -1,0 +1,163 @@
+"""A result as tables for people, at most as wide as the terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.text import Text
+
+from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.scoring.score import ScoreResult
+from bellwether.scoring.sheet import MARKET
+from bellwether.scoring.words import LOSSES, counted, words
+from bellwether.text_tables import TextTable, print_tables
+
+_WIDTH = 80
+_NONE = "–"
+
+
+def as_text(result: ScoreResult) -> str:
+    """The tables as text of 80 columns."""
+    text = io.StringIO()
+    show(Console(file=text, width=_WIDTH, highlight=False), result)
+    return text.getvalue().rstrip()
+
+
+def show(console: Console, result: ScoreResult) -> None:
+    """Print the tables of a result."""
+    counts, columns = summary(result)
+    console.print(Text(counts))
+    console.print(Text(f"Columns: {'; '.join(f'{role} = {names}' for role, names in columns)}\n"))
+    tables = [_scores(result), _skill(result), _calibration(result), *_pairs(result), *_groups(result)]
+    groups = [group_name(group) for group in result.groups["group"].unique(maintain_order=True)]
+    print_tables(console, tables, [*result.forecasters, *groups])
+    for note in (*reasons(result), *result.notes):
+        console.print(Text(f"- {note}"))
+
+
+def summary(result: ScoreResult) -> tuple[str, list[tuple[str, str]]]:
+    """What was scored, in one sentence, and which column was what."""
+    forecasters = [name for name in result.forecasters if name != MARKET]
+    counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
+    text = ", ".join(counted(count, what) for count, what in counts)
+    return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
+
+
+def _scores(result: ScoreResult) -> TextTable:
+    letters = dict(zip(result.ranking["forecaster"], result.ranking["group"], strict=True))
+    grouped = len(result.forecasters) > 1
+    table = TextTable(
+        "Scores",
+        ("forecaster", "n", "Brier", "log loss", "ROC-AUC", *(["grp"] if grouped else [])),
+        f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals; clusters: {result.clusters}."
+        + (f"\ngrp: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}." if grouped else ""),
+    )
+    for name, metrics in by_forecaster(result.scores):
+        cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), _number(metrics["roc_auc"]["value"])]
+        table.add(name, str(metrics["brier"]["n"]), *cells, *([letters.get(name) or ""] if grouped else []))
+    return table
+
+
+def _skill(result: ScoreResult) -> TextTable:
+    priced = result.scores.filter(pl.col("metric") == "skill_vs_market")["value"].count() > 0
+    columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
+    caption = "Skill is 1 less the ratio of Brier scores: above 0 is better than the reference.\ncov.: share of questions with a forecast."
+    table = TextTable("Skill", columns, caption)
+    for name, metrics in by_forecaster(result.scores):
+        market = [_NONE if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
+        share = metrics["coverage"]["value"]
+        cells = [_interval(metrics["brier_skill"], "+", ends=2), *market, _number(metrics["accuracy"]["value"])]
+        table.add(name, *cells, _NONE if share is None else f"{share:.0%}")
+    return table
+
+
+def _calibration(result: ScoreResult) -> TextTable:
+    table = TextTable(
+        "Calibration",
+        ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution"),
+        "by chance: what calibrated forecasts would have on average. p: of a test of calibration.\n"
+        "reliability, resolution: parts of the Brier score, without bias; 0 reliability is calibrated.",
+    )
+    for name, metrics in by_forecaster(result.scores):
+        cells = []
+        for metric in ("ece", "smece"):
+            one = metrics[metric]
+            cells += [_number(one["value"]), _number(one["expected"]), p_cell(one["p_calibrated"])]
+        cells += [_number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
+        table.add(name, *cells)
+    return table
+
+
+def _pairs(result: ScoreResult) -> Iterator[TextTable]:
+    if not result.pairs.height:
+        return
+    best = [name for name, among in result.ranking.select("forecaster", "in_mcs").iter_rows() if among]
+    tested = result.pairs["p_holm"].drop_nulls()
+    caption = f"{int((tested <= SIGNIFICANCE).sum())} of {result.pairs.height} pairs differ after Holm's correction."
+    if best:
+        caption += f"\nMay be the best ({100 - 100 * CONFIDENCE_SET_LEVEL:.0f} % confidence set): {', '.join(best)}."
+    table = TextTable(f"Paired differences of {LOSSES[result.loss]}", ("pair", "n", "difference", "p", "p Holm"), caption)
+    for row in result.pairs.iter_rows(named=True):
+        difference = _interval({**row, "value": row["difference"]}, "+", digits=4)
+        table.add((row["forecaster"], row["other"]), str(row["n"]), difference, p_cell(row["p"]), p_cell(row["p_holm"]))
+    yield table
+
+
+def _groups(result: ScoreResult) -> Iterator[TextTable]:
+    for (by,), groups in result.groups.partition_by("by", as_dict=True, maintain_order=True).items():
+        table = TextTable(f"By {by}", (f"{by} – forecaster", "n", "clus-\nters", "Brier", "skill", "ECE", "p"))
+        for (group,), rows in groups.partition_by("group", as_dict=True, maintain_order=True).items():
+            for name, metrics in by_forecaster(rows):
+                brier = metrics["brier"]
+                cells = [_interval(brier), _number(metrics["brier_skill"]["value"], "+", 2), _number(metrics["ece"]["value"])]
+                counts = [str(brier["n"]), str(brier["n_clusters"])]
+                table.add((group_name(group), name), *counts, *cells, p_cell(metrics["ece"]["p_calibrated"]))
+        yield table
+
+
+def group_name(group: object) -> str:
+    """A group for people; rows without one are a group of their own."""
+    return "(none)" if group is None else str(group)
+
+
+def reasons(result: ScoreResult) -> Iterator[str]:
+    """Why what these tables show has no interval or test."""
+    shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
+    without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
+        shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
+    )
+    for reason, metrics in without.group_by("reason", maintain_order=True).agg(pl.col("metric").unique(maintain_order=True)).iter_rows():
+        yield f"No interval of {', '.join(words(metric) for metric in metrics)} for some: {reason}."
+    for reason, count in (
+        result.pairs.filter(pl.col("reason").is_not_null()).group_by("reason", maintain_order=True).agg(pl.len()).iter_rows()
+    ):
+        yield f"No test of {counted(count, 'pair')}: {reason}."
+
+
+def by_forecaster(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+    """Each forecaster and its metrics by name, best Brier score first."""
+    rows = {
+        str(name): {row["metric"]: row for row in part.iter_rows(named=True)}
+        for (name,), part in scores.partition_by("forecaster", as_dict=True, maintain_order=True).items()
+    }
+    yield from sorted(rows.items(), key=lambda one: (one[1]["brier"]["value"] is None, one[1]["brier"]["value"] or 0.0))
+
+
+def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 3) -> str:
+    if row["value"] is None:
+        return _NONE
+    text = _number(row["value"], sign, digits)
+    return text if row["lower"] is None else f"{text} [{_number(row['lower'], sign, ends)}, {_number(row['upper'], sign, ends)}]"
+
+
+def _number(value: float | None, sign: str = "", digits: int = 3) -> str:
+    return _NONE if value is None else f"{value:{sign}.{digits}f}"
+
+
+def p_cell(value: float | None) -> str:
+    """A p-value with three decimals, never 0."""
+    return _NONE if value is None else "<.001" if value < 0.001 else f"{value:.3f}".removeprefix("0")

@@ -1,0 +1,83 @@
+"""Text tables whose first column holds names, drawn so that the names stay distinct at the width of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from bellwether.short_names import shortened
+
+#: Between two names in one cell.
+_BETWEEN = " – "
+
+
+@dataclass(slots=True)
+class TextTable:
+    """A table with a row per name or pair of names, and cells.
+
+    columns: heads of all columns, with a line break where the head may take two lines. wraps: the last column is text that may take several lines.
+    shortens: the first column holds names that are shortened where they do not fit; else it may take several lines too.
+    """
+
+    title: str
+    columns: Sequence[str]
+    caption: str = ""
+    wraps: bool = False
+    shortens: bool = True
+    rows: list[tuple[tuple[str, ...], list[str]]] = field(default_factory=list)
+
+    def add(self, names: str | tuple[str, ...], *cells: str) -> None:
+        """Append a row."""
+        self.rows.append(((names,) if isinstance(names, str) else names, list(cells)))
+
+    def room(self, width: int) -> int:
+        """Characters that a table of `width` leaves for each name; `width` where all fit as they are."""
+        cells = self.columns[1:-1] if self.wraps else self.columns[1:]
+        taken = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
+        least = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
+        names = max((len(names) for names, _ in self.rows), default=1)
+        free = width - taken - least
+        if _longest(_BETWEEN.join(names) for names, _ in self.rows) <= free:
+            return width
+        return (free - len(_BETWEEN) * (names - 1)) // names
+
+    def grid(self, names: Mapping[str, str]) -> Grid:
+        """The table without its caption, each name as `names` shortens it."""
+        shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
+        table = Grid(
+            title=Text(self.title, style="italic"),
+            title_justify="left",
+            box=SIMPLE_HEAD,
+            padding=0,
+            show_edge=False,
+        )
+        for index, name in enumerate(self.columns):
+            last = index == len(self.columns) - 1
+            folds = (index == 0 and not self.shortens) or (last and self.wraps)
+            table.add_column(Text(name), justify="left" if index == 0 or folds else "right", no_wrap=not folds, overflow="fold")
+        for name, (_, cells) in zip(shown, self.rows, strict=True):
+            table.add_row(Text(name), *(Text(cell) for cell in cells))
+        return table
+
+
+def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[str]) -> None:
+    """Print tables that share `names`, each shortened alike in all of them, with a legend where names are shortened."""
+    width = console.width
+    short = shortened(names, min((table.room(width) for table in tables if table.rows and table.shortens), default=width))
+    legend = [f"{shown} = {name}" for name, shown in short.items() if shown != name]
+    if legend:
+        console.print(Text(f"Names: {'; '.join(legend)}\n", style="dim"))
+    for table in tables:
+        console.print(table.grid(short))
+        if table.caption:
+            console.print(Text(table.caption, style="dim"))
+        console.print()
+
+
+def _longest(texts: Iterable[str]) -> int:
+    return max((len(text) for text in texts), default=0)

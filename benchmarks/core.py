@@ -1,0 +1,101 @@
+"""What the core costs: its megabytes against the platform's, and the CPU until it has something to show against `import polars`.
+
+Megabytes are those of the packages installed here that either needs, without compiled bytecode. CPU is of whole processes, the least of a few.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROUNDS = 5
+SCORES = (
+    "from bellwether.calibration import evaluate\n"
+    "print(evaluate([0.9, 0.2, 0.6, 0.1], [1, 0, 0, 0], clusters=['a', 'a', 'b', 'c']).frame())"
+)
+POLARS = "import polars"
+
+
+def run() -> list[dict[str, Any]]:
+    """Core over platform, and each start over `import polars`: [{name, ratio, target, detail}], to be at most the target."""
+    core, platform = needed(), needed(["platform"])
+    sizes = [sum(map(megabytes, found.values())) for found in (core, platform)]
+    detail = f"core {sizes[0]:.0f} MB in {len(core)} packages, platform {sizes[1]:.0f} MB in {len(platform)}"
+    rows: list[dict[str, Any]] = [{"name": "megabytes of the core", "ratio": sizes[0] / sizes[1], "target": 0.7, "detail": detail}]
+    with tempfile.TemporaryDirectory() as folder:
+        backtest = ["-m", "bellwether", "backtest", "--agent", "buy-and-hold", "--episode", str(_episode(Path(folder)))]
+        cpu(folder, backtest)  # compiles the simulator where it is not
+        polars = cpu(folder, ["-c", POLARS], ROUNDS)
+        for name, words, target in (
+            ("bellwether --help", ["-m", "bellwether", "--help"], 0.75),
+            ("import bellwether.calibration", ["-c", "import bellwether.calibration"], 1.5),
+            ("first table of scores", ["-c", SCORES], 8.0),
+            ("first table of a backtest", backtest, 12.0),
+        ):
+            seconds = cpu(folder, words, ROUNDS)
+            detail = f"{seconds:.2f} s of CPU, `{POLARS}` {polars:.2f} s"
+            rows.append({"name": name, "ratio": seconds / polars, "target": target, "detail": detail})
+    return rows
+
+
+def needed(extras: Sequence[str] = ()) -> dict[str, Distribution]:
+    """The installed distributions that Bellwether with `extras` needs, directly and indirectly, by normalised name, itself left out."""
+    found: dict[str, Distribution] = {}
+    seen, left = set(), [("bellwether", frozenset(extras))]
+    while left:
+        name, chosen = left.pop()
+        if (name, chosen) in seen:
+            continue
+        seen.add((name, chosen))
+        found[name] = distribution(name)
+        for requirement in map(Requirement, found[name].requires or ()):
+            if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *chosen)):
+                left.append((canonicalize_name(requirement.name), frozenset(requirement.extras)))
+    del found["bellwether"]
+    return found
+
+
+def megabytes(installed: Distribution) -> float:
+    """Size of a distribution's files on disk, in MB of a million bytes."""
+    files = (file for file in installed.files or () if "__pycache__" not in file.parts)
+    return sum(os.stat(file.locate()).st_size for file in files) / 1e6
+
+
+def cpu(folder: str, words: Sequence[str], rounds: int = 1) -> float:
+    """The least CPU seconds of user and system, over `rounds`, of a Python process with these arguments that writes below `folder`."""
+    environment = {**os.environ, "BELLWETHER_HOME": folder}
+    return min(_once(words, environment) for _ in range(rounds))
+
+
+def _once(words: Sequence[str], environment: dict[str, str]) -> float:
+    process = subprocess.Popen([sys.executable, *words], env=environment, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{words} failed with status {os.waitstatus_to_exitcode(status)}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def _episode(folder: Path) -> Path:
+    """The folder of an episode of ten minutes: one market, whose book has a level on either side."""
+    import pyarrow as pa
+
+    from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
+    from bellwether.replay.episode.writer import BOOK, TRADES
+    from bellwether.replay.units import CENT, CONTRACT, MICROS, MINUTE
+
+    start, ticker = 1_768_867_200_000_000_000, "BENCH-A"
+    metadata = Metadata("BENCH", start, start + 10 * MINUTE, (Market(ticker),))
+    levels = [(start, 1, ticker, "level", side, 45 * CENT, 100 * CONTRACT) for side in ("yes", "no")]
+    rows = [(start, 1, ticker, "snapshot_start", None, None, None), *levels]
+    book = pa.table([pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), BOOK, strict=True)], schema=BOOK)
+    settlement = Settlement(ticker, "YES", MICROS, metadata.end)
+    return write(folder / "BENCH", EpisodeDraft(metadata, book, TRADES.empty_table(), [settlement])).folder

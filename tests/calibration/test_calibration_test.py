@@ -1,0 +1,100 @@
+"""Tests of calibration: their level under dependence, their power, and that they are functions of the residuals as the metrics are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit, ndtri
+
+from bellwether.calibration import evaluate
+from bellwether.calibration.binning import DECILES, Bins
+from bellwether.calibration.calibration_test import LEAST_CLUSTERS, _Errors, calibrated_outcomes
+from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.forecasts import Forecasts
+from bellwether.calibration.metrics import TESTED
+from bellwether.calibration.strict import point
+
+
+def drawn(
+    seed: int, clusters: int, size: int = 5, correlation: float = 0.0, shared: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Truth, outcomes and clusters; outcomes share a Gaussian shock inside a cluster."""
+    generator = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(clusters), size)
+    truth = generator.random(clusters)[cluster] if shared else generator.random(len(cluster))
+    shock = math.sqrt(correlation) * generator.standard_normal(clusters)[cluster]
+    y = shock + math.sqrt(1 - correlation) * generator.standard_normal(len(cluster)) < ndtri(truth)
+    return truth, y.astype(float), cluster
+
+
+@pytest.mark.parametrize("bins", [DECILES, Bins.of([0, 0.3, 0.35, 1])])
+def test_the_errors_of_the_observed_residuals_are_the_metrics(bins: Bins) -> None:
+    p, y, _ = drawn(1, 40)
+    weight = np.random.default_rng(2).random(len(p)) + 0.5
+    forecasts = Forecasts.of(np.round(p, 2), y, weights=weight)
+    values = point(forecasts, bins=bins)
+    errors = _Errors.of(forecasts, bins)
+    observed = errors.of_features(errors.features(errors.residual[None]))
+    for name in TESTED:
+        assert observed[name][0] == pytest.approx(values[name], abs=2e-3 if name == "smece" else 1e-9), name
+
+
+def test_a_calibration_error_has_its_mean_under_calibration_and_a_p_value_and_no_interval() -> None:
+    p, y, cluster = drawn(2, 60)
+    for name, one in evaluate(p, y, cluster).items():
+        assert (one.expected is not None) == (one.p_calibrated is not None) == (name in TESTED)
+        if name in TESTED:
+            assert one.lower is None
+            assert 0 < one.p_calibrated <= 1  # type: ignore[operator]
+            assert 0.3 * one.expected < one.value < 3 * one.expected  # type: ignore[operator]
+
+
+def test_an_overconfident_forecaster_is_found_and_a_calibrated_one_is_not() -> None:
+    truth, y, cluster = drawn(3, 150)
+    bold = expit(2.5 * logit(np.clip(truth, 1e-6, 1 - 1e-6)))
+    honest, extreme = (evaluate(p, y, cluster) for p in (truth, bold))
+    assert all(honest[name].p_calibrated > 0.05 for name in TESTED)  # type: ignore[operator]
+    assert all(extreme[name].p_calibrated < 0.01 for name in TESTED if name != "mce")  # type: ignore[operator]
+
+
+def test_the_same_seed_gives_the_same_p_and_another_one_another() -> None:
+    p, y, cluster = drawn(4, 60)
+    first, again, other = (evaluate(p, y, cluster, seed=seed)["ece"].p_calibrated for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def test_there_is_no_test_with_few_clusters_or_without_replicates() -> None:
+    p, y, cluster = drawn(5, LEAST_CLUSTERS - 1)
+    assert evaluate(p, y, cluster)["ece"].p_calibrated is None
+    p, y, cluster = drawn(5, LEAST_CLUSTERS)
+    assert evaluate(p, y, cluster)["ece"].p_calibrated is not None
+    assert evaluate(p, y, cluster, replicates=0)["ece"].p_calibrated is None
+
+
+def test_drawn_outcomes_have_the_forecasts_as_their_means_and_are_correlated_inside_clusters() -> None:
+    p = np.array([0.2, 0.2, 0.7, 0.7])
+    y = np.concatenate(list(calibrated_outcomes(p, Grouping.of(np.array([0, 0, 1, 2])), 40_000, np.random.PCG64(1))))
+    assert y.mean(axis=0) == pytest.approx(p, abs=0.01)
+    correlation = np.corrcoef(y.T)
+    assert correlation[0, 1] > 0.2
+    assert abs(correlation[2, 3]) < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clusters", "size", "correlation", "shared"),
+    [(8, 5, 0.5, False), (20, 5, 0.8, True), (40, 1, 0.0, False), (40, 5, 0.5, False), (80, 4, 1.0, True)],
+)
+def test_calibrated_forecasters_are_rejected_as_rarely_as_the_level_says(
+    clusters: int, size: int, correlation: float, shared: bool
+) -> None:
+    sets, rejected = 120, dict.fromkeys(TESTED, 0)
+    for seed in range(sets):
+        p, y, cluster = drawn(1_000 + seed, clusters, size, correlation, shared)
+        for name, one in evaluate(p, y, cluster, replicates=300).items():
+            if name in TESTED:
+                rejected[name] += one.p_calibrated <= 0.05  # type: ignore[operator]
+    most = 0.07 + 3 * math.sqrt(0.05 * 0.95 / sets)
+    assert max(rejected.values()) / sets <= most, rejected

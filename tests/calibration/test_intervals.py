@@ -1,0 +1,181 @@
+"""Intervals: their methods against second computations, when there are none, and how often they contain the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import expit, logit
+from scipy.stats import binomtest
+
+from bellwether.calibration import METRICS, evaluate
+from bellwether.calibration.intervals import wilson
+from bellwether.calibration.metrics import TESTED
+from benchmarks import coverage
+
+
+def clustered(seed: int = 1, clusters: int = 30, size: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(clusters), size)
+    p = generator.random(len(cluster))
+    return p, (generator.random(len(cluster)) < p).astype(float), cluster
+
+
+def test_the_interval_of_a_brier_score_is_students_t_on_the_logit_scale() -> None:
+    p, y, cluster = clustered()
+    brier = evaluate(p, y, cluster, replicates=0)["brier"]
+    loss = np.square(p - y)
+    without = np.array([loss[cluster != index].mean() for index in range(30)])
+    error = np.sqrt(np.square(logit(without) - logit(loss.mean())).sum())
+    reach = stats.t.ppf(0.975, 29) * error
+    assert (brier.lower, brier.upper) == pytest.approx((expit(logit(loss.mean()) - reach), expit(logit(loss.mean()) + reach)))
+    assert (brier.method, brier.df, brier.reason) == ("jackknife t, logit", pytest.approx(29), None)
+
+
+def test_the_interval_of_a_skill_is_students_t_of_the_logarithm_of_the_ratio() -> None:
+    p, y, cluster = clustered()
+    market = np.clip(p + 0.1, 0, 1)
+    skill = evaluate(p, y, cluster, market=market, replicates=0)["skill_vs_market"]
+
+    def ratio(rows: np.ndarray) -> float:
+        return float(np.log(np.square(p - y)[rows].sum() / np.square(market - y)[rows].sum()))
+
+    whole = ratio(cluster >= 0)
+    error = np.sqrt(sum((ratio(cluster != index) - whole) ** 2 for index in range(30)))
+    reach = stats.t.ppf(0.975, 29) * error
+    assert (skill.lower, skill.upper) == pytest.approx((1 - math.exp(whole + reach), 1 - math.exp(whole - reach)))
+
+
+def test_wilson_intervals_agree_with_scipy() -> None:
+    for successes, trials in ((0, 1), (1, 1), (0, 7), (3, 7), (19, 300), (300, 300)):
+        expected = binomtest(successes, trials).proportion_ci(method="wilson")
+        lower, upper = wilson(np.asarray(successes / trials), np.asarray(float(trials)), stats.norm.ppf(0.975))
+        assert (lower, upper) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_the_interval_of_a_rate_over_independent_forecasts_is_wilsons_with_students_quantile() -> None:
+    y = np.arange(50) < 20
+    rate = evaluate(np.full(50, 0.5), y, range(50), replicates=0)["base_rate"]
+    # The effective number of independent forecasts is one less than their number.
+    expected = wilson(np.asarray(0.4), np.asarray(49.0), stats.t.ppf(0.975, 49))
+    assert (rate.lower, rate.upper) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_rate_without_an_exception_has_an_interval_over_clusters() -> None:
+    accuracy = evaluate([0.9, 0.8, 0.1] * 10, [1, 1, 0] * 10, np.arange(30) // 3, replicates=0)["accuracy"]
+    assert accuracy.upper == 1.0
+    assert accuracy.lower == pytest.approx(10 / (10 + stats.t.ppf(0.975, 9) ** 2))
+
+
+def test_a_function_of_another_metric_takes_over_its_interval() -> None:
+    p, y, cluster = clustered()
+    scores = evaluate(p, y, cluster, replicates=0)
+    brier, rate = scores["brier"], scores["base_rate"]
+    assert brier.lower is not None and brier.upper is not None and rate.lower is not None and rate.upper is not None
+    assert (scores["skill_vs_half"].lower, scores["skill_vs_half"].upper) == pytest.approx((1 - 4 * brier.upper, 1 - 4 * brier.lower))
+    assert scores["brier_index"].lower == pytest.approx(100 * (1 - math.sqrt(brier.upper)))
+    ends = [rate.lower * (1 - rate.lower), rate.upper * (1 - rate.upper)]
+    assert scores["uncertainty"].lower == pytest.approx(min(ends))
+    assert scores["uncertainty"].upper == pytest.approx(0.25 if rate.lower <= 0.5 <= rate.upper else max(ends))
+
+
+def test_dependent_forecasts_have_wider_intervals_than_independence_would_say() -> None:
+    generator = np.random.default_rng(11)
+    p, y = np.repeat(generator.random(40), 10), np.repeat(generator.random(40) < 0.5, 10)
+    by_series, alone = (evaluate(p, y, labels, replicates=0)["brier"] for labels in (np.repeat(np.arange(40), 10), range(400)))
+    assert by_series.upper - by_series.lower > 2 * (alone.upper - alone.lower)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("clusters", "metric", "reason"),
+    [
+        (None, "brier", "no clusters were given"),
+        ([0] * 12, "brier", "1 cluster; an interval needs 3"),
+        ([0, 1] * 6, "brier", "2 clusters; an interval needs 3"),
+        ([0] * 8 + [1, 2, 3, 4], "brier", "one cluster holds 67% of it"),
+        (range(12), "ece", "biased upwards"),
+        (range(12), "within_bin_variance", "no method"),
+        (range(12), "skill_vs_market", "undefined"),
+        (range(12), "coverage", "known exactly"),
+        ([0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6], "recall_yes", "one cluster holds 100% of it|1 cluster"),
+    ],
+)
+def test_no_interval_has_a_reason(clusters: object, metric: str, reason: str) -> None:
+    y = [1] + [0] * 11
+    one = evaluate(np.linspace(0.05, 0.9, 12), y, clusters, replicates=0)[metric]
+    assert (one.lower, one.upper, one.method, one.df) == (None,) * 4
+    assert one.reason is not None
+    assert any(part in one.reason for part in reason.split("|"))
+
+
+def test_an_interval_has_both_ends_a_method_and_no_reason_or_neither_and_a_reason() -> None:
+    p, y, cluster = clustered()
+    for name, one in evaluate(p, y, cluster, market=np.clip(p, 0.1, 0.9), replicates=0).items():
+        some = one.lower is not None
+        assert some == (one.upper is not None) == (one.method is not None) == (one.reason is None), name
+        if some:
+            assert one.lower <= one.value <= one.upper, name  # type: ignore[operator]
+
+
+def test_forecasts_whose_score_no_outcome_changes_have_an_interval_of_no_width() -> None:
+    scores = evaluate([0.5] * 20, [0, 1] * 10, range(20), replicates=0)
+    assert (scores["brier"].lower, scores["brier"].upper, scores["brier"].method) == (0.25, 0.25, "constant")
+    assert (scores["skill_vs_half"].lower, scores["skill_vs_half"].upper) == (0.0, 0.0)
+
+
+def test_few_lucky_clusters_do_not_look_certain() -> None:
+    """Five bold forecasts that all came true: the variance between them is nothing, that of their outcomes is not."""
+    one = evaluate([0.97, 0.96, 0.95, 0.97, 0.96], [1] * 5, range(5), replicates=0)["brier"]
+    assert one.upper > 0.05  # type: ignore[operator]
+    many = evaluate([0.97, 0.96, 0.95, 0.97, 0.96] * 5, [1] * 25, range(25), replicates=0)["brier"]
+    assert many.upper < 0.005  # type: ignore[operator]
+
+
+def test_a_higher_level_is_a_wider_interval() -> None:
+    p, y, cluster = clustered()
+    narrow, wide = (evaluate(p, y, cluster, level=level, replicates=0)["log_loss"] for level in (0.8, 0.99))
+    assert wide.lower < narrow.lower < narrow.upper < wide.upper  # type: ignore[operator]
+
+
+def test_every_metric_says_how_its_interval_is_made() -> None:
+    for name, metric in METRICS.items():
+        plan = metric.interval
+        assert (plan.scale is not None) + (plan.source is not None) + (plan.reason is not None) == 1, name
+    assert all(METRICS[name].interval.reason for name in TESTED)
+
+
+def test_two_way_clusters_are_at_least_as_wide_as_either() -> None:
+    generator = np.random.default_rng(5)
+    question, date = np.repeat(np.arange(30), 20), np.tile(np.arange(20), 30)
+    shock = generator.standard_normal(30)[question] + generator.standard_normal(20)[date]
+    truth = generator.random(600)
+    y = shock / 2 + generator.standard_normal(600) / math.sqrt(2) < stats.norm.ppf(truth)
+    widths = []
+    for clusters in ((question, date), question, date):
+        one = evaluate(truth, y, clusters, replicates=0)["brier"]
+        widths.append(one.upper - one.lower)  # type: ignore[operator]
+    assert widths[0] >= max(widths[1:]) * 0.99
+
+
+@pytest.mark.slow
+def test_two_way_intervals_cover_the_truth() -> None:
+    generator, inside, trials = np.random.default_rng(6), 0, 200
+    question, date = np.repeat(np.arange(25), 20), np.tile(np.arange(20), 25)
+    for _ in range(trials):
+        truth = generator.random(500)
+        shock = 0.5 * generator.standard_normal(25)[question] + 0.5 * generator.standard_normal(20)[date]
+        y = shock + math.sqrt(0.5) * generator.standard_normal(500) < stats.norm.ppf(truth)
+        one = evaluate(truth, y, {"question": question, "date": date}, replicates=0)["brier"]
+        inside += one.lower <= 1 / 6 <= one.upper  # type: ignore[operator]
+    assert 0.91 <= inside / trials <= 0.995
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [3, 8, 20, 40])
+def test_intervals_contain_the_truth_as_often_as_they_say(clusters: int) -> None:
+    sets = 150
+    designs = [coverage.DESIGNS[index] for index in (1, 3, 6, 9)]
+    found = {(design.name, clusters): coverage.cell((design, clusters, sets)) for design in designs}
+    assert coverage.misses(found, coverage.HEADLINE, sets) == []

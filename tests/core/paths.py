@@ -1,0 +1,94 @@
+"""What the core does, as a program of its own: scores forecasts, draws a diagram, lets an agent trade an episode. Prints what came out as JSON.
+
+    python paths.py EPISODE
+
+Written for an environment with the core's packages alone: it imports nothing of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+AGENT = '''
+from bellwether.replay import CONTRACT, YES, Agent
+
+
+class TenOfTheFirst(Agent):
+    """Buys ten contracts of YES in the first market at the ask, once."""
+
+    def act(self, ctx):
+        market = ctx.market(ctx.tickers[0])
+        if not market.yes_position and market.yes_ask:
+            ctx.buy(market.ticker, YES, 10 * CONTRACT, market.yes_ask)
+'''
+
+
+def scores() -> dict[str, object]:
+    """The example of the README."""
+    from bellwether.calibration import compare, evaluate
+
+    p, y, series = [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 0], ["a", "a", "b", "c"]
+    found = evaluate(p, y, clusters=series)
+    brier, comparison = found["brier"], compare({"mine": p, "half": [0.5] * 4}, y, clusters=series)
+    return {
+        "brier": [brier.value, brier.lower, brier.upper],
+        "metrics": found.frame()["metric"].to_list(),
+        "pairs": comparison.pairs.height,
+        "ranking": comparison.ranking["forecaster"].to_list(),
+    }
+
+
+def diagram() -> int:
+    """Size in bytes of a reliability diagram."""
+    import polars as pl
+
+    from bellwether.calibration import corp_curve, reliability_bands, reliability_bins
+    from bellwether.report.plots import reliability_diagram
+
+    p, y = [index / 40 for index in range(41)], [index % 3 == 0 for index in range(41)]
+    mine = pl.lit("mine").alias("forecaster")
+    picture = reliability_diagram(
+        reliability_bins(p, y).with_columns(mine),
+        "Reliability",
+        bands=reliability_bands(p).with_columns(mine),
+        curves=corp_curve(p, y).with_columns(mine),
+    )
+    assert picture.startswith(b"\x89PNG")
+    return len(picture)
+
+
+def call(*words: str) -> str:
+    """What a command prints; it must succeed."""
+    from click.testing import CliRunner
+
+    from bellwether.cli import main
+
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, f"{words}: {done.output} {done.exception!r}"
+    return done.stdout
+
+
+def replay(episode: Path) -> dict[str, object]:
+    """An agent of a file in an imported episode: the row of its backtest, the tables of it, and the orders it sent."""
+    import polars as pl
+
+    Path("ten.py").write_text(AGENT)
+    call("episode", "import", str(episode), "--name", "imported")
+    call("episode", "validate", "imported")
+    call("backtest", "--agent", "ten.py:TenOfTheFirst", "--episode", "imported", "--out", "results")
+    (row,) = json.loads(call("trading", "results", "--json"))["agents"]
+    call("trading", "results", "--report", "reports")
+    return {
+        "pnl": str(row["pnl"]),
+        "episodes": [one["episode"] for one in json.loads(call("episode", "list", "--json"))],
+        "agents": [one["name"] for one in json.loads(call("agents", "--json"))],
+        "fills": pl.read_parquet("results/fills.parquet").height,
+        "figures": sorted({path.name.split("_")[0] for path in Path("reports").rglob("*.png")}),
+    }
+
+
+if __name__ == "__main__":
+    result = {"scores": scores(), "diagram": diagram(), "replay": replay(Path(sys.argv[1]))}
+    sys.stdout.write(json.dumps({**result, "modules": sorted({name.partition(".")[0] for name in sys.modules})}))

@@ -1,0 +1,165 @@
+"""The list of commands: nothing is imported before it is called, and what is missing is named with its remedy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether import extras
+from bellwether.cli import Commands, main
+from bellwether.commands import CORE, PLATFORM, LazyCommand, PlatformCommand
+
+INSTALL = "pip install 'bellwether[platform]'"
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the package duckdb alone were not installed."""
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "duckdb" else object())
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder on the path of an installed package with the commands `good`, `broken`, `gone` and `number`."""
+    about = tmp_path / "others-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    homes = ("good = others_good:good", "broken = others_broken:broken", "gone = others_gone:gone", "number = others_good:number")
+    (about / "entry_points.txt").write_text("\n".join(("[bellwether.commands]", *homes)))
+    (tmp_path / "others_good.py").write_text(
+        "import click\nnumber = 3\n@click.command()\ndef good():\n    'Do some good.'\n    click.echo('done')\n"
+    )
+    (tmp_path / "others_broken.py").write_text("raise RuntimeError('halfway\\nthrough')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def call(*words: str, group: click.Group = main) -> Result:
+    return CliRunner().invoke(group, words)
+
+
+@pytest.mark.parametrize("entry", [*CORE, *PLATFORM], ids=lambda entry: entry.name)
+def test_every_command_is_where_the_list_says_and_explains_itself(entry: LazyCommand) -> None:
+    assert entry.load().name == entry.name
+    result = call(str(entry.name), "--help")
+    assert (result.exit_code, result.output.startswith(f"Usage: main {entry.name} ")) == (0, True)
+
+
+def test_the_list_shows_every_command_once_on_a_line_of_eighty_characters() -> None:
+    lines = call("--help").output.splitlines()
+    shown = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in main.commands]
+    assert shown == [*sorted(str(entry.name) for entry in CORE), *sorted(str(entry.name) for entry in PLATFORM)]
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_list_imports_no_library_but_click() -> None:
+    code = (
+        "import sys\nfrom bellwether.cli import main\nmain(['--help'], standalone_mode=False)\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', 'polars', 'rich', 'pydantic', 'dagster', 'orchestration'}))\n"
+        "print(sorted(name for name in sys.modules if name.startswith('bellwether.')))"
+    )
+    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[-2:] == ["[]", str(["bellwether.cli", "bellwether.commands", "bellwether.errors", "bellwether.extras"])]
+
+
+def test_a_mistyped_command_is_an_error_of_usage() -> None:
+    result = call("demoo")
+    assert (result.exit_code, "No such command 'demoo'" in result.output) == (2, True)
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize("words", [("demo",), ("demo", "--help"), ("query", "SELECT 1"), ("trading",)], ids=" ".join)
+def test_a_command_of_the_platform_says_in_one_line_what_to_install(words: tuple[str, ...]) -> None:
+    result = call(*words)
+    assert (result.exit_code, len(result.output.splitlines())) == (1, 1)
+    assert f"bellwether {words[0]}" in result.output and "duckdb is missing" in result.output and INSTALL in result.output
+
+
+@pytest.mark.usefixtures("core")
+def test_the_list_marks_what_the_platform_would_add() -> None:
+    before, _, after = call("--help").output.partition(INSTALL)
+    assert "backtest" in before and "\n  demo" not in before
+    assert "demo" in after and "backtest" not in after
+
+
+def test_the_list_says_nothing_of_installing_what_is_there() -> None:
+    assert "pip install" not in call("--help").output
+
+
+def failing(name: str) -> click.Group:
+    """A group with a command that fails to import `name`."""
+
+    @click.command()
+    def command() -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    return Commands("bellwether", commands={"command": command})
+
+
+@pytest.mark.usefixtures("core")
+def test_what_a_command_cannot_import_when_it_runs_is_explained_too() -> None:
+    result = call("command", group=failing("duckdb.functional"))
+    assert (result.exit_code, INSTALL in result.output) == (1, True)
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize("name", ["bellwether.nothing", "numpy", "dagster.nothing", "duckdbs"])
+def test_any_other_import_that_fails_is_not_masked(name: str) -> None:
+    result = call("command", group=failing(name))
+    assert isinstance(result.exception, ModuleNotFoundError)
+    assert INSTALL not in result.output
+
+
+def test_a_mistake_in_a_module_of_the_platform_is_not_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mistaken_commands.py").write_text("from bellwether.lake import Lakes\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    group = Commands("bellwether", commands={"mistaken": PlatformCommand("mistaken", "mistaken_commands:mistaken", "Fail.")})
+    result = call("mistaken", group=group)
+    assert isinstance(result.exception, ImportError)
+    assert "cannot import name 'Lakes'" in str(result.exception)
+
+
+@pytest.mark.usefixtures("package")
+def test_another_package_adds_its_command() -> None:
+    assert call("good").output == "done\n"
+    assert "Commands of other packages:" in call("--help").output
+    assert "Do some good." in call("--help").output
+
+
+@pytest.mark.usefixtures("package")
+def test_a_broken_command_of_another_package_is_a_warning_that_names_it() -> None:
+    result = call("--help")
+    assert result.exit_code == 0
+    for name in ("broken", "gone", "number"):
+        assert f"Warning: the entry point '{name}' (bellwether.commands) of others cannot be loaded" in result.stderr
+    assert len(result.stderr.splitlines()) == 3
+    assert "RuntimeError: halfway" in result.stderr
+    assert "demo" in result.stdout and "Do some good." in result.stdout
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize("name", ["broken", "gone", "number"])
+def test_a_broken_command_of_another_package_fails_alone(name: str) -> None:
+    result = call(name)
+    assert (result.exit_code, f"the entry point '{name}'" in result.output) == (1, True)
+    assert "Traceback" not in result.output
+    assert call("--version").output.startswith("main, version") and not call("--version").stderr
+
+
+def test_the_package_of_another_cannot_replace_a_command(package: Path) -> None:
+    entries = package / "others-1.0.dist-info" / "entry_points.txt"
+    entries.write_text("[bellwether.commands]\ndemo = others_good:good\n")
+    result = call("demo", "--help")
+    assert "Run everything in the sandbox" in result.output
+    assert "Warning: the entry point 'demo' (bellwether.commands) of others is left out" in call("--help").stderr
+
+
+def test_the_commands_start_as_a_module_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "bellwether", "--version"], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.startswith("bellwether, version")
