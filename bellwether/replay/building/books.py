@@ -117,8 +117,12 @@ class Books:
         if line is not market.leader:
             if line.following.catching_up is not None and not line.following.is_still:
                 self._give_up(market, market.agreed, _DIFFER)
+            elif line.following.ahead:
+                # The book that is shown must say them too, soon.
+                line.has_ended = True
+                market.lines[line.key] = line
             return
-        others = market.others()
+        others = [one for one in market.others() if not one.has_ended]
         follows = next((one for one in others if one.following.catching_up is None and not one.following.behind), None)
         if follows is not None:
             self._take_over(market, follows)
@@ -316,7 +320,7 @@ class Books:
 
     def _settle_what_is_due(self, market: Market) -> None:
         """Subscriptions that differ for longer than one is behind another: the one that stands still does not follow the book."""
-        for other in market.others() if len(market.lines) > 1 else ():
+        for other in sorted(market.others(), key=lambda one: one.has_ended) if len(market.lines) > 1 else ():
             if market.leader is not None and other.following.is_due(self._times.latest):
                 self._settle(market, market.leader, other)
 
@@ -332,8 +336,9 @@ class Books:
                 market.lines = {other.key: other}
             else:
                 self._give_up(market, market.agreed, _DIFFER)
-        elif following.ahead and following.behind:
-            self._give_up(market, min(following.ahead[0].place, following.behind[0].place), _DIFFER)
+        elif following.ahead and (following.behind or other.has_ended):
+            held = [*following.ahead, *following.behind]
+            self._give_up(market, min(change.place for change in held), _DIFFER)
         elif following.ahead:
             self._take_over(market, other)
         else:

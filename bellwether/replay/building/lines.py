@@ -79,16 +79,18 @@ class Following:
 class Line:
     """A valid book on one subscription.
 
-    is_proven: the numbers show that no change of it was lost. following: how it follows the book that is shown, where it is another.
+    is_proven: the numbers show that no change of it was lost. following: how it follows the book that is shown, where it is another. has_ended: it is
+    valid no more, but has said changes that the book that is shown lacks still.
     """
 
-    __slots__ = ("following", "is_proven", "key", "recent", "sides")
+    __slots__ = ("following", "has_ended", "is_proven", "key", "recent", "sides")
 
     def __init__(self, key: Key, levels: Levels, *, is_proven: bool) -> None:
         self.key, self.is_proven = key, is_proven
         self.sides = Side(levels[0]), Side(levels[1])
         self.recent: deque[Change] = deque(maxlen=_REMEMBERED)
         self.following = Following()
+        self.has_ended = False
 
     @property
     def is_empty(self) -> bool:

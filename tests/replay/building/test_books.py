@@ -453,3 +453,18 @@ def test_two_subscriptions_that_go_apart_leave_no_book() -> None:
 def test_a_book_goes_on_without_a_gap_where_another_subscription_has_it() -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), delta(A, 4, **at(2)), delta(A, 2, sid=3, **at(3))))
     assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1200, ())
+
+
+def test_what_a_subscription_said_before_it_ended_is_missing_in_a_book_that_stands_still() -> None:
+    """The first subscription says no more, the second loses a frame, and a third begins a minute later."""
+    ahead = [delta(A, 2, sid=3, **at(2)), delta(A, 4, sid=3, **at(30))]
+    third = snapshot(A, 1, sid=5, yes_dollars_fp=[["0.4000", "14.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *ahead, third, delta(A, 2, sid=5, **at(60))))
+    assert [gap.start for gap in draft.metadata.gaps] == [moment(2)]
+    assert [row[:2] for row in rows(draft)[3:5]] == [(1, "level"), (2, "invalid")]
+
+
+def test_what_a_subscription_said_before_it_ended_is_no_gap_where_the_other_says_it_too() -> None:
+    said = [delta(A, 2, sid=3, **at(2)), delta(A, 4, sid=3, **at(2.5)), delta(A, 3, **at(2)), delta(A, 4, **at(2.5)), delta(A, 5, **at(9))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *said))
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())
