@@ -296,7 +296,8 @@ class Watch:
             self._doubts.setdefault(market, _Doubt(mark, key, at, at))
             return Effect.SUPERSEDED
         for other in list(lines):
-            self._end(market, other, "subscription", mark, at)
+            # Its snapshot was lost, and changes on the others with it perhaps: they are complete up to their own last frame.
+            self._end(market, other, "subscription", self._marks.get(other, mark))
         return Effect.UNAPPLIED
 
     def _go_on(self, market: str, key: Key, at: int | None) -> None:
