@@ -185,8 +185,8 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
     }
     return {
-        "P&L": f"{signed(row['pnl'])} dollars; {band(row)} by the queue alone",
-        "fees": f"{row['fees']} dollars",
+        "P&L": f"{signed(row['pnl'])} dollars{' (a mark: not settled)' if row['unsettled'] else ''}; {band(row)} by the queue alone",
+        "fees": f"{row['fees']} dollars{' by default terms' if row['default_fees'] else ''}",
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
         "rules": row["rules"],

@@ -35,6 +35,7 @@ class Times:
         self._rows = array("q")
         self._add = self._rows.extend
         self._last = [_UNKNOWN]
+        self._first_dated = [_UNKNOWN]
 
     @property
     def latest(self) -> int:
@@ -57,10 +58,13 @@ class Times:
             # What begins follows what went before, on another connection or beside it.
             self._clock.append(max(self._clock[1:], default=0))
             self._last.append(_UNKNOWN)
+            self._first_dated.append(_UNKNOWN)
         place = len(self._rows) // _COLUMNS
         if not beside:
             self._last[code] = place
             if at is not None:
+                if self._first_dated[code] == _UNKNOWN:
+                    self._first_dated[code] = place
                 self._clock[code] = max(self._clock[code], at)
                 self._clock[COMMON] = max(self._clock[COMMON], at)
         said = _UNKNOWN if at is None else at
@@ -81,11 +85,14 @@ class Times:
         return None if place < 0 else place
 
     def dated(self, place: int) -> int:
-        """The last place of the same stream, up to this one, that the exchange has dated; the place itself when there is none."""
-        stream, found = self._rows[place * _COLUMNS + _STREAM], place
-        while found >= 0 and (self._rows[found * _COLUMNS + _STREAM] != stream or self._rows[found * _COLUMNS + _SAID] == _UNKNOWN):
-            found -= 1
-        return place if found < 0 else found
+        """The last place of the same stream, up to this one, that the exchange has dated; of any stream, where that one has none, else the place itself."""
+        stream = self._rows[place * _COLUMNS + _STREAM]
+        has_own = stream != _UNKNOWN and 0 <= self._first_dated[stream] <= place
+        for found in range(place, -1, -1):
+            of = self._rows[found * _COLUMNS + _STREAM]
+            if self._rows[found * _COLUMNS + _SAID] != _UNKNOWN and (of == stream if has_own else of != _UNKNOWN):
+                return found
+        return place
 
     def are_one_instant(self, one: int, other: int) -> bool:
         """Whether two places are of one time, as far as their frames tell."""

@@ -37,6 +37,13 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     except BellwetherError as error:
         findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
         return
+    defaults = [market.ticker for market in metadata.markets if rules.looks_at_terms and market.has_default_fee]
+    if defaults:
+        what = (
+            f"nothing states the fees of {len(defaults)} of {len(metadata.markets)} markets ({_some(defaults)}): they are the venue's general ones, "
+            "by which makers may pay nothing; build or import it again with --fee, --series or --ticker"
+        )
+        findings.add(WARNING, "fees", what, METADATA)
     for market in metadata.markets:
         try:
             fee_terms(rules, market.fee)
@@ -62,6 +69,19 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
         findings.add(ERROR, "winners", what, SETTLEMENT)
     elif metadata.mutually_exclusive and not winners and not unsettled:
         findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
+
+
+def check_event(metadata: Metadata, findings: Findings) -> None:
+    """An event with one market, whose ticker names an outcome of it, has others as a rule."""
+    if metadata.mutually_exclusive is not False and len(metadata.tickers) == 1 and _is_one_of_several(metadata):
+        what = f"{metadata.tickers[0]} is the only market of {metadata.event_slug} here; where the venue lists others, the recording lacks them"
+        findings.add(INFO, "coverage", what, METADATA)
+
+
+def _is_one_of_several(metadata: Metadata) -> bool:
+    """Whether the ticker ends in the name of an outcome, such as a team, and not in a number, such as a strike or a minute."""
+    event, suffix = metadata.event_slug or "", metadata.tickers[0].rpartition("-")[2]
+    return metadata.tickers[0].startswith(f"{event}-") and suffix.isalpha()
 
 
 def _some(names: list[str]) -> str:

@@ -19,13 +19,13 @@ from bellwether.replay.episode.books import NAMES as BOOK_FILES
 from bellwether.replay.episode.books import read_book
 from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
 from bellwether.whole import whole_file
 
 #: Raised whenever the checks or the digest change, so that what was checked before is checked again.
-CHECKS_VERSION = 2
+CHECKS_VERSION = 3
 FILES = (METADATA, SETTLEMENT, *BOOK_FILES, *trades.NAMES, EXOGENOUS)
 _MOST_NAMED = 5
 
@@ -104,7 +104,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
 
 def _known(folder: Path, receipt: Mapping[str, Any]) -> Episode:
     """An episode whose bytes were checked before."""
-    metadata, settlements = _settled(folder, parse_metadata(_json(folder, METADATA)))
+    metadata, settlements = _settled(folder, parse_metadata(read_json(folder, METADATA)))
     gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
     return _episode(folder, replace(metadata, source=receipt["source"], gaps=gaps), settlements, receipt["digest"])
 
@@ -126,18 +126,9 @@ def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
 
 def _settled(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
     """The metadata, with the closes that only the file of settlements states, and the settlements."""
-    settlements, closes = parse_settlements(_json(folder, SETTLEMENT), metadata.tickers)
+    settlements, closes = parse_settlements(read_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
-
-
-def _json(folder: Path, name: str) -> Any:
-    try:
-        return orjson.loads((folder / name).read_bytes())
-    except FileNotFoundError:
-        raise SchemaError(f"reading {folder.name}: {name} is missing; an episode has one") from None
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise SchemaError(f"reading {name}: it is no readable JSON ({error}); restore it") from None
 
 
 def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
@@ -147,7 +138,7 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     findings = Findings()
     metadata, settlements, stated = None, None, None
     with findings.collecting("metadata", METADATA):
-        stated = _json(folder, METADATA)
+        stated = read_json(folder, METADATA)
         metadata = parse_metadata(stated)
     if metadata is None:
         return None, findings.report(folder, None)
@@ -155,6 +146,7 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
         metadata, settlements = _settled(folder, metadata)
         checks.check_winners(metadata, settlements, findings)
     checks.check_terms(metadata, findings)
+    checks.check_event(metadata, findings)
     checks.check_source(metadata, findings)
     findings.counts["markets"] = len(metadata.markets)
     book = tape = exogenous = None

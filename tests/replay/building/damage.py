@@ -238,7 +238,10 @@ def damaged(frames: list[Frame], rng: Random, kinds: tuple[Damage, ...], times: 
     found = list(frames)
     for _ in range(times):
         before = list(found)
-        rng.choice(kinds)(found, rng, rng.randrange(len(found) - 2))
+        place = rng.randrange(len(found) - 2)
+        if id(found[place]) in last or id(found[place + 1]) in last:
+            continue
+        rng.choice(kinds)(found, rng, place)
         held = [id(frame) for frame in found]
         if not last <= set(held) or [number for number in held if number in last] != [id(frame) for frame in before if id(frame) in last]:
             found = before
