@@ -49,16 +49,14 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
-    notes = ("Return and Fill: mean over episodes. Max DD: the largest.", _BAND)
-    left_out = summary.filter(pl.col("unsettled") > 0)
-    if left_out.height:
-        most = left_out["unsettled"].max()
-        notes += (
-            f"{_UNSETTLED} up to {most} episode{'' if most == 1 else 's'} left a position unsettled: no result; --unsettled counts its mark.",
-        )
+    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", _BAND]
+    most = max(summary["unsettled"].to_list(), default=0)
+    if most:
+        episodes = f"{most} episode{'' if most == 1 else 's'}"
+        notes.append(f"{_UNSETTLED} up to {episodes} left a position unsettled: no result; --unsettled counts its mark.")
     if summary["default_fees"].sum():
-        notes += (_BY_DEFAULT,)
-    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, notes)
+        notes.append(_BY_DEFAULT)
+    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, tuple(notes))
 
 
 def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
