@@ -108,5 +108,6 @@ def test_a_damaged_recording_shows_right_books_or_none(imported: dict[str, Recor
     rng = Random(f"{run} {way}")
     whole = with_snapshots(frames, 1000, way)
     looked = look_everywhere(damaged(whole, rng, ALL, 12), recording.about, truth(frames))
-    assert looked.right > 500
+    # A subscription of snapshots alone cannot take a book over: after a loss there is none.
+    assert looked.right > (100 if way == "check" else 1000)
     assert looked.told > 100
