@@ -40,6 +40,10 @@ class EpisodeConfig(dg.Config):
     """How markets were settled, by ticker: yes, no, void or what YES paid in dollars; it wins over what was recorded and pulled."""
     infer_results: bool = False
     """Take the last trade for the result of a market that nothing else settles, where it is at least 0.99 or at most 0.01."""
+    fee: str | None = None
+    """Fees of the markets, TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees; those that are pulled when left out."""
+    series: str | None = None
+    """Series whose fees the markets have; that of their tickers when left out."""
 
 
 class BacktestConfig(dg.Config):
@@ -72,7 +76,7 @@ def episodes(
     context: dg.AssetExecutionContext, config: EpisodeConfig, lake: LakeResource, recordings: RecordingsResource, store: EpisodesResource
 ) -> dg.Output[pl.DataFrame]:
     """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
-    from bellwether.replay.building import Outcomes, build, frames_of_table, known_in_lake, stated_results
+    from bellwether.replay.building import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
     from bellwether.replay.episode import validate, write
     from bellwether.replay.episode.table import episode_rows
 
@@ -80,7 +84,7 @@ def episodes(
     try:
         recording, event = recordings.of_episode(name)
         frames = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan().collect_batches()
-        known = known_in_lake(lake.lake, recording.about.tickers)
+        known = known_with(lake.lake, recording.about.tickers, overrides_of(config.fee, config.series, ()))
         outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
         drafts = build(recording.name, recording.about, frames_of_table(frames), known=known, outcomes=outcomes)
         draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
@@ -185,8 +189,8 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
     }
     return {
-        "P&L": f"{signed(row['pnl'])} dollars; {band(row)} by the queue alone",
-        "fees": f"{row['fees']} dollars",
+        "P&L": f"{signed(row['pnl'])} dollars{' (a mark: not settled)' if row['unsettled'] else ''}; {band(row)} by the queue alone",
+        "fees": f"{row['fees']} dollars{' by default terms' if row['default_fees'] else ''}",
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
         "rules": row["rules"],

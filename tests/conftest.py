@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+#: Read before the environment is cleaned: for the commands under test this variable is the folder that they record into.
+_RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +17,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the developer reaches a test, and nothing is written outside its own folder."""
     from bellwether.settings import settings
 
-    for name in [name for name in os.environ if name.startswith("BELLWETHER_") and name != "BELLWETHER_RECORDINGS"]:
+    for name in [name for name in os.environ if name.startswith("BELLWETHER_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DAGSTER_DISABLE_TELEMETRY", "1")
@@ -25,7 +27,6 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="session")
 def recordings() -> Path:
     """Folder with recordings of the real venues; the test skips where there is none."""
-    folder = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(f"no recordings of the real venues at {folder} (set BELLWETHER_RECORDINGS)")
-    return folder
+    if not _RECORDINGS.is_dir():
+        pytest.skip(f"no recordings of the real venues at {_RECORDINGS} (set BELLWETHER_RECORDINGS)")
+    return _RECORDINGS

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from bellwether.recordings.gaps import Effect, GapReport, Watch
 from bellwether.recordings.instants import exchange_time
+from bellwether.recordings.missing import GapReport
+from bellwether.recordings.numbers import Key
 from bellwether.recordings.recording import Recording
+from bellwether.recordings.watch import Effect, Watch
 from bellwether.venues.kalshi.stream.frame import Frame, body_of, message
 
 DOLLAR = 1_000_000
@@ -146,11 +148,11 @@ class Book:
 class BookCheck:
     """What replaying a recording showed.
 
-    snapshots, deltas: frames that were applied. unapplied: those that no valid book could take. negative: deltas that left a level below
-    zero. crossed: instants of the exchange that left the best bids of both sides worth more than a dollar. passing, locked: messages after
-    which they were worth more than a dollar, or exactly one; one action of the exchange makes several deltas, so this passes. agreed,
-    mismatched: later snapshots of a valid book, compared with it; wiped: those that emptied it, as a closing market's does. malformed: frames
-    that say no price, size or side. first: the first finding of each kind in words.
+    snapshots, deltas: frames that were applied. unapplied: those that no valid book could take. repeated, superseded: those that say nothing new: they
+    came before, or a later snapshot holds them. negative: deltas that left a level below zero. crossed: instants of the exchange that left the best
+    bids of both sides worth a dollar or more. passing, locked: messages after which they were worth more than a dollar, or exactly one; one action of
+    the exchange makes several deltas, so this passes. agreed, mismatched: later snapshots of a valid book, compared with it; wiped: those that emptied
+    it, as a closing market's does. malformed: frames that say no price, size or side. first: the first finding of each kind in words.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -162,7 +164,7 @@ class BookCheck:
 
     @property
     def is_sound(self) -> bool:
-        """No negative level, crossed book, mismatch or malformed frame."""
+        """No negative level, no book crossed or locked, no mismatch and no malformed frame."""
         return not any(self.counts[name] for name in ("negative", "crossed", "mismatched", "malformed"))
 
     def note(self, name: str, frame: Frame, text: str) -> None:
@@ -172,58 +174,79 @@ class BookCheck:
 
 
 class BookReplay:
-    """Applies a recording's frames to books, as long as they are valid, and checks them after each."""
+    """Applies a recording's frames to books, as long as they are valid, and checks them after each.
+
+    Where two subscriptions follow a market, each has a book of its own; `check.books` has that of the later snapshot.
+    """
 
     def __init__(self, *, partial: bool = False) -> None:
         self.watch = Watch(partial=partial)
         self.check = BookCheck()
+        self._lines: dict[str, dict[Key, Book]] = {}
         self._crossed: dict[str, tuple[int | None, Frame]] = {}
 
     def apply(self, frame: Frame) -> str | None:
         """Take in a frame; the market whose valid book it changed, if any."""
         found = message(frame.data)
-        effect = self.watch.heard(frame, found)
-        if effect is None:
+        heard = self.watch.heard(frame, found)
+        for ended in self.watch.ended():
+            self._drop(ended.market, ended.key)
+        if heard is None:
             return None
-        body = body_of(found)
-        market: str = body["market_ticker"]
-        if effect is Effect.IGNORED or (effect is Effect.CHANGED and market not in self.check.books):
+        effect, market, key, _ = heard
+        if effect in (Effect.REPEATED, Effect.SUPERSEDED):
+            self.check.counts[effect.value] += 1
+            return None
+        if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in self._lines.get(market, ())):
             self.check.counts["unapplied"] += 1
             return None
+        body = body_of(found)
         at = exchange_time(body)
         self._judge(market, at)
         try:
             if effect is Effect.CHANGED:
-                self._delta(frame, market, body)
+                self._delta(frame, market, self._lines[market][key], body)
             else:
-                self._snapshot(frame, market, body, effect)
+                self._snapshot(frame, market, key, body)
         except MalformedFrame as error:
             self.check.note("malformed", frame, f"{market}: {error}")
-            self.check.books.pop(market, None)
+            self._drop(market, key)
             return None
         self._compare_sides(frame, market, at)
         return market
 
     def finish(self) -> BookCheck:
         """What the replay showed, when no more frames come."""
+        self.watch.finish()
+        for ended in self.watch.ended():
+            self._drop(ended.market, ended.key)
         for market in list(self._crossed):
             self._judge(market, None)
         return self.check
 
+    def _drop(self, market: str, key: Key) -> None:
+        lines = self._lines.get(market, {})
+        lines.pop(key, None)
+        if lines:
+            self.check.books[market] = next(reversed(lines.values()))
+        else:
+            self.check.books.pop(market, None)
+
     def _judge(self, market: str, at: int | None) -> None:
-        """A book that was crossed at another instant than `at` was left so."""
+        """A book that was crossed or locked at another instant than `at` was left so."""
         since, frame = self._crossed.pop(market, (None, None))
         if frame is not None and (at is None or at != since):
-            self.check.note("crossed", frame, f"{market}: the best bids make more than a dollar")
+            self.check.note("crossed", frame, f"{market}: the best bids make a dollar or more")
 
-    def _snapshot(self, frame: Frame, market: str, body: dict[str, Any], effect: Effect) -> None:
-        book, known = Book.of(body), self.check.books.get(market)
+    def _snapshot(self, frame: Frame, market: str, key: Key, body: dict[str, Any]) -> None:
+        book, lines = Book.of(body), self._lines.setdefault(market, {})
         self.check.counts["snapshots"] += 1
         if any(size < 0 for side in (book.yes, book.no) for size in side.levels.values()):
             self.check.note("negative", frame, f"{market}: a snapshot with a level below zero")
-        if known is not None and effect is Effect.RENEWED:
+        known = lines.pop(key, self.check.books.get(market))
+        if known is not None:
             self._compare(frame, market, known, book)
-        self.check.books[market] = book
+        self.check.books[market] = lines[key] = book
 
     def _compare(self, frame: Frame, market: str, known: Book, book: Book) -> None:
         if book.is_empty and not known.is_empty:
@@ -233,8 +256,8 @@ class BookReplay:
         else:
             self.check.counts["agreed"] += 1
 
-    def _delta(self, frame: Frame, market: str, body: dict[str, Any]) -> None:
-        size = self.check.books[market].apply(body)
+    def _delta(self, frame: Frame, market: str, book: Book, body: dict[str, Any]) -> None:
+        size = book.apply(body)
         self.check.counts["deltas"] += 1
         if size < 0:
             self.check.note("negative", frame, f"{market}: a level of {size} hundredths of a contract")
@@ -244,8 +267,7 @@ class BookReplay:
         if spread is None or spread > 0:
             return
         self.check.note("passing" if spread else "locked", frame, f"{market}: the best bids make {DOLLAR - spread} millionths of a dollar")
-        if spread:
-            self._crossed[market] = (at, frame)
+        self._crossed[market] = (at, frame)
 
 
 def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import heapq
 import os
 import re
+import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.recordings import order_events
+from bellwether.recordings import order_events, wrapped_events
 from bellwether.recordings.instants import exchange_time
-from bellwether.venues.kalshi.stream.frame import body_of, envelope_of, message, ticker_of
+from bellwether.recordings.lines import lines, open_file
+from bellwether.venues.kalshi.stream.frame import SNAPSHOT, body_of, envelope_of, message, ticker_of
 
 
 class Heard(NamedTuple):
@@ -79,21 +80,6 @@ FRAME_LIST, ORDER_EVENTS = "frame list", "order events"
 _TICKER = re.compile(rb'"market_ticker"\s*:\s*"([^"]+)"')
 
 
-def _open(path: Path) -> BinaryIO:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file without blank ones."""
-    try:
-        with _open(path) as file:
-            for line in file:
-                if text := line.strip():
-                    yield text
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise LakeError(f"importing {path}: the file is cut off or damaged ({error})") from None
-
-
 def _form_of(path: Path) -> str | None:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if suffix == ".json":
@@ -102,8 +88,8 @@ def _form_of(path: Path) -> str | None:
         return ORDER_EVENTS if order_events.is_order_events(path) else None
     if suffix not in (".ndjson", ".jsonl"):
         return None
-    first = message(next(_lines(path), b""))
-    if "payload_json" in first and "event_type" in first:
+    first = message(next(lines(path), b""))
+    if wrapped_events.is_wrapped(first):
         return WRAPPED_EVENTS
     if "type" not in first:
         return None
@@ -114,7 +100,7 @@ def _holds_several_markets(path: Path) -> bool:
     """Whether lines of a file are about different markets: then it is all that a subscription said."""
     only: bytes | None = None
     with suppress(LakeError):  # A damaged file is named when it is read.
-        for line in _lines(path):
+        for line in lines(path):
             found = _TICKER.search(line)
             if found is not None and only is not None and found[1] != only:
                 return True
@@ -135,7 +121,7 @@ def _plain_name(path: Path) -> str:
 
 
 def _frame_list(path: Path) -> list[Any] | None:
-    with _open(path) as file:
+    with open_file(path) as file:
         found = message(file.read()).get("frames")
     known = isinstance(found, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in found)
     return found if known and found else None
@@ -177,7 +163,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
         def heard(path: Path = path) -> Iterator[Heard]:
             connection, last = 1, dict[int, int]()
-            for line in _lines(path):
+            for line in lines(path):
                 _, sid, seq = envelope_of(message(line))
                 if sid is not None and seq is not None:
                     if seq == 1 and last.get(sid, 0) > 1:
@@ -193,53 +179,14 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
     """One capture per data set: files by type of event, each line an event with payload, receive time and number."""
-    tagged = sorted((str(message(next(_lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
+    tagged = sorted((str(message(next(lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
-        yield Capture(tag, WRAPPED_EVENTS, held, False, lambda held=held: _unwrap(held))  # type: ignore[misc]
 
+        def heard(held: tuple[Path, ...] = held) -> Iterator[Heard]:
+            return (Heard(*found) for found in wrapped_events.messages(held))
 
-def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in enumerate(_lines(path), 1):
-        event = message(line)
-        kinds = {"local_recv_ns": int, "payload_json": dict, "event_type": str}
-        if missing := [name for name, kind in kinds.items() if type(event.get(name)) is not kind]:
-            raise LakeError(f"importing {path}: record {number} has no {' and no '.join(missing)}; look at the file, it may be damaged")
-        yield event["local_recv_ns"], event
-
-
-@dataclass(slots=True)
-class _Wrapper:
-    """Follows a recorder's own events to know the connection, and the subscription of each channel."""
-
-    connections: int = 0
-    sids: dict[str, int] = field(default_factory=dict)
-
-    def frame(self, event: dict[str, Any]) -> bytes:
-        """The message in an event: the payload itself where it is one, otherwise in an envelope made of what the event says."""
-        kind, payload = event["event_type"], event["payload_json"]
-        if kind == "ws_connected":
-            self.connections += 1
-            self.sids = {}
-        if "type" in payload and "msg" in payload:
-            told = body_of(payload)
-            if payload["type"] == "subscribed" and type(told.get("sid")) is int:
-                self.sids[str(told.get("channel"))] = told["sid"]
-            return orjson.dumps(payload)
-        envelope: dict[str, Any] = {"type": kind}
-        if event.get("channel") in self.sids:
-            envelope["sid"] = self.sids[event["channel"]]
-        if type(event.get("sequence_number")) is int:
-            envelope.setdefault("sid", 0)
-            envelope["seq"] = event["sequence_number"]
-        return orjson.dumps(envelope | {"msg": payload})
-
-
-def _unwrap(files: tuple[Path, ...]) -> Iterator[Heard]:
-    wrapper = _Wrapper()
-    for at, event in heapq.merge(*map(_events, files), key=lambda pair: pair[0]):
-        data = wrapper.frame(event)
-        yield Heard(at, max(1, wrapper.connections), data)
+        yield Capture(tag, WRAPPED_EVENTS, held, False, heard)
 
 
 # --- one file per market ---------------------------------------------------------------------------------------------
@@ -254,7 +201,7 @@ def _market_files(files: list[Path]) -> Iterator[Capture]:
 
 
 def _ticker_in(path: Path) -> str:
-    return next((found for line in _lines(path) if (found := ticker_of(body_of(message(line))))), _plain_name(path))
+    return next((found for line in lines(path) if (found := ticker_of(body_of(message(line))))), _plain_name(path))
 
 
 class _Index:
@@ -262,20 +209,42 @@ class _Index:
 
     def __init__(self, path: Path) -> None:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
-        connection, time, last = 1, 0, dict[int, int]()
-        for line in _lines(path):
+        time, snapshots = 0, list[tuple[int, int]]()
+        for place, line in enumerate(lines(path)):
             found = message(line)
-            _, sid, seq = envelope_of(found)
+            kind, sid, seq = envelope_of(found)
             if sid is None or seq is None:
                 sid = seq = -1
-            elif seq <= last.get(sid, -1):
-                connection, last = connection + 1, {}
-            last[sid] = seq
+            elif kind == SNAPSHOT:
+                snapshots.append((place, zlib.crc32(line)))
             # Trades tell whole seconds only, at times: a message is never older than the one before it.
             time = max(time, exchange_time(body_of(found)) or 0)
-            for column, value in ((self.connections, connection), (self.sids, sid), (self.seqs, seq), (self.times, time)):
+            for column, value in ((self.sids, sid), (self.seqs, seq), (self.times, time)):
                 column.append(value)
+        self._count_connections(snapshots)
         self._date_the_undated()
+
+    def _count_connections(self, snapshots: list[tuple[int, int]]) -> None:
+        """A connection begins with a snapshot whose number is not above those before, unless that is a repeated line."""
+        digests, last, connection = set[tuple[int, int, int]](), dict[int, int](), 1
+        told = dict(snapshots)
+        for place, (sid, seq) in enumerate(zip(self.sids, self.seqs, strict=True)):
+            if place in told:
+                line = (sid, seq, told[place])
+                if seq <= last.get(sid, -1) and not (line in digests and self._goes_on(place, last)):
+                    connection, last = connection + 1, {}
+                digests.add(line)
+            last[sid] = max(seq, last.get(sid, seq))
+            self.connections.append(connection)
+
+    def _goes_on(self, place: int, last: dict[int, int]) -> bool:
+        """Whether the messages behind a place have numbers above those before it."""
+        heard = set[int]()
+        for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
+            if sid >= 0 and sid not in heard and seq <= last.get(sid, -1):
+                return False
+            heard.add(sid)
+        return True
 
     def _date_the_undated(self) -> None:
         first = next((time for time in self.times if time), 0)
@@ -352,10 +321,10 @@ class _Merge:
 def _merge(files: tuple[Path, ...]) -> Iterator[Heard]:
     indexes = [_Index(path) for path in files]
     last = max((index.connections[-1] for index in indexes if index.connections), default=0)
-    lines = [_lines(path) for path in files]
+    held = [lines(path) for path in files]
     for connection in range(1, last + 1):
         for file in _Merge(indexes, connection):
-            yield Heard(None, connection, next(lines[file]))
+            yield Heard(None, connection, next(held[file]))
 
 
 _FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.recordings.gaps import Gap, GapReport, Mark, Outage
 from bellwether.recordings.instants import exchange_time, instant
+from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
 from bellwether.recordings.recording import Recording
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.frame import Frame, body_of, envelope_of, message, ticker_of

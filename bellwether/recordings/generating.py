@@ -68,8 +68,9 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
 
 def _heard(exchange: GeneratedExchange, event: Event, start: int, end: int) -> Iterator[Heard]:
     """What three subscriptions to the event's markets hear from an instant on, to the last settlement."""
-    tickers = {market.ticker for market in event.markets}
-    subscriptions = {channel: Subscription(sid, channel, tickers) for sid, channel in enumerate(_CHANNELS, 1)}
+    # In order: a set's is another in each process.
+    tickers = dict.fromkeys(market.ticker for market in event.markets)
+    subscriptions = {channel: Subscription(sid, channel, set(tickers)) for sid, channel in enumerate(_CHANNELS, 1)}
     interest = Interest({ticker: frozenset({BOOKS, TRADES}) for ticker in tickers}, frozenset({LIFECYCLE}))
     for channel, subscription in subscriptions.items():
         yield _frame(start, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})

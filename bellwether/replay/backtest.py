@@ -15,6 +15,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, stable_seed
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
+from bellwether.replay.agents.load import check_complete
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.engine import Settings as EngineSettings
@@ -110,7 +111,7 @@ class Backtest:
 
     episode, episode_digest: what was replayed. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
     bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
-    failure: why the agent's episode ended early; None when it did not.
+    failure: why the agent's episode ended early; None when it did not. default_fees: fee terms of a market are stated by nothing.
 
     `summary`, `orders`, `fills`, `equity` and `market_pnl` are Polars frames with the columns of the tables of the data dictionary: exact decimals
     of dollars and contracts, times in UTC.
@@ -127,6 +128,7 @@ class Backtest:
     outcome: Outcome
     steps: int
     failure: Failure | None = None
+    default_fees: bool = False
 
     @property
     def seed(self) -> int:
@@ -241,6 +243,7 @@ def run(
         outcome=session.result(),
         steps=session.steps,
         failure=failure,
+        default_fees=prepared.default_fees,
     )
 
 
@@ -260,6 +263,7 @@ def _fresh(agent: Agent | type[Agent]) -> Agent:
         agent = agent()
     if not isinstance(agent, Agent):
         raise ConfigError(f"running a backtest: {agent!r:.80} is no agent; make one of a class that derives from bellwether.replay.Agent")
+    check_complete(type(agent))
     if agent.has_run:
         agent = agent.anew()
     agent.has_run = True

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MILLISECOND = 1_000_000
 _MOST_SHOWN = 20
+#: Every time of a CSV, whatever its dtype: ISO 8601 in UTC, to the microsecond.
+_CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 #: What a file's name does not take over from an agent's or an episode's.
 _FOREIGN = re.compile(r"[^\w.=,-]+")
@@ -54,6 +56,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option("--bankroll", type=str, metavar="DOLLARS", help="Money at the start; the episode's when left out.")
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
+@click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
 @click.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder.")
@@ -61,7 +64,8 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
     """Let agents trade recorded episodes, and show what they earned.
 
-    Beside each P&L stands the band in which the queue model alone can move it. With --grid, every combination of parameters runs in every episode:
+    Beside each P&L stands the band in which the queue model alone can move it. The command fails, after all is shown and written, when an agent
+    failed. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
     """
     from bellwether.replay.compile_notice import compile_notice
@@ -77,6 +81,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
         candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
         settings=_settings(options),
         cache=settings().tapes_path,
+        unsettled=options["unsettled"],
     )
     out, html = options["out"], options["html"]
     sweeping = len(combinations) > 1 or jobs > 1
@@ -86,10 +91,9 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
         if folder is not None:
             _make(folder, option)
     with compile_notice(_say):
-        if sweeping:
-            _sweep(request, jobs, out, as_json)
-        else:
-            _each(request, out, html, as_json)
+        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json)
+    if frame["failure"].count():
+        click.get_current_context().exit(1)
 
 
 def _say(text: str) -> None:
@@ -118,6 +122,7 @@ class _Request:
     candidates: list[Candidate]
     settings: BacktestSettings
     cache: Path
+    unsettled: bool = False
 
 
 def _settings(options: dict[str, Any]) -> BacktestSettings:
@@ -186,7 +191,7 @@ def _folder(name: str) -> Path:
     )
 
 
-def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool) -> None:
+def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool) -> pl.DataFrame:
     """Every agent in every episode, one after the other, with all that they did."""
     import polars as pl
 
@@ -203,6 +208,7 @@ def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool)
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
+    return frame
 
 
 def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
@@ -220,7 +226,7 @@ def _runs(request: _Request, folder: Path) -> list[Backtest]:
     return [run(prepared, candidate.make(), candidate.settings(request.settings)) for candidate in request.candidates]
 
 
-def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> None:
+def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
     import polars as pl
     from rich.progress import Progress
@@ -244,10 +250,11 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> Non
         _write({"backtests": frame}, out, varied)
     if as_json:
         emit(frame.to_dicts())
-        return
+        return frame
     _show_summary(frame, request)
     share = f"{done.busy / done.cpu:.1%} of them" if done.cpu else "all"
     click.echo(f"{frame.height:,} backtests, {done.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
+    return frame
 
 
 def _show_results(frame: pl.DataFrame, request: _Request) -> None:
@@ -255,7 +262,7 @@ def _show_results(frame: pl.DataFrame, request: _Request) -> None:
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import results
 
-    for lines in agent_tables(results(frame), _titles(request)):
+    for lines in agent_tables(results(frame, unsettled=request.unsettled), _titles(request)):
         show(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
@@ -267,7 +274,7 @@ def _show_summary(frame: pl.DataFrame, request: _Request) -> None:
     from bellwether.replay.results.show import show
     from bellwether.replay.results.summary import summarise
 
-    show(comparison_table(summarise(frame), _titles(request)), most=_MOST_SHOWN)
+    show(comparison_table(summarise(frame, unsettled=request.unsettled), _titles(request)), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)
@@ -297,7 +304,9 @@ def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | No
             frame.write_parquet(draft)
     rows = frames["backtests"]
     with whole_file(out / "backtests.csv") as draft:
-        (rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")).write_csv(draft)
+        (rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")).write_csv(
+            draft, datetime_format=_CSV_TIME
+        )
 
 
 @click.command()

@@ -12,10 +12,33 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bellwether.recordings.recording import Recording
-    from bellwether.replay.building import Known
-    from bellwether.replay.episode import Episode, Report
+    from bellwether.replay.building import Known, Overrides
+    from bellwether.replay.episode import Episode, Metadata, Report, Settlement
 _PRICES = ("auto", "taker", "yes")
+
+
+def _fee_options(command: Any) -> Any:
+    """The options that say which fees markets have."""
+    for option in (
+        click.option(
+            "--ticker",
+            "tickers",
+            multiple=True,
+            metavar="HERE=VENUES",
+            help="The venue's own ticker of a market, by which its listing and its fees are found.",
+        ),
+        click.option("--series", metavar="SERIES", help="Series whose fees the markets have; that of their tickers when left out."),
+        click.option(
+            "--fee",
+            metavar="TYPE[:MULTIPLIER]",
+            help="Fees of the markets, such as quadratic_with_maker_fees or quadratic:0.5; wins over everything.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -33,19 +56,31 @@ def episode() -> None:
     help="How a market was settled: yes, no, void, or what YES paid in dollars; wins over everything else.",
 )
 @click.option("--infer-results", is_flag=True, help="Take a last trade at 0.99 or above, 0.01 or below, for the result nobody states.")
+@_fee_options
 @AS_JSON
-def build(recording: str, *, results: tuple[str, ...], infer_results: bool, as_json: bool) -> None:
+def build(
+    recording: str,
+    *,
+    results: tuple[str, ...],
+    infer_results: bool,
+    fee: str | None,
+    series: str | None,
+    tickers: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Make an episode of each event of RECORDING, with what the lake knows of its markets."""
     from bellwether.recordings.catalogue import find_recording
-    from bellwether.replay.building import Outcomes, build_recording, episode_ids, stated_results
+    from bellwether.replay.building import Outcomes, build_recording, episode_ids, overrides_of, stated_results
 
     found = find_recording(settings().recordings_path, recording)
-    stated = stated_results(results)
+    stated, overrides = stated_results(results), overrides_of(fee, series, tickers)
     if unknown := sorted(set(stated) - set(found.about.tickers)):
         raise ConfigError(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(found.about.tickers)}"
         )
-    drafts = build_recording(found, known=_known(found), outcomes=Outcomes(stated, infer_results))
+    _check_fee(overrides)
+    _check_books(found)
+    drafts = build_recording(found, known=_known(found.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
     made = [_write(draft) for draft in drafts]
     for missing in sorted(set(episode_ids(found.name, found.about).values()) - {one.id for one in made}):
         click.echo(f"{missing}: no book of it was recorded", err=True)
@@ -54,11 +89,40 @@ def build(recording: str, *, results: tuple[str, ...], infer_results: bool, as_j
     _show(made, as_json=as_json)
 
 
-def _known(recording: Recording) -> Known:
-    from bellwether.lake import Lake
-    from bellwether.replay.building import known_in_lake
+def _check_books(recording: Recording) -> None:
+    """Refuse a recording whose books begin behind all that is said of them, before it is read as a whole. Raises `ConfigError`."""
+    from bellwether.recordings.opening import books_begin
 
-    return known_in_lake(Lake(settings().lake_uri), recording.about.tickers)
+    begin = books_begin(recording)
+    if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
+        return
+    where = (
+        "it has no snapshot of one"
+        if begin.snapshot is None
+        else f"the first snapshot of one is frame {begin.snapshot}, behind every change"
+    )
+    raise ConfigError(
+        f"building episodes of {recording.name}: no book of any of its markets was recorded: {where}, and the {begin.changes} changes "
+        "mean nothing without one before them; record from the subscription on"
+    )
+
+
+def _known(tickers: Sequence[str], overrides: Overrides) -> Known:
+    from bellwether.lake import Lake
+    from bellwether.replay.building import known_with
+
+    return known_with(Lake(settings().lake_uri), tickers, overrides)
+
+
+def _check_fee(overrides: Overrides) -> None:
+    """A fee type that no rule set has is refused before anything is read."""
+    from bellwether.replay.rules import rule_sets
+
+    if overrides.fee is None:
+        return
+    known = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
+    if overrides.fee["type"] not in known:
+        raise ConfigError(f"reading --fee: no rules have the fee type {overrides.fee['type']!r:.60}; there are {', '.join(known)}")
 
 
 def _write(draft: Any) -> Episode:
@@ -77,23 +141,39 @@ def _write(draft: Any) -> Episode:
     show_default=True,
     help="What the trades' prices are of: the side that the taker bought, YES, or whichever fits the books.",
 )
+@_fee_options
 @AS_JSON
-def import_(folder: Path, *, name: str | None, trade_price: str, as_json: bool) -> None:
+def import_(
+    folder: Path,
+    *,
+    name: str | None,
+    trade_price: str,
+    fee: str | None,
+    series: str | None,
+    tickers: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Bring in the episode in FOLDER, of this format or of PredictionMarketBench's (full books, whole cents)."""
     from dataclasses import replace
 
     from bellwether.recordings.recording import check_name
+    from bellwether.replay.building import overrides_of, with_fees
     from bellwether.replay.episode import draft_of, load_original
 
+    overrides = overrides_of(fee, series, tickers)
+    _check_fee(overrides)
     draft = draft_of(load_original(folder, trade_price))
     chosen = check_name(name or draft.metadata.episode_id, "the episode (--name)")
-    _show([_write(replace(draft, metadata=replace(draft.metadata, episode_id=chosen)))], as_json=as_json)
+    about = replace(draft.metadata, episode_id=chosen)
+    if about.venue == "kalshi":
+        about = with_fees(about, _known(about.tickers, overrides), overrides)
+    _show([_write(replace(draft, metadata=about))], as_json=as_json)
 
 
 @episode.command("list")
 @AS_JSON
 def list_(*, as_json: bool) -> None:
-    """List the episodes that there are."""
+    """List the episodes that there are, by what their metadata and settlements say; `validate` checks all of one."""
     root = settings().episodes_path
     rows = [_row(folder) for folder in _folders(root)]
     if as_json:
@@ -105,13 +185,18 @@ def list_(*, as_json: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    import polars as pl
-
-    from bellwether.console import grid
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Grid
+    from rich.text import Text
 
     shown = [name for name in _COLUMNS if name not in ("event", "problem")]
     if usable := [row for row in rows if row["problem"] is None]:
-        console().print(grid(pl.DataFrame(usable, infer_schema_length=None).select(shown), most=len(usable)))
+        table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for name in shown:
+            table.add_column(name, overflow="fold", justify="right" if name in ("markets", "hours", "settled") else "left")
+        for row in usable:
+            table.add_row(*(Text("" if row[name] is None else str(row[name])) for name in shown))
+        console().print(table)
     for row in rows:
         if row["problem"] is not None:
             console().print(f"{row['episode']}: {row['problem']}", markup=False, soft_wrap=True)
@@ -123,30 +208,42 @@ def _folders(root: Path) -> list[Path]:
 
 def _row(folder: Path) -> dict[str, Any]:
     """An episode as a row of the listing; one that is refused says why."""
-    from bellwether.replay.episode import load
-
     try:
-        return _described(load(folder, cache=settings().tapes_path))
+        return _listed(folder)
     except SchemaError as error:
         return {**dict.fromkeys(_COLUMNS), "episode": folder.name, "problem": str(error)}
+
+
+def _listed(folder: Path) -> dict[str, Any]:
+    """What its metadata and its settlements say, its other files unread. Raises `SchemaError`."""
+    from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, parse_metadata, read_json
+    from bellwether.replay.episode.settlements import parse_settlements
+
+    stated = read_json(folder, METADATA)
+    about = parse_metadata(stated)
+    settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
+    return _row_of(folder.name, about, settlements, str(stated.get("digest") or ""))
 
 
 _COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
 
 
 def _described(found: Episode) -> dict[str, Any]:
+    return _row_of(found.id, found.metadata, found.settlements, found.digest)
+
+
+def _row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
     from bellwether.replay.episode.metadata import iso
 
-    about = found.metadata
     return {
-        "episode": found.id,
+        "episode": name,
         "event": about.event_slug,
-        "markets": len(found.tickers),
+        "markets": len(about.tickers),
         "start": (iso(about.start) or "")[:19],
         "hours": round((about.end - about.start) / 3.6e12, 2),
-        "settled": sum(settlement.is_known for settlement in found.settlements),
+        "settled": sum(settlement.is_known for settlement in settlements),
         "exogenous": ", ".join(series.name for series in about.exogenous),
-        "digest": found.digest[:12],
+        "digest": digest[:12] or None,
         "problem": None,
     }
 
@@ -156,9 +253,27 @@ def _show(made: list[Episode], *, as_json: bool) -> None:
         emit([{**_described(one), "digest": one.digest, "folder": str(one.folder)} for one in made])
         return
     for one in made:
+        defaults = [market.ticker for market in one.metadata.markets if market.has_default_fee]
+        if defaults:
+            click.echo(
+                f"{one.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
+                err=True,
+            )
+        if len(one.tickers) == 1 and (hint := _lonely(one.metadata)):
+            click.echo(f"{one.id}: {hint}", err=True)
         row = _described(one)
         text = f"{one.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"
         console().print(text, markup=False, soft_wrap=True)
+
+
+def _lonely(about: Metadata) -> str | None:
+    """What is said of an event that has one market here."""
+    from bellwether.replay.episode.checks import check_event
+    from bellwether.replay.episode.report import Findings
+
+    findings = Findings()
+    check_event(about, findings)
+    return findings.found[0].message if findings.found else None
 
 
 @episode.command()

@@ -25,7 +25,10 @@ BANKROLL = 1_000_000_000
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a run needs of an episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values)."""
+    """What a run needs of an episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values).
+
+    default_fees: the rules look at a market's fee terms, and nothing states those of at least one.
+    """
 
     info: EpisodeInfo
     digest: str
@@ -33,6 +36,7 @@ class Prepared:
     tape: Tape
     execution: str = "maker_taker"
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    default_fees: bool = False
 
 
 def prepare(source: Episode | Tape, rules: str | RuleSet | None = None, *, cache: Path | None = None) -> Prepared:
@@ -81,4 +85,5 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         exogenous=tuple(exogenous),
         observation_depth=about.observation_depth,
     )
-    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous)
+    default_fees = chosen.looks_at_terms and any(market.has_default_fee for market in about.markets)
+    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees)

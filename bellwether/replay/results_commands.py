@@ -13,13 +13,16 @@ from bellwether.settings import settings
 @click.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
 @click.option("--agent", "agents", multiple=True, help="Show only this agent; may be repeated.")
+@click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
 @click.option("--rules", help="Show only backtests under this rule set.")
 @click.option(
     "--report", "to", metavar="FOLDER", help="Also write the trading report with its figures below this folder or object-store URL."
 )
 @click.option("--name", default="trading", show_default=True, help="Name of the report.")
 @AS_JSON
-def trading(folder: Path | None, *, agents: tuple[str, ...], rules: str | None, to: str | None, name: str, as_json: bool) -> None:
+def trading(
+    folder: Path | None, *, agents: tuple[str, ...], rules: str | None, unsettled: bool, to: str | None, name: str, as_json: bool
+) -> None:
     """Show what agents earned: a table per agent with its episodes, then all agents beside one another.
 
     Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md says what
@@ -34,7 +37,7 @@ def trading(folder: Path | None, *, agents: tuple[str, ...], rules: str | None, 
     if folder is None:
         require_platform("bellwether trading without a FOLDER")
     found = chosen(backtests_of(folder, settings().warehouse_path), agents, rules)
-    lines, summary = results(found), summarise(found)
+    lines, summary = results(found, unsettled=unsettled), summarise(found, unsettled=unsettled)
     if as_json:
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
     else:

@@ -111,9 +111,10 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
     """P&L of every episode as a dot, one line per agent and rule set, the best mean first, as a PNG below 100 kB.
 
     `backtests` and `summary` hold rows of replay/backtests and replay/summary. The bar is the 95 % bootstrap interval of the mean over episodes,
-    where there is one, the tick the median.
+    where there is one, the tick the median. Episodes that left a position unsettled have no dot.
     """
-    ordered = summary.sort("pnl_mean", "agent", "rules", descending=[True, False, False])
+    backtests = backtests.filter(~pl.col("unsettled"))
+    ordered = summary.drop_nulls("pnl_mean").sort("pnl_mean", "agent", "rules", descending=[True, False, False])
     shown = ordered.head(MOST_LINES)
     height = 1.35 + 0.36 * max(shown.height, 1)
     sheet = Sheet(8.0, height, title)

@@ -64,7 +64,7 @@ def _risk(inputs: TradingInputs) -> list[str]:
     rows = [
         (
             *_who(inputs, row),
-            number(float(row["pnl_mean"]), 2),
+            number(row["pnl_mean"], 2),
             interval(row["pnl_mean_lower"], row["pnl_mean_upper"], 2),
             number(row["pnl_mean_df"], 0),
             number(row["pnl_median"], 2),

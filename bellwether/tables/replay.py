@@ -63,6 +63,7 @@ EPISODES = Table(
         _money("settlement_value", "what a YES contract paid; null when not settled", nullable=True),
         Column("fee_type", TEXT, "fee type of its series", nullable=True),
         Column("fee_multiplier", pl.Decimal(10, 6), "factor on the fee formula", "ratio", nullable=True),
+        Column("default_fee", FLAG, "nothing states its fee terms: they are the venue's general ones"),
         Column("mutually_exclusive", FLAG, "at most one market of the event resolves yes; null when not known", nullable=True),
         Column("warnings", pl.List(pl.String()), "what the validation warns of in the episode"),
         Column("digest", TEXT, "digest of the episode's content"),
@@ -72,6 +73,7 @@ EPISODES = Table(
     key=("episode", "ticker"),
     partitioned_by=("episode",),
     mart=True,
+    version="2",
 )
 
 _OF_RUN = (EPISODE, AGENT)
@@ -147,7 +149,7 @@ EQUITY = Table(
     row="The equity of an agent at one sampled instant of a backtest.",
     columns=(
         *_OF_RUN,
-        _count("sample", "number of the sample, from 0"),
+        _count("sample", "number of the sample; 0 is the bankroll at the start of the episode"),
         Column("at", INSTANT, "the instant", UTC),
         _money("cash", "cash"),
         _money("equity", "cash and positions at the price at which they could be sold; nothing where nobody bids"),
@@ -159,6 +161,7 @@ EQUITY = Table(
     ),
     key=("episode", "agent", "sample"),
     partitioned_by=("episode", "agent"),
+    version="2",
 )
 
 #: What is measured of one backtest.
@@ -210,6 +213,7 @@ BACKTESTS = Table(
         *MEASURED,
         Column("rejections", TEXT, "JSON object: rejected orders by reason"),
         Column("unsettled", FLAG, "a position was left that nothing settled; it is marked"),
+        Column("default_fees", FLAG, "fees are the venue's general ones in at least one market, since nothing states its terms"),
         Column("failure", TEXT, "why the agent's episode ended early: type and message of its error; null when it did not", nullable=True),
         Column("failed_step", COUNT, "decision at which it failed", nullable=True),
         _count("steps", "decisions"),
@@ -228,6 +232,7 @@ BACKTESTS = Table(
     key=("episode", "agent"),
     partitioned_by=("episode", "agent"),
     mart=True,
+    version="2",
 )
 
 MARKET_PNL = Table(
@@ -271,12 +276,16 @@ RESULTS = Table(
         _count("orders", "orders sent"),
         _share("fill_ratio", "fill ratio; of the total the mean over episodes that have one"),
         _money("fees", "fees paid"),
+        _count("episodes", "episodes in the line: 1, and in the total those that count"),
+        Column("unsettled", FLAG, "a position was left that nothing settled: P&L has its mark; of the total whether it has such P&L"),
+        Column("default_fees", FLAG, "fees of a market are the venue's general ones, since nothing states its terms"),
         Column("failure", TEXT, "why the agent's episode ended early", nullable=True),
         RULES,
         KNOWN_AT,
     ),
     key=("agent", "rules", "ordinal"),
     mart=True,
+    version="2",
 )
 
 SUMMARY = Table(
@@ -285,13 +294,17 @@ SUMMARY = Table(
     columns=(
         AGENT,
         RULES,
-        _count("episodes", "episodes that it traded"),
-        _count("failures", "episodes that ended early by its error"),
+        _count("episodes", "episodes that the numbers are over: those that it traded and that left no position unsettled"),
+        _count("unsettled", "episodes that left a position unsettled; no number has them, unless that was asked for"),
+        _count(
+            "default_fees", "episodes of `episodes` in which fees of a market are the venue's general ones, since nothing states its terms"
+        ),
+        _count("failures", "episodes of `episodes` that ended early by its error"),
         _money("pnl", "sum of P&L"),
-        Column("pnl_mean", RATIO, "mean P&L of an episode", USD),
+        Column("pnl_mean", RATIO, "mean P&L of an episode; null without any", USD, nullable=True),
         *_interval("pnl_mean"),
         Column("pnl_mean_df", RATIO, "degrees of freedom of the interval of pnl_mean", nullable=True),
-        Column("pnl_median", RATIO, "median P&L of an episode", USD),
+        Column("pnl_median", RATIO, "median P&L of an episode; null without any", USD, nullable=True),
         _money("pnl_pessimistic", "sum of P&L under the pessimistic queue"),
         _money("pnl_optimistic", "sum of P&L under the optimistic queue"),
         _share("return_mean", "mean return"),
@@ -319,7 +332,7 @@ SUMMARY = Table(
     ),
     key=("agent", "rules"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)

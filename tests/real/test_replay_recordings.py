@@ -155,6 +155,7 @@ def told(body: dict[str, str]) -> Quote:
 
 def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(built: dict[str, list[Built]]) -> None:
     """A ticker message tells the exchange's time to the microsecond: there the rebuilt book says the same, prices and sizes."""
+    total = 0
     for one in built[BTC]:
         [ticker] = one.episode.tickers
         times, quotes = [], []
@@ -170,9 +171,12 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
             compared += 1
             same += quotes[place] == told(body)
             near += told(body) in quotes[max(0, place - 1) : place + 2]
-        assert compared >= 25
+        # The last market of a recording is there for some seconds only.
+        assert compared >= 5
         assert same >= 0.97 * compared, (ticker, same, compared)
         assert near >= same
+        total += compared
+    assert total >= 800 * len({one.recording.name for one in built[BTC]})
 
 
 def test_best_quotes_at_arrival_are_those_of_the_ticker_messages_or_one_message_off(built: dict[str, list[Built]]) -> None:

@@ -127,9 +127,12 @@ def test_a_book_that_is_crossed_within_one_action_of_the_exchange_is_sound() -> 
     assert found.is_sound
 
 
-def test_a_locked_book_is_counted_and_sound() -> None:
-    found = replay(snapshot(A, 1), delta(A, 2, price="0.6000"))
-    assert (found["locked"], found.is_sound) == (1, True)
+def test_a_locked_book_is_sound_only_within_one_action_of_the_exchange() -> None:
+    action = [snapshot(A, 1), delta(A, 2, price="0.6000", **INSTANT), delta(A, 3, side="no", by="-10.00", **INSTANT)]
+    found = replay(*action, delta(A, 4, **LATER))
+    assert (found["locked"], found["crossed"], found.is_sound) == (1, 0, True)
+    left = replay(*action[:2], delta(A, 3, **LATER))
+    assert (left["locked"], left["crossed"], left.is_sound) == (2, 2, False)
 
 
 def test_a_snapshot_of_a_valid_book_is_compared_with_it() -> None:

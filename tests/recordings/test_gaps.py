@@ -134,3 +134,75 @@ def test_a_summary_is_kept_of_finished_recordings_only(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(snapshot(A, 1)), about=PARTIAL, finish=False)
     assert gap_summary(recording)["partial"] is True
     assert not (recording.folder / "gaps.json").exists()
+
+
+# --- what a frame means for its book -----------------------------------------------------------------------------------------
+
+
+def effects(*bodies: dict[str, Any] | bytes, partial: bool = False) -> list[str | None]:
+    watch = Watch(partial=partial)
+    found = [watch.heard(frame, message(frame.data)) for frame in frames(*bodies)]
+    return [None if heard is None else heard.effect.value for heard in found]
+
+
+def test_a_frame_that_was_said_before_is_told_from_another_of_its_number() -> None:
+    said = [snapshot(A, 1), delta(A, 2), delta(A, 2), delta(A, 3)]
+    assert effects(*said) == ["opened", "changed", "repeated", "changed"]
+    assert effects(*said[:2], delta(A, 2, by="5.00"), delta(A, 3)) == ["opened", "changed", "unapplied", "unapplied"]
+    assert spans(report(*said[:2], delta(A, 2, by="5.00"))) == [(A, "repeated", 2, None)]
+
+
+def test_a_repetition_of_what_is_long_forgotten_cannot_be_told_and_ends_the_books() -> None:
+    said = [snapshot(A, 1), *(delta(A, seq) for seq in range(2, 6000)), delta(A, 3), delta(A, 6000)]
+    assert effects(*said)[-3:] == ["changed", "unapplied", "unapplied"]
+
+
+def test_a_snapshot_behind_later_changes_makes_no_book() -> None:
+    assert effects(snapshot(B, 1), delta(A, 3), snapshot(A, 2), delta(A, 4)) == ["opened", "unapplied", "unapplied", "unapplied"]
+
+
+def test_a_late_frame_of_a_partial_capture_ends_its_book() -> None:
+    said = [snapshot(A, 9), delta(A, 15), delta(A, 12), delta(A, 20)]
+    assert effects(*said, partial=True) == ["opened", "changed", "unapplied", "unapplied"]
+    assert spans(report(*said, partial=True)) == [(A, "late", 2, None)]
+
+
+def test_changes_of_a_subscription_without_a_snapshot_end_the_book_of_another() -> None:
+    """From the last frame of that other one: what was lost with the snapshot may be older than the first change that is here."""
+    said = [snapshot(A, 1), delta(A, 1, sid=7), delta(A, 2)]
+    assert effects(*said) == ["opened", "unapplied", "unapplied"]
+    assert spans(report(*said)) == [(A, "subscription", 0, None)]
+
+
+def test_a_replaced_subscription_is_needless_as_long_as_the_new_one_goes_past_it() -> None:
+    lost = [snapshot(A, 1), delta(A, 3), snapshot(A, 1, sid=3), delta(A, 4)]
+    assert effects(*lost, delta(A, 2, sid=3)) == ["opened", "unapplied", "opened", "superseded", "changed"]
+    assert spans(report(*lost, delta(A, 2, sid=3))) == [(A, "gap", 0, 2)]
+    assert spans(report(*lost, delta(A, 5))) == [(A, "gap", 0, 2), (A, "subscription", 3, None)]
+    assert spans(report(*lost, snapshot(A, 2, sid=3))) == [(A, "gap", 0, 2), (A, "subscription", 3, 4)]
+
+
+def test_a_book_is_invalid_from_the_last_frame_of_its_subscription_before_it_ended() -> None:
+    said = [snapshot(A, 1), snapshot(B, 2), delta(A, 3), trade(A, 1), {"type": "ok", "sid": 1, "seq": 4, "msg": {"market_tickers": [B]}}]
+    assert spans(report(*said, delta(B, 5))) == [(A, "unsubscribed", 2, None)]
+    assert spans(report(*said, {"type": "unsubscribed", "sid": 1, "seq": 5})) == [
+        (A, "unsubscribed", 2, None),
+        (B, "unsubscribed", 4, None),
+    ]
+
+
+@pytest.mark.parametrize("torn", [b'{"type":"orderbook_delta","sid":1,"se', b"\xff"])
+def test_a_frame_that_cannot_be_read_is_of_the_subscription_whose_number_is_missing(torn: bytes) -> None:
+    said = [snapshot(A, 1), snapshot(B, 1, sid=2), torn]
+    assert spans(report(*said, delta(A, 2), delta(B, 2, sid=2))) == []
+    assert spans(report(*said, delta(A, 2), delta(B, 3, sid=2))) == [(B, "gap", 1, None)]
+    assert spans(report(*said, delta(A, 2))) == [(B, "unreadable", 1, None)]
+    assert spans(report(*said, delta(A, 2), partial=True)) == [(A, "unreadable", 0, None), (B, "unreadable", 1, None)]
+
+
+def test_a_book_frame_without_a_market_or_a_number_ends_the_books_that_it_may_be_of() -> None:
+    nameless = {"type": "orderbook_delta", "sid": 1, "seq": 3, "msg": {"price_dollars": "0.4000"}}
+    assert spans(report(snapshot(A, 1), snapshot(B, 2), nameless)) == [(A, "unreadable", 2, None), (B, "unreadable", 2, None)]
+    unnumbered = delta(A, 3)
+    del unnumbered["seq"]
+    assert spans(report(snapshot(A, 1), snapshot(B, 2), unnumbered)) == [(A, "unnumbered", 2, None)]

@@ -96,6 +96,16 @@ def test_numbers_that_begin_anew_are_a_new_connection(tmp_path: Path) -> None:
     assert [connection for connection, _, _ in found] == sorted(connection for connection, _, _ in found)
 
 
+def test_a_line_that_stands_twice_or_too_late_in_a_file_begins_no_connection(tmp_path: Path) -> None:
+    said = [snapshot(A, 9), delta(A, 12, **at(1)), delta(A, 15, **at(2)), delta(A, 14, **at(3)), snapshot(A, 9), delta(A, 20, **at(4))]
+    lines(tmp_path / "in" / "a.ndjson", *said)
+    lines(tmp_path / "in" / "b.ndjson", snapshot(B, 10), delta(B, 21, **at(5)))
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    assert {frame.connection for frame in recording.frames()} == {1}
+    found = [json.loads(data) for data in bodies(recording)]
+    assert [frame for frame in found if frame["msg"]["market_ticker"] == A] == said
+
+
 def test_files_of_several_events_make_a_recording_each_and_one_name_does_not_do(tmp_path: Path) -> None:
     lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1))
     lines(tmp_path / "in" / "b.ndjson", snapshot("KXTWO-26NOV22-A", 2))
@@ -197,6 +207,53 @@ def test_wrapped_events_become_frames_in_order_of_receipt_with_time_and_number(t
     ]
     check, gaps = check_books(recording)
     assert (recording.name, recording.about.partial, gaps.lost, check["deltas"]) == ("set-1", False, 1, 2)
+
+
+def test_controls_precede_the_data_of_their_time_of_receipt_and_follow_those_that_go_on(tmp_path: Path) -> None:
+    """A clock of milliseconds: a snapshot shares its time with the confirmation of its subscription, which stands in another file."""
+    book, change = snapshot(A, 0)["msg"], delta(A, 0, **at(1))["msg"]
+    connected = [wrapped("ws_connected", ns, {}, channel="control") for ns in (10, 30)]
+    confirmed = [wrapped("ws_subscribed", ns, subscribed("orderbook_delta", sid), channel="control") for ns, sid in ((10, 2), (30, 5))]
+    snapshots = [wrapped("orderbook_snapshot", ns, book, number=number) for ns, number in ((10, 1), (30, 1), (50, 4))]
+    deltas = [
+        wrapped("orderbook_delta", ns, change, number=number) for ns, number in ((10, 2), (20, 3), (30, 4), (30, 2), (50, 3), (50, 5))
+    ]
+    for name, events in (("z", connected), ("y", confirmed), ("b", snapshots), ("a", deltas)):
+        lines(tmp_path / "in" / f"type={name}.ndjson", *events)
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    found = [(frame.received_at, frame.connection, *map(json.loads(frame.data).get, ("sid", "seq"))) for frame in recording.frames()]
+    assert [row for row in found if row[3] is not None] == [
+        (10, 1, 2, 1),
+        (10, 1, 2, 2),
+        (20, 1, 2, 3),
+        (30, 1, 2, 4),
+        (30, 2, 5, 1),
+        (30, 2, 5, 2),
+        (50, 2, 5, 3),
+        (50, 2, 5, 4),
+        (50, 2, 5, 5),
+    ]
+    check, gaps = check_books(recording)
+    assert (gaps.lost, gaps.inversions, check["deltas"], check["unapplied"]) == (0, 0, 6, 0)
+
+
+@pytest.mark.parametrize(("late", "sid"), [(40, 2), (60, None)])
+def test_a_confirmation_that_was_written_late_names_the_subscription_of_the_data_before_it(
+    tmp_path: Path, late: int, sid: int | None
+) -> None:
+    book, change = snapshot(A, 0)["msg"], delta(A, 0, **at(1))["msg"]
+    lines(tmp_path / "in" / "a.ndjson", *[wrapped("ws_connected", ns, {}) for ns in (10, 50)])
+    lines(tmp_path / "in" / "b.ndjson", wrapped("ws_subscribed", late, subscribed("orderbook_delta", 2)))
+    lines(tmp_path / "in" / "c.ndjson", wrapped("orderbook_snapshot", 20, book, number=1))
+    lines(tmp_path / "in" / "d.ndjson", wrapped("orderbook_delta", 30, change, number=2), wrapped("orderbook_delta", 45, change, number=3))
+    lines(tmp_path / "in" / "e.ndjson", wrapped("trade", 30, {"market_ticker": A}, number=1, channel="trade"))
+    [recording] = import_captures(tmp_path / "out", tmp_path / "in")
+    found = [json.loads(data) for data in bodies(recording)]
+    sids = {body["type"]: body["sid"] for body in found if "seq" in body}
+    assert sids["orderbook_snapshot"] == sids["orderbook_delta"] != sids["trade"]
+    assert sid is None or sids["orderbook_delta"] == sid
+    check, gaps = check_books(recording)
+    assert (gaps.lost, check["deltas"], check["unapplied"]) == (0, 2, 0)
 
 
 @pytest.mark.parametrize("missing", ["local_recv_ns", "payload_json", "event_type"])

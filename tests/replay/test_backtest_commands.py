@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import polars as pl
@@ -29,7 +30,7 @@ def backtest(*words: str | Path) -> Result:
 def test_it_shows_each_agent_in_each_episode_with_the_total_and_the_band(episode: Path) -> None:
     result = backtest("--agent", "random", "--agent", "buy-and-hold", "--episode", episode, "--cadence", 5)
     assert result.exit_code == 0, result.output
-    for text in ("RandomAgent", "Buy and hold", "KXTEST-26JAN20", "Total", "PnL band:", "All agents"):
+    for text in ("Random", "Buy and hold", "KXTEST-26JAN20", "Total", "PnL band:", "All agents"):
         assert text in result.output
 
 
@@ -90,14 +91,60 @@ def test_a_grid_runs_every_combination_and_shows_the_best(episode: Path, tmp_pat
     assert read_backtests(tmp_path / "jobs1").height == 6
 
 
-def test_a_failure_is_shown_and_not_raised(episode: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_failure_is_shown_in_full_and_ends_the_command_with_an_error(episode: Path, tmp_path: Path, jobs: int) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(
         "from bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        raise ValueError('[bold]no[/bold]')\n"
     )
-    result = backtest("--agent", f"{mine}:Mine", "--episode", episode)
-    assert result.exit_code == 0
+    result = backtest("--agent", f"{mine}:Mine", "--episode", episode, "--jobs", jobs, "--out", tmp_path / "out")
+    assert result.exit_code == 1
     assert "ValueError: [bold]no[/bold]" in result.output
+    assert read_backtests(tmp_path / "out").height == 1
+
+
+def test_a_class_that_cannot_decide_is_refused_before_anything_runs(episode: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("from bellwether.replay import Agent\nclass Mine(Agent):\n    def decide(self, ctx):\n        pass\n")
+    result = backtest("--agent", f"{mine}:Mine", "--episode", episode, "--out", tmp_path / "out")
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert "Mine: it has no act(self, ctx); write one" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_csv_has_one_form_of_time(episode: Path, tmp_path: Path) -> None:
+    assert backtest("--agent", "buy-and-hold", "--episode", episode, "--out", tmp_path).exit_code == 0
+    times = pl.read_csv(tmp_path / "backtests.csv", infer_schema=False).select("settled_at", "known_at").row(0)
+    assert times == ("2026-01-20T00:10:00.000000Z",) * 2
+
+
+def test_the_drawdown_is_that_of_the_rows_of_equity(episode: Path, tmp_path: Path) -> None:
+    assert backtest("--agent", "buy-and-hold", "--episode", episode, "--out", tmp_path).exit_code == 0
+    curve = pl.read_parquet(tmp_path / "equity.parquet").sort("sample")
+    [row] = read_backtests(tmp_path).to_dicts()
+    peak, worst = Decimal(0), Decimal(0)
+    for equity in curve["equity"]:
+        peak = max(peak, equity)
+        worst = max(worst, (peak - equity) / peak)
+    assert float(worst) == pytest.approx(row["max_drawdown"], rel=1e-12)
+    assert row["max_drawdown"] > 0
+    assert curve.select("equity", "cash", "equity_mid").row(0) == (row["bankroll"],) * 3
+
+
+def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp_path: Path) -> None:
+    native = Native()
+    native.settlement = {ticker: {"result": None} for ticker in native.settlement}
+    native.metadata["markets"][0]["fee"]["source"] = "default"
+    episode = native.write(tmp_path / "KXTEST-26JAN20")
+    words = ("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5)
+    text = " ".join(backtest(*words).output.split())
+    assert "*†" in text
+    assert "a position was left unsettled: its mark, no result." in text
+    assert "nothing states the fees of a market" in text
+    [row] = json.loads(backtest(*words, "--json").output)
+    assert (row["unsettled"], row["default_fees"]) == (True, True)
+    assert "The total is of the other 0 of 1." in text
+    assert "The total has it." in " ".join(backtest(*words, "--unsettled").output.split())
 
 
 @pytest.mark.parametrize(
@@ -131,7 +178,8 @@ def test_a_folder_that_cannot_be_made_is_said_before_anything_runs(episode: Path
 def test_an_agent_that_cannot_be_made_is_said_in_one_line(episode: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "from bellwether.replay import Agent\n\n\nclass Mine(Agent):\n    def __init__(self, size=0):\n        self.share = 1 / size\n"
+        "from bellwether.replay import Agent\n\n\nclass Mine(Agent):\n    def __init__(self, size=0):\n        self.share = 1 / size\n\n"
+        "    def act(self, ctx):\n        pass\n"
     )
     for jobs in (1, 2):
         result = backtest("--agent", f"{file}:Mine", "--episode", episode, "--jobs", jobs)

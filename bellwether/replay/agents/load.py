@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.agent import Agent, CompiledAgent
 
 
 def agent_class(reference: str) -> type[Agent]:
@@ -27,7 +27,20 @@ def agent_class(reference: str) -> type[Agent]:
         raise ConfigError(
             f"loading the agent {reference}: {name} is no class that derives from Agent; it has {', '.join(classes) or 'none'}"
         )
+    check_complete(found)
     return found
+
+
+def check_complete(cls: type[Agent]) -> None:
+    """Refuse a class that cannot decide anything. Raises `ConfigError`."""
+    if issubclass(cls, CompiledAgent):
+        missing = (
+            "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
+        )
+    else:
+        missing = "act(self, ctx)" if cls.act is Agent.act else ""
+    if missing:
+        raise ConfigError(f"loading the agent {cls.__name__}: it has no {missing}; write one")
 
 
 def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:

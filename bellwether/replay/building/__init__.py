@@ -2,12 +2,14 @@
 
 from bellwether.replay.building.build import Outcomes, build, build_recording, episode_ids, events_of, frames_of_table
 from bellwether.replay.building.known import Known, KnownEvent, KnownMarket, known_from_tables, known_in_lake, stated_results
+from bellwether.replay.building.overrides import Overrides, known_with, overrides_of, with_fees
 
 __all__ = [
     "Known",
     "KnownEvent",
     "KnownMarket",
     "Outcomes",
+    "Overrides",
     "build",
     "build_recording",
     "episode_ids",
@@ -15,5 +17,8 @@ __all__ = [
     "frames_of_table",
     "known_from_tables",
     "known_in_lake",
+    "known_with",
+    "overrides_of",
     "stated_results",
+    "with_fees",
 ]

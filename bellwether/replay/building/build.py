@@ -15,6 +15,7 @@ from bellwether.replay.arrow import words_of
 from bellwether.replay.building.columns import INVALID, LEVEL
 from bellwether.replay.building.known import Known, fee_at
 from bellwether.replay.building.lives import Seen, close_of, close_time_of, phases_of, settlement_of
+from bellwether.replay.building.stretches import cut
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
@@ -24,6 +25,17 @@ from bellwether.venues.kalshi.stream.frame import Frame
 if TYPE_CHECKING:
     import polars as pl
 _TENTHS = ((0, 1000, 1),)
+#: What is counted of the frames of books.
+_COUNTS = (
+    "unapplied",
+    "repeated",
+    "superseded",
+    "malformed",
+    "below_zero",
+    "crossed",
+    "snapshots_that_agree",
+    "snapshots_that_differ",
+)
 #: Tenths of a cent below 0.10 and above 0.90, cents between.
 _TAPERED = ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
 
@@ -84,6 +96,8 @@ def build(
         tracker.take(frame)
     tracker.finish()
     if not len(tracker.book):
+        if tracker.unusable is not None:
+            raise tracker.unusable
         return []
     assembly = _Assembly(recording, about, tracker, known or Known(), outcomes)
     found = (assembly.draft(ids[event], event, tickers) for event, tickers in events.items())
@@ -96,8 +110,8 @@ class _Assembly:
     def __init__(self, recording: str, about: About, tracker: Tracker, known: Known, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._known, self._outcomes = recording, about, tracker, known, outcomes
         self._times = tracker.times.resolve(recording)
-        self._book = tracker.book.columns()
-        self._book_ts = self._times[self._book["time"]]
+        found = cut(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
+        self._book, self._book_ts, self._stretches = found.columns, found.ts, found.stretches
         self._trades = tracker.trades.columns()
         self._trade_ts = self._times[self._trades["time"]]
         self._trade_ids = tracker.trade_ids.arrow()
@@ -128,7 +142,7 @@ class _Assembly:
             mutually_exclusive=self._known.event(event).mutually_exclusive,
             has_trades=bool(len(trades)),
             description=f"{event}, recorded as {self._recording}",
-            source=self._source(),
+            source=self._source(ends),
             gaps=self._gaps(book),
             exogenous=tuple(Series(name) for name in sorted(self._tracker.series)),
         )
@@ -137,10 +151,10 @@ class _Assembly:
     # --- markets -------------------------------------------------------------------------------------------------------
 
     def _market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
-        """A market, its settlement, and where its book rows end: (time of the close, row of the wiping)."""
+        """A market, its settlement, and where its book rows end: (time of the close, place of the wiping)."""
         tracked = self._tracker.markets[ticker]
         life, known = tracked.life, self._known.market(ticker)
-        wiped = None if tracked.wiped is None else int(self._times[tracked.wiped[0]])
+        wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
         seen = Seen(self._end, wiped, tracked.last_trade, tracked.last_price)
         determined = None if life.determined is None else int(self._times[life.determined])
         close = close_of(life, known, seen, determined)
@@ -155,8 +169,8 @@ class _Assembly:
             lifecycle=phases_of(life, self._times, close),
         )
         # Where a later trade shows that the wiping was no close, the book was empty all the same.
-        last_row = tracked.wiped[1] if tracked.wiped is not None and close[0] <= self._times[tracked.wiped[0]] else len(self._book_ts)
-        return market, settlement, (close[0], last_row)
+        last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
+        return market, settlement, (close[0], last)
 
     def _grid_seen(self, code: int) -> tuple[tuple[int, int, int], ...]:
         """The coarsest of the venue's usual grids that holds every price of a market's book and trades."""
@@ -170,23 +184,37 @@ class _Assembly:
     def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
         """The stretches whose beginning is among these book rows."""
         names = list(self._tracker.markets)
-        held = set(book[self._book["kind"][book] == INVALID].tolist())
-        return tuple(
-            Gap(names[lost.code], int(self._times[lost.since]), None if lost.until < 0 else int(self._times[lost.until]), lost.cause)
-            for lost in self._tracker.losses
-            if lost.row in held
-        )
+        marks = book[self._book["kind"][book] == INVALID]
+        held = set(zip(self._book["ticker"][marks].tolist(), self._book["time"][marks].tolist(), strict=True))
+        ordered = sorted(self._stretches, key=lambda stretch: (stretch.start, stretch.code))
+        kept = (stretch for stretch in ordered if (stretch.code, stretch.since) in held)
+        return tuple(Gap(names[stretch.code], stretch.start, stretch.end_at, "; ".join(stretch.causes)) for stretch in kept)
 
-    def _source(self) -> dict[str, Any]:
-        counts = {name: self._tracker.counts[name] for name in ("unapplied", "below_zero", "crossed", "trades_off_book")}
+    def _source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+        tracker = self._tracker
         return {
             "recording": self._recording,
             "recorded": self._about.source,
             "partial": self._about.partial,
-            "frames": self._tracker.frames,
+            "frames": tracker.frames,
             "capture": dict(self._about.capture or {}),
-            **counts,
+            **{name: tracker.counts[name] for name in _COUNTS},
+            "uncovered": sum(self._uncovered(ticker, ends[ticker]) for ticker in ends),
+            "trades_off_book": tracker.trades_off_book,
+            "trades_lost": 0 if self._about.partial else tracker.trades_lost,
         }
+
+    def _uncovered(self, ticker: str, end: tuple[int, int]) -> int:
+        """Frames of a market's book that were not applied though the book was shown as valid."""
+        market = self._tracker.markets[ticker]
+        own = [stretch for stretch in self._stretches if stretch.code == market.code]
+        return sum(
+            market.shown is not None
+            and market.shown < place < end[1]
+            and self._times[place] <= end[0]
+            and not any(stretch.holds(place, int(self._times[place])) for stretch in own)
+            for place in market.unapplied
+        )
 
     # --- rows ------------------------------------------------------------------------------------------------------------
 
@@ -200,12 +228,10 @@ class _Assembly:
     def _kept_book(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
         """Places of the book rows: none behind a market's close, none of the wiping of its book."""
         kept = self._kept(self._book, self._book_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
-        wiped = np.full(len(self._tracker.markets), len(kept), np.int64)
+        wiped = np.zeros(len(self._tracker.markets), np.int64)
         for ticker in tickers:
             wiped[self._tracker.markets[ticker].code] = ends[ticker][1]
-        places = np.flatnonzero(kept & (np.arange(len(kept)) < wiped[self._book["ticker"]]))
-        # That an instant ended with a crossed book is known when the next frame comes.
-        return places[np.argsort(self._book_ts[places], kind="stable")]
+        return np.flatnonzero(kept & (self._book["time"] < wiped[self._book["ticker"]]))
 
     def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
         """Places of the trades from the start of the episode up to their market's close, each id once."""

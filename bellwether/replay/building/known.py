@@ -76,10 +76,14 @@ class Known:
 def fee_at(known: KnownMarket, at: int) -> dict[str, Any]:
     """The fee terms of a market at a time, ns UTC: those that are listed, but for what is known to have changed since."""
     fee = dict(known.fee)
-    is_index = known.ticker.removeprefix("KX").startswith(_INDEX_SERIES)
-    if is_index and at < _INDEX_HALF_UNTIL and fee["source"] != "event" and fee["multiplier"] == "1":
+    if is_index(known.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
         fee |= {"multiplier": "0.5", "source": "schedule"}
     return fee
+
+
+def is_index(ticker: str) -> bool:
+    """Whether a ticker, or a series, is of the S&P 500 or the Nasdaq-100."""
+    return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
 def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame, *, tickers: Iterable[str] | None = None) -> Known:
@@ -116,6 +120,14 @@ def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
     markets = pl.concat([rows(name, "ticker", tickers) for name in ("kalshi_archive", "kalshi_markets")], how="diagonal")
     events = rows("kalshi_events", "event_ticker", markets["event_ticker"].unique().to_list())
     return known_from_tables(markets, events, lake.slice(TABLES["raw/kalshi_series"]).read())
+
+
+def terms_of_series(lake: Lake) -> dict[str, Mapping[str, Any]]:
+    """The fee terms of every series of the lake by its ticker. Raises `LakeError`."""
+    from bellwether.tables import TABLES
+
+    rows = _latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
+    return {row["series_ticker"]: _fee({}, {}, row) for row in rows if row["fee_type"]}
 
 
 def _latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:

@@ -34,15 +34,23 @@ class Trade(NamedTuple):
     at: int | None
 
 
+class UnusableFrame(SchemaError):
+    """A frame cannot be read, or not be kept exactly. what: the frame, its field and value, and what is wanted."""
+
+    def __init__(self, recording: str, what: str) -> None:
+        self.what = what
+        super().__init__(f"building an episode from {recording}: {what}")
+
+
 class Reader:
     """Reads the frames of one recording, and names it in errors."""
 
     def __init__(self, recording: str) -> None:
         self._recording = recording
 
-    def refuse(self, frame: Frame, field: str, value: object, wanted: str) -> SchemaError:
+    def refuse(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
         """The error of a frame that cannot be read."""
-        return SchemaError(f"building an episode from {self._recording}: frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
+        return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
 
     def levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
         """The levels of a snapshot's body, or of a book as REST shows it. A level without contracts is none."""

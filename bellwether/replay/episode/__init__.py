@@ -1,10 +1,28 @@
-"""Episodes: recorded books, trades and outcomes of one event, self-contained in a folder; checked wholly when read, or refused."""
+"""Episodes: recorded books, trades and outcomes of one event, self-contained in a folder; checked wholly when read, or refused.
 
-from bellwether.replay.episode.draft import EpisodeDraft
-from bellwether.replay.episode.metadata import Gap, Market, Metadata, Phase, Series, Settlement
-from bellwether.replay.episode.reader import Episode, load, load_original, validate
-from bellwether.replay.episode.report import Finding, Report
-from bellwether.replay.episode.writer import draft_of, write
+Nothing is imported before it is asked for: a list of episodes needs no simulator.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode.draft import EpisodeDraft
+    from bellwether.replay.episode.metadata import Gap, Market, Metadata, Phase, Series, Settlement
+    from bellwether.replay.episode.reader import Episode, load, load_original, validate
+    from bellwether.replay.episode.report import Finding, Report
+    from bellwether.replay.episode.writer import draft_of, write
+
+_HOMES = {
+    "draft": ("EpisodeDraft",),
+    "metadata": ("Gap", "Market", "Metadata", "Phase", "Series", "Settlement"),
+    "reader": ("Episode", "load", "load_original", "validate"),
+    "report": ("Finding", "Report"),
+    "writer": ("draft_of", "write"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Episode",
@@ -23,3 +41,9 @@ __all__ = [
     "validate",
     "write",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,9 @@ from bellwether.replay.episode.columns import Columns, first_true, open_parquet,
 from bellwether.replay.episode.content import Book
 from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.levels import Levels, levels_of
-from bellwether.replay.episode.metadata import Market, iso
+from bellwether.replay.episode.metadata import Gap, Market, iso
 from bellwether.replay.episode.report import RowError
-from bellwether.replay.tape.layout import MAX_LOTS, MAX_TICKERS, PRICES, fixed
+from bellwether.replay.tape.layout import INVALID, MAX_LOTS, MAX_TICKERS, PRICES, VALID, fixed, pack
 
 ORDERBOOK = "orderbook"
 NAMES = tuple(ORDERBOOK + ending for ending in (".parquet", ".csv", ".csv.gz"))
@@ -38,11 +38,12 @@ _WRONG = {
 
 @dataclass(frozen=True, eq=False)
 class RowsRead:
-    """A book, and the first row of the file that each of its rows is from."""
+    """A book, and the first row of the file that each of its rows is from. gaps: that reading found."""
 
     file: str
     book: Book
     first: np.ndarray
+    gaps: tuple[Gap, ...] = ()
 
 
 def find(folder: Path, names: Sequence[str]) -> Path | None:
@@ -173,7 +174,31 @@ def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[M
     ts, sequence, ticker, end, words = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (empty,) * 5
     book = Book(ts, sequence, ticker.astype(np.int32, copy=False), end, words)
     _refuse_duplicates(file, book)
-    return RowsRead(file, book, np.arange(len(ts)))
+    book, gaps = _without_locks(book, differ.tickers)
+    return RowsRead(file, book, np.arange(len(ts)), gaps)
+
+
+def _without_locks(book: Book, tickers: Sequence[str]) -> tuple[Book, tuple[Gap, ...]]:
+    """The book, not valid where it is locked: whoever took such full books down had lost a change, since no book of a venue is."""
+    rows, locked = kernels.locks(book.ts, book.ticker, book.end, book.words, len(tickers))
+    if not len(rows):
+        return book, ()
+    codes = book.ticker[rows].astype(np.int64)
+    marks = pack(np.where(locked, INVALID, VALID), codes, 0, 0, 0)
+    # A row of changes begins with INVALID, or ends with VALID.
+    places = np.where(locked, book.end[rows] - book.counts[rows], book.end[rows])
+    order = np.argsort(rows, kind="stable")
+    words = np.insert(book.words, places[order], marks[order])
+    marked = replace(book, words=words, end=book.end + np.searchsorted(rows[order], np.arange(len(book.ts)), side="right"))
+    return marked, tuple(_lock_gaps(book.ts[rows], codes, locked, tickers))
+
+
+def _lock_gaps(ts: np.ndarray, codes: np.ndarray, locked: np.ndarray, tickers: Sequence[str]) -> Iterator[Gap]:
+    for code in np.unique(codes):
+        own = np.flatnonzero(codes == code)
+        ends = [int(ts[place]) for place in own[1::2]]
+        for number, place in enumerate(own[::2]):
+            yield Gap(tickers[code], int(ts[place]), ends[number] if number < len(ends) else None, "locked book")
 
 
 def _refuse_duplicates(file: str, book: Book) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +37,13 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     except BellwetherError as error:
         findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
         return
+    defaults = [market.ticker for market in metadata.markets if rules.looks_at_terms and market.has_default_fee]
+    if defaults:
+        what = (
+            f"nothing states the fees of {len(defaults)} of {len(metadata.markets)} markets ({_some(defaults)}): they are the venue's general ones, "
+            "by which makers may pay nothing; build or import it again with --fee, --series or --ticker"
+        )
+        findings.add(WARNING, "fees", what, METADATA)
     for market in metadata.markets:
         try:
             fee_terms(rules, market.fee)
@@ -62,8 +71,41 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
         findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
 
 
+def check_event(metadata: Metadata, findings: Findings) -> None:
+    """An event with one market, whose ticker names an outcome of it, has others as a rule."""
+    if metadata.mutually_exclusive is not False and len(metadata.tickers) == 1 and _is_one_of_several(metadata):
+        what = f"{metadata.tickers[0]} is the only market of {metadata.event_slug} here; where the venue lists others, the recording lacks them"
+        findings.add(INFO, "coverage", what, METADATA)
+
+
+def _is_one_of_several(metadata: Metadata) -> bool:
+    """Whether the ticker ends in the name of an outcome, such as a team, and not in a number, such as a strike or a minute."""
+    event, suffix = metadata.event_slug or "", metadata.tickers[0].rpartition("-")[2]
+    return metadata.tickers[0].startswith(f"{event}-") and suffix.isalpha()
+
+
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def check_source(metadata: Metadata, findings: Findings) -> None:
+    """Every frame of a book that was received was applied, or lies in a gap."""
+    source = metadata.source
+    unapplied, uncovered, lost = (_counted(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
+    if uncovered:
+        what = f"{uncovered} frames of books were received, not applied, and lie in no gap; build it again from the recording"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
+    elif unapplied and uncovered is None:
+        what = f"{unapplied} frames of books were not applied, and nothing says that they lie in gaps; build it again from the recording"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
+    if lost:
+        what = f"{lost} messages of subscriptions of trades were lost: resting orders fill less than they would have"
+        findings.add(WARNING, "trades", what, METADATA)
+
+
+def _counted(source: Mapping[str, Any], name: str) -> int | None:
+    value = source.get(name)
+    return value if type(value) is int else None
 
 
 def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
@@ -79,8 +121,12 @@ def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
         )
         findings.add(ERROR, "crossing", what, rows.file, at)
     if locked:
-        what = f"{locked} instants have YES and NO bids of exactly a dollar together, first at row {int(rows.first[first_locked])}"
-        findings.add(WARNING, "crossing", what, rows.file, int(rows.first[first_locked]))
+        at = int(rows.first[first_locked])
+        what = (
+            f"reading {rows.file}: row {at}: the book of {tickers[book.ticker[first_locked]]} is locked: its YES and NO bids are a dollar together, "
+            f"which no book of the venue is; {locked} instants are so"
+        )
+        findings.add(ERROR, "crossing", what, rows.file, at)
     counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
         findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_some(empty)}", rows.file)

@@ -259,6 +259,45 @@ def crossings(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.nda
 
 
 @njit(cache=True, nogil=True)
+def locks(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, tickers: int) -> tuple[np.ndarray, np.ndarray]:
+    """(row, whether it is locked then): the last row of each instant that leaves a book locked (YES and NO bids of a dollar together), or no longer so."""
+    book = np.zeros((tickers, 2, PRICES), np.int64)
+    locked = np.zeros(tickers, np.bool_)
+    last = np.full(tickers, -1, np.int64)
+    rows, found = np.empty(len(ts), np.int64), 0
+    states = np.empty(len(ts), np.bool_)
+    at, first = 0, 0
+    for i in range(len(ts)):
+        last[ticker[i]] = i
+        while at < end[i]:
+            kind, t, s, p, size = unpack(words[at])
+            at += 1
+            if kind == LEVEL:
+                book[t, s, p] = size
+        if i + 1 < len(ts) and ts[i + 1] == ts[i]:
+            continue
+        for j in range(first, i + 1):
+            t = ticker[j]
+            if last[t] != j:
+                continue
+            now = _best(book[t, 0]) + _best(book[t, 1]) == PRICES - 1
+            if now != locked[t]:
+                rows[found], states[found] = j, now
+                found += 1
+                locked[t] = now
+        first = i + 1
+    return rows[:found], states[:found]
+
+
+@njit(cache=True, nogil=True)
+def _best(sizes: np.ndarray) -> int:
+    for price in range(PRICES - 1, 0, -1):
+        if sizes[price] > 0:
+            return price
+    return -PRICES
+
+
+@njit(cache=True, nogil=True)
 def hits(
     ts: np.ndarray,
     end: np.ndarray,

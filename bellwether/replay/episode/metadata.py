@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
+
+import orjson
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
@@ -38,6 +41,10 @@ class Phase:
     source: str | None = None
 
 
+#: Each of these says which fees a market has.
+_FEE_STATED = ("type", "schedule", "category", "enabled")
+
+
 @dataclass(frozen=True, slots=True)
 class Market:
     """One market of an episode. Times in ns UTC, null when not known.
@@ -53,6 +60,11 @@ class Market:
     price_ranges: tuple[tuple[int, int, int], ...] = CENTS
     fee: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: tuple[Phase, ...] = ()
+
+    @property
+    def has_default_fee(self) -> bool:
+        """Whether nothing states its fee terms, so that they are the venue's general ones."""
+        return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
 
     @property
     def close(self) -> int | None:
@@ -201,6 +213,16 @@ def iso(at: int | None) -> str | None:
     seconds, rest = divmod(at, units.SECOND)
     fraction = f"{rest:09d}" if rest % 1000 else f"{rest // 1000:06d}"
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction}+00:00"
+
+
+def read_json(folder: Path, name: str) -> Any:
+    """What a JSON file of an episode holds. Raises `SchemaError` where it is missing or cannot be read."""
+    try:
+        return orjson.loads((folder / name).read_bytes())
+    except FileNotFoundError:
+        raise SchemaError(f"reading {folder.name}: {name} is missing; an episode has one") from None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise SchemaError(f"reading {name}: it is no readable JSON ({error}); restore it") from None
 
 
 def parse_metadata(values: Any) -> Metadata:

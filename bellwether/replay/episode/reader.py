@@ -19,13 +19,13 @@ from bellwether.replay.episode.books import NAMES as BOOK_FILES
 from bellwether.replay.episode.books import read_book
 from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, parse_metadata
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
 from bellwether.whole import whole_file
 
 #: Raised whenever the checks or the digest change, so that what was checked before is checked again.
-CHECKS_VERSION = 1
+CHECKS_VERSION = 3
 FILES = (METADATA, SETTLEMENT, *BOOK_FILES, *trades.NAMES, EXOGENOUS)
 _MOST_NAMED = 5
 
@@ -96,14 +96,17 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     # What was changed while it was read is not known under its earlier bytes.
     if cache is not None and files == _files_digest(folder, trade_price):
         with whole_file(cache / f"{files}.json") as draft:
-            draft.write_bytes(orjson.dumps({"digest": report.digest, "source": dict(content.metadata.source)}))
+            found = content.metadata
+            gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in found.gaps]
+            draft.write_bytes(orjson.dumps({"digest": report.digest, "source": dict(found.source), "gaps": gaps}))
     return _episode(folder, content.metadata, content.settlements, report.digest).holding(content)
 
 
 def _known(folder: Path, receipt: Mapping[str, Any]) -> Episode:
     """An episode whose bytes were checked before."""
-    metadata, settlements = _settled(folder, parse_metadata(_json(folder, METADATA)))
-    return _episode(folder, replace(metadata, source=receipt["source"]), settlements, receipt["digest"])
+    metadata, settlements = _settled(folder, parse_metadata(read_json(folder, METADATA)))
+    gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
+    return _episode(folder, replace(metadata, source=receipt["source"], gaps=gaps), settlements, receipt["digest"])
 
 
 def _episode(folder: Path, metadata: Metadata, settlements: tuple[Settlement, ...], digest: str) -> Episode:
@@ -123,18 +126,9 @@ def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
 
 def _settled(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
     """The metadata, with the closes that only the file of settlements states, and the settlements."""
-    settlements, closes = parse_settlements(_json(folder, SETTLEMENT), metadata.tickers)
+    settlements, closes = parse_settlements(read_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
-
-
-def _json(folder: Path, name: str) -> Any:
-    try:
-        return orjson.loads((folder / name).read_bytes())
-    except FileNotFoundError:
-        raise SchemaError(f"reading {folder.name}: {name} is missing; an episode has one") from None
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise SchemaError(f"reading {name}: it is no readable JSON ({error}); restore it") from None
 
 
 def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
@@ -144,7 +138,7 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     findings = Findings()
     metadata, settlements, stated = None, None, None
     with findings.collecting("metadata", METADATA):
-        stated = _json(folder, METADATA)
+        stated = read_json(folder, METADATA)
         metadata = parse_metadata(stated)
     if metadata is None:
         return None, findings.report(folder, None)
@@ -152,10 +146,13 @@ def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
         metadata, settlements = _settled(folder, metadata)
         checks.check_winners(metadata, settlements, findings)
     checks.check_terms(metadata, findings)
+    checks.check_event(metadata, findings)
+    checks.check_source(metadata, findings)
     findings.counts["markets"] = len(metadata.markets)
     book = tape = exogenous = None
     with findings.collecting("book", BOOK_FILES[0]), plain_memory():
         book = read_book(folder, metadata.markets)
+        metadata = replace(metadata, gaps=(*metadata.gaps, *book.gaps))
         checks.check_book(book, metadata, findings)
         checks.check_gaps(book, metadata, findings)
     with findings.collecting("trades", trades.NAMES[0]), plain_memory():
@@ -211,4 +208,4 @@ def _receipt(kept: Path) -> dict[str, Any] | None:
         receipt = orjson.loads(kept.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    return receipt if isinstance(receipt, dict) and {"digest", "source"} <= receipt.keys() else None
+    return receipt if isinstance(receipt, dict) and {"digest", "source", "gaps"} <= receipt.keys() else None

@@ -50,6 +50,7 @@ def _market(market: Market, settlement: Settlement | None) -> dict[str, Any]:
         "close_time": market.close,
         "fee_type": market.fee.get("type"),
         "fee_multiplier": None if multiplier is None else Decimal(str(multiplier)).quantize(Decimal("0.000001")),
+        "default_fee": market.has_default_fee,
         "settled_at": settlement.at if settlement else None,
         "result": settlement.result if settlement else None,
         "result_source": settlement.source if settlement else None,

@@ -103,8 +103,11 @@ def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
 
 
 def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
-    """Rows of replay/equity, one per sample."""
+    """Rows of replay/equity: the bankroll at the start, then one per sample, so that the drawdown is that of these rows."""
     rows = backtest.outcome.samples
+    opening = np.full((1, rows.shape[1]), backtest.bankroll, rows.dtype)
+    opening[0, codes.S_TS] = backtest.tape.start
+    rows = np.concatenate((opening, rows))
     money = {"cash": codes.S_CASH, "equity": codes.S_EQUITY, "equity_mid": codes.S_MID_EQUITY}
     money |= {"equity_pessimistic": codes.S_PESS, "equity_optimistic": codes.S_OPT}
     columns: dict[str, pl.Series | np.ndarray] = {

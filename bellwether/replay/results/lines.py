@@ -20,6 +20,11 @@ _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fil
 _AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
 _INTERVALS = ("Agent", "n", "Mean PnL ($)", "95 %", "Median ($)", "Won (%)", "Sharpe", "95 %")
 
+#: Behind a P&L: what it is not.
+_UNSETTLED, _DEFAULT = "*", "†"
+_MARKED = f"{_UNSETTLED} a position was left unsettled: its mark, no result."
+_BY_DEFAULT = f"{_DEFAULT} nothing states the fees of a market: the venue's general ones, which its own may exceed."
+
 _BAND = "PnL band: the least and the most under the chosen, the pessimistic and the optimistic queue."
 
 
@@ -44,8 +49,14 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
-    notes = ("Return and Fill: mean over episodes. Max DD: the largest.", _BAND)
-    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, notes)
+    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", _BAND]
+    most = max(summary["unsettled"].to_list(), default=0)
+    if most:
+        episodes = f"{most} episode{'' if most == 1 else 's'}"
+        notes.append(f"{_UNSETTLED} up to {episodes} left a position unsettled: no result; --unsettled counts its mark.")
+    if summary["default_fees"].sum():
+        notes.append(_BY_DEFAULT)
+    return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, tuple(notes))
 
 
 def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
@@ -68,13 +79,21 @@ def _best_first(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list
 def _agent_table(title: str, rules: str, rows: pl.DataFrame) -> Lines:
     failed = rows.filter(pl.col("failure").is_not_null())
     notes = tuple(f"{episode}: ended early: {why}" for episode, why in failed.select("episode", "failure").iter_rows())
+    total = rows.row(-1, named=True)
+    if rows["unsettled"].any():
+        counted = "The total has it." if total["unsettled"] else f"The total is of the other {total['episodes']} of {rows.height - 1}."
+        notes += (f"{_MARKED} {counted}",)
+    if rows["default_fees"].any():
+        notes += (_BY_DEFAULT,)
     return Lines(f"{title} under {rules}", _EPISODES, tuple(_episode_line(row) for row in rows.iter_rows(named=True)), notes)
 
 
 def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if not row["episodes"]:
+        return (row["episode"], *[NOTHING] * (len(_EPISODES) - 1))
     return (
         row["episode"],
-        signed(row["pnl"]),
+        signed(row["pnl"]) + _marks(row["unsettled"], row["default_fees"]),
         NOTHING if row["return"] is None else signed(100 * row["return"]),
         percent(row["max_drawdown"], 2),
         contracts(row["contracts"]),
@@ -83,9 +102,16 @@ def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def _marks(unsettled: Any, default: Any) -> str:
+    return (_UNSETTLED if unsettled else "") + (_DEFAULT if default else "")
+
+
 def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    marks = _marks(row["unsettled"], row["default_fees"])
+    if not row["episodes"]:
+        return (NOTHING + marks, *[NOTHING] * (len(_AGENTS) - 2))
     return (
-        money(row["pnl"]),
+        money(row["pnl"]) + marks,
         percent(row["return_mean"], 2),
         percent(row["max_drawdown"], 2),
         contracts(row["contracts"]),
@@ -98,9 +124,9 @@ def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _interval_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['episodes']:,}",
-        signed(row["pnl_mean"]),
+        NOTHING if row["pnl_mean"] is None else signed(row["pnl_mean"]),
         _interval(row, "pnl_mean", 2),
-        signed(row["pnl_median"]),
+        NOTHING if row["pnl_median"] is None else signed(row["pnl_median"]),
         percent(row["profitable"], 0),
         NOTHING if row["sharpe_mean"] is None else f"{row['sharpe_mean']:z.1f}",
         _interval(row, "sharpe_mean", 1),

@@ -42,6 +42,7 @@ def metrics(backtest: Backtest, *, known_at: datetime | None = None, horizons: S
         **_execution(backtest),
         **_adverse_selection(backtest, horizons),
         "unsettled": bool(outcome.positions.any()),
+        "default_fees": backtest.default_fees,
         "failure": None if backtest.failure is None else str(backtest.failure),
         "failed_step": None if backtest.failure is None else backtest.failure.step,
         "steps": backtest.steps,

@@ -17,32 +17,47 @@ _BY = ("agent", "rules")
 _SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fees")
 
 
-def results(backtests: pl.DataFrame) -> pl.DataFrame:
+def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
     """Rows of replay/results: per agent and rule set one line per episode in the order of their names, then the total.
 
     The total sums P&L, contracts, orders and fees, and has the mean return, the largest drawdown, and the mean fill ratio of the episodes that
-    have one.
+    have one. unsettled: it counts episodes that left a position unsettled too, at its mark.
     """
     kept = [name for name in RESULTS.names if name != "ordinal"]
     parts = [RESULTS.empty()]
-    for (agent, rules), rows in _groups(backtests):
+    for (agent, rules), every in _groups(backtests):
+        rows, known_at = _counting(every, unsettled), every["known_at"].max()
+        own = every.with_columns(pl.lit(1, pl.Int64()).alias("episodes"))
         total = rows.select(
             pl.lit(agent).alias("agent"),
             pl.lit(rules).alias("rules"),
             pl.lit(TOTAL).alias("episode"),
             *(pl.col(name).sum() for name in _SUMS),
             pl.col("return", "fill_ratio").mean(),
-            pl.col("max_drawdown", "known_at").max(),
+            pl.col("max_drawdown").max(),
+            pl.lit(rows.height).alias("episodes"),
+            pl.col("unsettled", "default_fees").any(),
             pl.lit(None, pl.String()).alias("failure"),
+            pl.lit(known_at).alias("known_at"),
         )
-        lines = pl.concat((rows.select(kept), total.select(kept).cast(rows.select(kept).schema)))
+        lines = pl.concat((own.select(kept), total.select(kept).cast(own.select(kept).schema)))
         parts.append(lines.with_row_index("ordinal").cast({"ordinal": pl.Int64()}).select(RESULTS.names))
     return pl.concat(parts)
 
 
-def summarise(backtests: pl.DataFrame) -> pl.DataFrame:
-    """Rows of replay/summary, by agent and rule set. Episodes in which a number is undefined do not count for it."""
-    return SUMMARY.frame([{"agent": agent, "rules": rules, **_summary(rows)} for (agent, rules), rows in _groups(backtests)])
+def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
+    """Rows of replay/summary, by agent and rule set. Episodes in which a number is undefined do not count for it.
+
+    unsettled: episodes that left a position unsettled count too, at its mark; else only their number is there.
+    """
+    return SUMMARY.frame(
+        [{"agent": agent, "rules": rules, **_summary(rows, unsettled=unsettled)} for (agent, rules), rows in _groups(backtests)]
+    )
+
+
+def _counting(rows: pl.DataFrame, unsettled: bool) -> pl.DataFrame:
+    """The episodes that numbers over episodes are of."""
+    return rows if unsettled else rows.filter(~pl.col("unsettled"))
 
 
 def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
@@ -50,12 +65,15 @@ def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataF
     yield from parts.items()
 
 
-def _summary(rows: pl.DataFrame) -> dict[str, Any]:
+def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
+    rows = _counting(every, unsettled)
     pnl, earned, drawdown, sharpe, filled = (
         mean_over(_floats(rows, name)) for name in ("pnl", "return", "max_drawdown", "sharpe_annualised", "fill_ratio")
     )
     return {
         "episodes": rows.height,
+        "unsettled": int(every["unsettled"].sum()),
+        "default_fees": int(rows["default_fees"].sum()),
         "failures": rows["failure"].count(),
         **{name: rows[name].sum() for name in _SUMS},
         **_ends("pnl_mean", pnl),
@@ -74,8 +92,8 @@ def _summary(rows: pl.DataFrame) -> dict[str, Any]:
         "fill_ratio_episodes": filled.n,
         "slippage": rows["slippage"].sum() if rows["slippage"].count() else None,
         "maker_share": _maker_share(rows),
-        "profitable": int((rows["pnl"] > 0).sum()) / rows.height,
-        "known_at": rows["known_at"].max(),
+        "profitable": int((rows["pnl"] > 0).sum()) / rows.height if rows.height else None,
+        "known_at": every["known_at"].max(),
     }
 
 

@@ -54,10 +54,13 @@ def tear_sheet(backtest: Backtest) -> Page:
         )
     if row["unsettled"]:
         notes.append("Positions were left that nothing on the recording settles: the P&L holds their mark, not a settlement.")
+    if row["default_fees"]:
+        notes.append("Nothing states the fees of a market: they are the venue's general ones, which its own may exceed.")
     markets = _traded(backtest)
     if len(markets) > _MOST_MARKETS:
         notes.append(f"Plots show the {_MOST_MARKETS} markets with the most fills of {len(markets)}.")
-    lead = f"P&L {signed(row['pnl'])} dollars ({band(row)} by the queue alone), {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    marked = ", a mark and no settlement" if row["unsettled"] else ""
+    lead = f"P&L {signed(row['pnl'])} dollars{marked} ({band(row)} by the queue alone), {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
     if backtest.failure is not None:
         lead += f"; failed at decision {backtest.failure.step}"
     return Page(f"{backtest.agent} in {backtest.episode}", lead, facts, list(_sections(backtest, row, markets[:_MOST_MARKETS])), notes)

@@ -40,6 +40,9 @@ class FeeRates:
     maker: Fraction
 
 
+_POLYMARKET_FEES_SINCE = 2026
+
+
 @dataclass(frozen=True, slots=True)
 class RuleSet:
     """The rules of one venue from one day on. Units: lots, micro-dollars.
@@ -91,6 +94,11 @@ class RuleSet:
     final_curve: FinalCurve
     fees: Mapping[str, FeeRates]
     sources: tuple[str, ...]
+
+    @property
+    def looks_at_terms(self) -> bool:
+        """Whether fees depend on the terms of a market: not where all pay the same, and not before there were any."""
+        return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
 def rule_set(name: str) -> RuleSet:

@@ -15,7 +15,21 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import BUY, CONTRACT, MICROS, SECOND, YES, Agent, AgentContext, Backtest, BacktestSettings, prepare, requests, run
+from bellwether.replay import (
+    BUY,
+    CONTRACT,
+    MICROS,
+    SECOND,
+    YES,
+    Agent,
+    AgentContext,
+    Backtest,
+    BacktestSettings,
+    CompiledAgent,
+    prepare,
+    requests,
+    run,
+)
 from bellwether.replay.agents.baselines import Passive, RandomAgent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.engine.codes import Status
@@ -94,13 +108,13 @@ def test_a_failure_is_shown_as_type_and_first_line() -> None:
     assert str(backtest.failure) == "ValueError: first"
 
 
-def test_an_agent_without_act_fails_with_advice() -> None:
-    class Empty(Agent):
+@pytest.mark.parametrize(("base", "missing"), [(Agent, r"act\(self, ctx\)"), (CompiledAgent, "strategy")])
+def test_a_class_that_cannot_decide_is_refused_with_advice(base: type[Agent], missing: str) -> None:
+    class Empty(base):
         pass
 
-    failure = run(market(), Empty(), settings()).failure
-    assert failure is not None
-    assert failure.message == "Empty has no act(self, ctx); write one"
+    with pytest.raises(ConfigError, match=f"Empty: it has no {missing}; write one"):
+        run(market(), Empty(), settings())
 
 
 def test_a_failure_before_the_first_decision_and_after_the_last_is_told_apart() -> None:

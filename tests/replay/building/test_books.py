@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 from bellwether.errors import SchemaError
 from bellwether.recordings.books import BookReplay
+from bellwether.recordings.recording import About
 from bellwether.replay.episode import Gap
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.replay.building.streams import PARTIAL, Json, at, built, frames, levels, moment, rows
+from tests.replay.building.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 
@@ -46,10 +48,29 @@ def test_old_deltas_are_in_cents() -> None:
     assert rows(built(frames(snapshot(A, 1), old)))[-1] == (1, "level", "yes", 410, 700)
 
 
-def test_a_snapshot_of_a_valid_book_becomes_the_changes_that_it_makes() -> None:
-    again = snapshot(A, 3, yes_dollars_fp=[["0.4000", "4.00"], ["0.3000", "1.00"]])
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again, snapshot(A, 4, yes_dollars_fp=again["msg"]["yes_dollars_fp"])))
-    assert rows(draft)[4:] == [(1, "level", "yes", 400, 400), (1, "level", "yes", 300, 100), (1, "level", "no", 400, 0)]
+def test_a_snapshot_that_agrees_with_its_book_changes_nothing() -> None:
+    again = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again, delta(A, 4, **at(2))))
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level")]
+    assert draft.metadata.gaps == ()
+    assert (draft.metadata.source["snapshots_that_agree"], draft.metadata.source["snapshots_that_differ"]) == (1, 0)
+
+
+def test_a_snapshot_that_differs_from_its_book_makes_all_since_the_last_agreement_a_gap() -> None:
+    agreed = snapshot(A, 3, yes_dollars_fp=[["0.4000", "11.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    other = snapshot(A, 5, yes_dollars_fp=[["0.4000", "4.00"], ["0.3000", "1.00"]])
+    said = [snapshot(A, 1), delta(A, 2, **at(1)), agreed, delta(A, 4, **at(2)), other, delta(A, 6, **at(3))]
+    draft = built(frames(*said))
+    assert rows(draft)[3:] == [
+        (1, "level", "yes", 400, 1100),
+        (1, "invalid", None, None, None),
+        (2, "snapshot_start", None, None, None),
+        (2, "level", "yes", 400, 400),
+        (2, "level", "yes", 300, 100),
+        (3, "level", "yes", 400, 500),
+    ]
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(2), "snapshot at frame 4 differs in 3 levels"),)
+    assert draft.metadata.source["snapshots_that_differ"] == 1
 
 
 def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_snapshot() -> None:
@@ -77,8 +98,9 @@ def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_s
 def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
     before = frames(snapshot(A, 1), delta(A, 2, **at(1)), received=True)
     draft = built([*before, *frames(snapshot(A, 1), delta(A, 2, **at(9)), connection=2, first=7, received=True)])
-    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (7.5, "snapshot_start"), (7.5, "level"), (7.5, "level"), (9, "level")]
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(7.5), "break"),)
+    # The frame of second 9 was received at 8.5: that clock is half a second behind.
+    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (8, "snapshot_start"), (8, "level"), (8, "level"), (9, "level")]
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(8), "break"),)
 
 
 def test_holes_of_a_partial_recording_are_expected() -> None:
@@ -116,17 +138,25 @@ def test_a_level_below_zero_shows_that_something_was_lost() -> None:
         (snapshot(A, 2, yes=[[40.5, 1]]), "frame 1 has yes 40.5"),
     ],
 )
-def test_what_cannot_be_kept_exactly_is_refused_with_frame_field_and_value(body: Json, said: str) -> None:
-    with pytest.raises(SchemaError, match=f"rec: {said}" if said.startswith("frame") else said):
-        built(frames(snapshot(A, 1), body))
+def test_a_frame_that_cannot_be_kept_exactly_ends_the_book_until_its_next_snapshot(body: Json, said: str) -> None:
+    draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), {**body, "seq": 4}, delta(A, 5, **at(2)), snapshot(A, 6)))
+    [gap] = draft.metadata.gaps
+    assert (gap.ticker, gap.start, gap.end) == (A, moment(1), moment(2))
+    assert re.search(said.replace("frame 1", "frame 3"), gap.cause)
+    assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (2, "snapshot_start"), (2, "level"), (2, "level")]
+    assert [draft.metadata.source[name] for name in ("malformed", "unapplied", "uncovered")] == [1, 2, 0]
+
+
+def test_a_recording_in_which_no_frame_of_a_book_can_be_read_is_refused_with_frame_field_and_value() -> None:
+    with pytest.raises(SchemaError, match=r"rec: frame 0 has yes_dollars_fp '0\.40005'"):
+        built(frames(snapshot(A, 1, yes_dollars_fp=[["0.40005", "1.00"]]), delta(A, 2, **at(1))))
 
 
 def test_other_messages_blank_lines_and_other_markets_change_nothing() -> None:
     said: list[Json | bytes] = [snapshot(A, 1), delta(A, 2, **at(1))]
     noise: list[Json | bytes] = [
         b"",
-        b"not json",
-        b"[1]",
+        b" ",
         {"type": "ticker", "sid": 3, "seq": 1, "msg": {"market_ticker": A, "ts": 4_000_000_000}},
         {"type": "news", "msg": "of old"},
         {"type": "subscribed", "msg": {"channel": "trade", "sid": 2}},
@@ -247,13 +277,194 @@ def test_a_book_that_is_crossed_at_the_end_stays_invalid() -> None:
     assert draft.metadata.gaps == (Gap(A, moment(1), None, "crossed book"),)
 
 
-def test_a_snapshot_mends_a_crossed_book() -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.6500", **at(1)), delta(A, 3, **at(2)), snapshot(A, 4), delta(A, 5, **at(3))))
-    assert [kind for _, kind, *_ in rows(draft)[4:]] == ["invalid", "snapshot_start", "level", "level", "level"]
+def test_a_locked_book_is_as_impossible_as_a_crossed_one() -> None:
+    said = [
+        snapshot(A, 1),
+        delta(A, 2, price="0.6000", **at(1)),
+        delta(A, 3, price="0.2000", **at(3)),
+        delta(A, 4, price="0.6000", by="-1.00", **at(4)),
+        delta(A, 5, price="0.2000", **at(5)),
+    ]
+    draft = built(frames(*said))
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (1, "invalid"), (4, "snapshot_start"), *[(4, "level")] * 3, (5, "level")]
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(4), "locked book"),)
+    assert draft.metadata.source["crossed"] == 1
 
 
-def test_deltas_go_on_behind_a_snapshot_of_another_subscription_of_a_partial_recording() -> None:
-    said = [snapshot(A, 4), delta(A, 9, **at(1)), snapshot(A, 1, sid=3, yes_dollars_fp=[["0.4000", "11.00"]]), delta(A, 12, **at(2))]
-    draft = built(frames(*said, delta(A, 2, sid=3, **at(3)), delta(A, 9, **at(4))), about=PARTIAL)
-    assert rows(draft)[-3:] == [(1, "level", "no", 400, 0), (2, "level", "yes", 400, 1200), (3, "level", "yes", 400, 1300)]
-    assert draft.metadata.source["unapplied"] == 1
+def test_a_book_may_be_locked_between_two_changes_of_one_instant() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.6000", **at(1)), delta(A, 3, by="-10.00", side="no", **at(1))))
+    assert draft.metadata.gaps == ()
+
+
+def test_a_book_that_stays_locked_where_losses_do_not_show_in_the_numbers_was_wrong_since_its_snapshot() -> None:
+    said = [
+        snapshot(A, 4),
+        delta(A, 9, **at(1)),
+        delta(A, 12, price="0.6000", **at(2)),
+        delta(A, 15, **at(2.5)),
+        delta(A, 16, **at(3.5)),
+        delta(A, 20, price="0.6000", by="-1.00", **at(4)),
+        snapshot(A, 21),
+        delta(A, 25, **at(5)),
+    ]
+    draft = built(frames(*said), about=PARTIAL)
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(4), "locked book from frame 2 on; locked book"),)
+    assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid", *SHOWN, "level"]
+    momentary = [*said[:3], delta(A, 15, price="0.6000", by="-1.00", **at(2.5)), delta(A, 16, **at(9))]
+    assert built(frames(*momentary), about=PARTIAL).metadata.gaps == (Gap(A, moment(2), moment(2.5), "locked book"),)
+
+
+SHOWN = ["snapshot_start", "level", "level"]
+
+
+def test_a_level_below_zero_where_losses_do_not_show_in_the_numbers_makes_all_since_the_snapshot_a_gap() -> None:
+    draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, by="-20.00", **at(2)), snapshot(A, 13)), about=PARTIAL)
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(2), "level below zero at frame 2"),)
+
+
+# --- frames that are of no valid book ------------------------------------------------------------------------------------------
+
+
+def test_changes_of_a_subscription_that_gave_no_snapshot_end_the_book() -> None:
+    """As where the snapshot was filed under another subscription: the book would stay as it was at the beginning."""
+    draft = built(frames(snapshot(A, 1, sid=0), delta(A, 2, sid=2, **at(1)), delta(A, 3, sid=2, **at(2))))
+    assert draft.metadata.gaps == (Gap(A, moment(1), None, "subscription"),)
+    assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid"]
+    assert (draft.metadata.source["unapplied"], draft.metadata.source["uncovered"]) == (2, 0)
+
+
+def test_changes_of_a_replaced_subscription_are_needless_where_the_new_one_goes_on() -> None:
+    lost = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 4, **at(2)), snapshot(A, 1, sid=3)]
+    both = [delta(A, 5, **at(3)), delta(A, 2, sid=3, **at(3)), delta(A, 3, sid=3, **at(4))]
+    draft = built(frames(*lost, *both))
+    assert draft.metadata.gaps == (Gap(A, moment(1), moment(2), "gap"),)
+    assert levels(draft) == {("yes", 400): 1200, ("no", 400): 1000}
+    assert (draft.metadata.source["superseded"], draft.metadata.source["unapplied"]) == (1, 1)
+
+
+def test_a_snapshot_whose_subscription_says_no_more_does_not_hide_the_changes_of_the_one_before() -> None:
+    lost = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 4, **at(2)), snapshot(A, 1, sid=3)]
+    draft = built(frames(*lost, delta(A, 5, **at(3)), delta(A, 6, **at(4))))
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [
+        (moment(1), moment(2), "gap"),
+        (moment(3), None, "subscription"),
+    ]
+
+
+def test_a_frame_that_comes_twice_is_taken_once() -> None:
+    twice = delta(A, 2, **at(1))
+    draft = built(frames(snapshot(A, 1), twice, twice, delta(A, 3, **at(2))))
+    assert levels(draft)["yes", 400] == 1200
+    assert (draft.metadata.gaps, draft.metadata.source["repeated"], draft.metadata.source["unapplied"]) == ((), 1, 0)
+
+
+def test_two_frames_of_one_number_end_the_books_of_their_subscription() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 2, by="7.00", **at(2)), delta(A, 3, **at(3))))
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(moment(1), None, "repeated")]
+
+
+def test_a_frame_that_came_late_ends_a_book_of_a_partial_recording_at_its_own_time() -> None:
+    draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(5)), delta(A, 11, **at(3))), about=PARTIAL)
+    assert draft.metadata.gaps == (Gap(A, moment(3), None, "late"),)
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (3, "invalid")]
+
+
+def test_a_snapshot_that_came_behind_changes_it_does_not_hold_makes_no_book() -> None:
+    draft = built(frames(snapshot(B, 1), delta(A, 3, **at(1)), snapshot(A, 2), delta(A, 4, **at(2)), snapshot(A, 5), delta(A, 6, **at(3))))
+    assert [row[:2] for row in rows(draft)] == [*[(2, kind) for kind in SHOWN], (3, "level")]
+
+
+@pytest.mark.parametrize(
+    "answer", [{"type": "unsubscribed", "sid": 1, "seq": 4}, {"type": "ok", "sid": 1, "seq": 4, "msg": {"market_tickers": [B]}}]
+)
+def test_a_market_that_is_unsubscribed_has_no_book_from_its_last_frame_on(answer: Json) -> None:
+    draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), answer, snapshot(A, 5), delta(A, 6, **at(9))))
+    assert [gap for gap in draft.metadata.gaps if gap.ticker == A] == [Gap(A, moment(1), moment(1), "unsubscribed")]
+    assert bool([gap for gap in draft.metadata.gaps if gap.ticker == B]) == (answer["type"] == "unsubscribed")
+
+
+def test_a_frame_that_cannot_be_read_at_all_is_of_the_subscription_that_lacks_a_number() -> None:
+    said = [snapshot(A, 1), snapshot(B, 1, sid=2), delta(A, 2, **at(1)), delta(B, 2, sid=2, **at(1)), b'{"type":"orderbook_del']
+    on = [delta(A, 3, **at(2)), delta(B, 4, sid=2, **at(3))]
+    assert {gap.ticker for gap in built(frames(*said, *on)).metadata.gaps} == {B}
+    assert {gap.ticker for gap in built(frames(*said)).metadata.gaps} == {A, B}
+
+
+def test_a_stream_without_numbers_is_followed_in_order_of_arrival() -> None:
+    said = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(2))]
+    for body in said:
+        del body["seq"], body["sid"]
+    draft = built(frames(*said))
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1200, ())
+    cut = built(frames(*said, b"torn", delta(A, 4, **at(3))))
+    assert [gap.start for gap in cut.metadata.gaps] == [moment(2)]
+
+
+# --- a book on two subscriptions -----------------------------------------------------------------------------------------------
+
+
+def again(lots: str = "11.00") -> Json:
+    """A snapshot on another subscription."""
+    return snapshot(A, 1, sid=3, yes_dollars_fp=[["0.4000", lots]], no_dollars_fp=[["0.4000", "10.00"]])
+
+
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_a_snapshot_asked_for_on_another_subscription_checks_the_book_which_goes_on(about: About) -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), delta(A, 3, **at(2)), delta(A, 4, **at(9))), about=about)
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level"), (9, "level")]
+    assert (draft.metadata.gaps, draft.metadata.source["snapshots_that_agree"]) == ((), 1)
+
+
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_a_new_subscription_takes_a_book_over(about: About) -> None:
+    later = [delta(A, seq, sid=3, **at(second)) for seq, second in ((2, 2), (3, 2.5), (4, 4), (5, 5))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *later), about=about)
+    assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level"), (2.5, "level"), (4, "level"), (5, "level")]
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1500, ())
+
+
+@pytest.mark.parametrize("about", [ABOUT, PARTIAL])
+def test_what_two_subscriptions_say_is_counted_once(about: About) -> None:
+    both = [delta(A, 3, **at(2)), delta(A, 2, sid=3, **at(2)), delta(A, 3, sid=3, **at(3)), delta(A, 4, **at(3)), delta(A, 5, **at(9))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *both, delta(A, 4, sid=3, **at(9))), about=about)
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())
+
+
+@pytest.mark.parametrize("lots", ["10.00", "12.00"])
+def test_a_snapshot_may_be_a_step_behind_or_ahead_of_the_other_subscription(lots: str) -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(lots), delta(A, 3, **at(1.5)), delta(A, 4, **at(9))), about=PARTIAL)
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1300, ())
+    assert draft.metadata.source["snapshots_that_agree"] == 1
+
+
+@pytest.mark.parametrize("on", [[], [delta(A, 3, **at(2)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]])
+def test_a_closing_snapshot_on_another_subscription_that_differs_makes_the_whole_book_a_gap(on: list[Json]) -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again("50.00"), *on), about=PARTIAL)
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(moment(1), None, "subscriptions differ")]
+    assert draft.metadata.source["uncovered"] == 0
+
+
+def test_two_subscriptions_that_go_apart_leave_no_book() -> None:
+    apart = [delta(A, 3, **at(2)), delta(A, 2, sid=3, by="5.00", **at(2)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *apart))
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(moment(2), None, "subscriptions differ")]
+
+
+def test_a_book_goes_on_without_a_gap_where_another_subscription_has_it() -> None:
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), delta(A, 4, **at(2)), delta(A, 2, sid=3, **at(3))))
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1200, ())
+
+
+def test_what_a_subscription_said_before_it_ended_is_missing_in_a_book_that_stands_still() -> None:
+    """The first subscription says no more, the second loses a frame, and a third begins a minute later."""
+    ahead = [delta(A, 2, sid=3, **at(2)), delta(A, 4, sid=3, **at(30))]
+    third = snapshot(A, 1, sid=5, yes_dollars_fp=[["0.4000", "14.00"]], no_dollars_fp=[["0.4000", "10.00"]])
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *ahead, third, delta(A, 2, sid=5, **at(60))))
+    assert [gap.start for gap in draft.metadata.gaps] == [moment(2)]
+    assert [row[:2] for row in rows(draft)[3:5]] == [(1, "level"), (2, "invalid")]
+
+
+def test_what_a_subscription_said_before_it_ended_is_no_gap_where_the_other_says_it_too() -> None:
+    said = [delta(A, 2, sid=3, **at(2)), delta(A, 4, sid=3, **at(2.5)), delta(A, 3, **at(2)), delta(A, 4, **at(2.5)), delta(A, 5, **at(9))]
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *said))
+    assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())

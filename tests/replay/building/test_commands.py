@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.cli import main
+from bellwether.lake import Lake
+from bellwether.replay.building import known_with, overrides_of
+from bellwether.replay.building.known import fee_at
 from bellwether.settings import settings
 from tests.recordings.frames import recorded
 from tests.replay.building.streams import ABOUT, at, frames, trade
+from tests.replay.episode.folders import Native
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 
@@ -124,3 +133,91 @@ def test_a_folder_in_the_original_format_is_imported(tmp_path: Path) -> None:
     [made] = json.loads(done.output)
     assert (made["episode"], made["settled"]) == ("KXGAME-26JAN01", 1)
     assert run("validate", "KXGAME-26JAN01").exit_code == 0
+
+
+# --- fees ------------------------------------------------------------------------------------------------------------------------
+
+
+def fees(folder: str) -> dict[str, tuple[str, str, str]]:
+    stated = json.loads((Path(folder) / "metadata.json").read_text())["markets"]
+    return {market["ticker"]: tuple(market["fee"][name] for name in ("type", "multiplier", "source")) for market in stated}
+
+
+def built(*words: str) -> dict[str, tuple[str, str, str]]:
+    done = run("build", "rec", "--json", *words)
+    assert done.exit_code == 0, done.output
+    return fees(json.loads(done.stdout)[0]["folder"])
+
+
+def test_fees_that_nothing_states_are_said_to_be_a_default() -> None:
+    a_recording()
+    done = run("build", "rec")
+    assert "nothing states the fees of" in done.stderr
+    assert built() == dict.fromkeys((A, B), ("quadratic", "1", "default"))
+    assert "WARNING fees: nothing states the fees of 2 of 2 markets" in run("validate", "rec").output.replace("warning", "WARNING")
+
+
+def test_fees_are_those_that_are_stated() -> None:
+    a_recording()
+    assert built("--fee", "quadratic_with_maker_fees:0.50") == dict.fromkeys((A, B), ("quadratic_with_maker_fees", "0.5", "stated"))
+    assert "nothing states" not in run("validate", "rec").output
+    assert built("--fee", "quadratic")[A] == ("quadratic", "1", "stated")
+
+
+def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The S&P's series paid half until July 2026."""
+    before = 1_777_600_000_000_000_000
+    terms = {"KXNBAGAME": {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}}
+    monkeypatch.setattr("bellwether.replay.building.overrides.terms_of_series", lambda lake: terms)
+    words = [f"{A}=KXINX-26MAY01H1600-B5000", f"{B}=KXNBAGAME-26MAY01LALHOU-LAL"]
+    known = known_with(Lake(str(tmp_path)), [A, B], overrides_of(None, None, words))
+    assert fee_at(known.market(A), before) == {"type": "quadratic", "multiplier": "0.5", "waiver_until": None, "source": "schedule"}
+    assert fee_at(known.market(B), before) == terms["KXNBAGAME"]
+    by_series = known_with(Lake(str(tmp_path)), [A, B], overrides_of(None, "KXINX", []))
+    assert {fee_at(by_series.market(ticker), before)["multiplier"] for ticker in (A, B)} == {"0.5"}
+    assert known_with(Lake(str(tmp_path)), [A], overrides_of(None, "KXNBAGAME", [])).market(A).fee == terms["KXNBAGAME"]
+
+
+def test_fees_that_cannot_be_had_are_refused_with_what_there_is() -> None:
+    a_recording()
+    assert "the lake has no series KXNONE" in run("build", "rec", "--series", "KXNONE").output
+    assert "no rules have the fee type 'free'; there are" in run("build", "rec", "--fee", "free").output
+    assert "is not TYPE or TYPE:MULTIPLIER" in run("build", "rec", "--fee", "quadratic:x").output
+    assert "there is no market KXNO" in run("build", "rec", "--ticker", "KXNO=KXINX-1").output
+    assert "give one of them" in run("build", "rec", "--fee", "quadratic", "--series", "KXINX").output
+
+
+def test_an_imported_episode_has_the_fees_that_are_stated(tmp_path: Path) -> None:
+    folder = Native().write(tmp_path / "KXTEST-26JAN20")
+    done = run("import", str(folder), "--fee", "quadratic_with_maker_fees", "--json")
+    assert done.exit_code == 0, done.output
+    assert set(fees(json.loads(done.stdout)[0]["folder"]).values()) == {("quadratic_with_maker_fees", "1", "stated")}
+    kept = run("import", str(folder), "--name", "kept", "--json")
+    assert set(fees(json.loads(kept.stdout)[0]["folder"]).values()) == {("quadratic", "1", "series")}
+
+
+# --- what is missing -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_snapshot_behind_every_change_is_said_to_be_too_late() -> None:
+    recorded(settings().recordings_path / "late", frames(delta(A, 1, **at(1)), delta(A, 2, **at(2)), snapshot(A, 3)), about=ABOUT)
+    done = run("build", "late")
+    assert done.exit_code == 1
+    assert "the first snapshot of one is frame 2, behind every change, and the 2 changes mean nothing" in done.output
+
+
+def test_the_only_market_of_an_event_is_hinted_at() -> None:
+    said = frames(snapshot("KXGAME-26NOV21-LAL", 1), delta("KXGAME-26NOV21-LAL", 2, **at(1)))
+    recorded(settings().recordings_path / "one", said, about=replace(ABOUT, events=("KXGAME-26NOV21",), tickers=("KXGAME-26NOV21-LAL",)))
+    assert "KXGAME-26NOV21-LAL is the only market of KXGAME-26NOV21 here" in run("build", "one").stderr
+
+
+def test_a_list_reads_no_books_and_loads_no_simulator() -> None:
+    a_recording()
+    run("build", "rec")
+    (settings().episodes_path / "rec" / "orderbook.parquet").write_bytes(b"torn")
+    [row] = json.loads(run("list", "--json").output)
+    assert (row["episode"], row["problem"]) == ("rec", None)
+    code = "import sys; from bellwether.cli import main; main(['episode', 'list', '--json'], standalone_mode=False); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numba", "pyarrow", "polars", "numpy"} & set(ast.literal_eval(done.stdout.splitlines()[-1]))

@@ -74,8 +74,35 @@ def test_nobody_winning_is_a_warning_where_somebody_must(tmp_path: Path, exclusi
     assert [finding.check for finding in findings(native, tmp_path, severity)].count("winners") == 1
 
 
-def test_a_locked_book_is_warned_of(tmp_path: Path) -> None:
-    assert "first at row 6" in warnings(Native(book=replaced(BOOK, 6, 5, 480)), tmp_path)["crossing"]
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"unapplied": 25471}, "25471 frames of books were not applied, and nothing says that they lie in gaps"),
+        ({"unapplied": 25471, "uncovered": 3}, "3 frames of books were received, not applied, and lie in no gap"),
+        ({"unapplied": 25471, "uncovered": 0}, None),
+        ({"unapplied": 0}, None),
+        ({"unapplied": "some"}, None),
+    ],
+)
+def test_frames_that_were_received_and_not_applied_lie_in_gaps(tmp_path: Path, source: dict[str, object], said: str | None) -> None:
+    native = Native()
+    native.metadata["source"] = source
+    report = validate(native.write(tmp_path))
+    assert report.is_valid == (said is None)
+    assert said is None or said in report.text()
+
+
+def test_lost_trades_are_warned_of(tmp_path: Path) -> None:
+    native = Native()
+    native.metadata["source"] = {"trades_lost": 7}
+    assert warnings(native, tmp_path)["trades"].startswith("7 messages of subscriptions of trades were lost")
+
+
+def test_a_book_that_is_locked_in_a_gap_is_fine(tmp_path: Path) -> None:
+    rows = [*BOOK[:6], (5, 3, "KXTEST-A", "invalid", None, None, None), (6, 4, "KXTEST-A", "level", "yes", 480, 100), BOOK[8]]
+    native = Native(book=rows)
+    native.metadata["gaps"] = [{"ticker": "KXTEST-A", "from": "2026-01-20T00:00:05Z", "to": None, "cause": "lost"}]
+    assert "crossing" not in warnings(native, tmp_path)
 
 
 def test_a_book_that_crosses_within_an_instant_is_fine(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.episode import draft_of, load, load_original, validate, write
+from bellwether.replay.episode import Gap, draft_of, load, load_original, validate, write
 from bellwether.replay.tape import build
-from bellwether.replay.tape.layout import LEVEL, unpack
+from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, unpack
 from tests.replay.episode.folders import TIME, at
 from tests.replay.episode.originals import FORMS, structs
 
@@ -53,6 +53,38 @@ def test_it_becomes_an_episode_of_this_format_with_the_same_content(tmp_path: Pa
         assert first.digest == second.digest
         assert all((getattr(first, name) == getattr(second, name)).all() for name in ("ts", "event", "rows_ts", "rows_end", "grid"))
     assert len(first.rows_ts) == 6
+
+
+def _locked(folder: Path) -> Path:
+    """The original with its YES bids of 45 cents at 48, where its NO bids are 52, from second 5 to 7."""
+    structs(folder)
+    table = pq.read_table(folder / "orderbook.parquet")
+    bids = table["yes_bids"].to_pylist()
+    for row in (2, 3):
+        bids[row][1]["price_cents"] = 48
+    pq.write_table(table.set_column(3, "yes_bids", pa.array(bids, table["yes_bids"].type)), folder / "orderbook.parquet")
+    return folder
+
+
+def test_a_full_book_that_is_locked_cannot_be_trusted(tmp_path: Path) -> None:
+    episode = load_original(_locked(tmp_path / "original"), cache=tmp_path / "cache")
+    assert episode.metadata.gaps == (Gap("KXT-A", at(5), at(7), "locked book"),)
+    kind, *_ = unpack(episode.content.book.words)
+    assert kind[episode.content.book.end[1] : episode.content.book.end[2]].tolist() == [INVALID, *[LEVEL] * 2]
+    assert kind[episode.content.book.end[3] : episode.content.book.end[4]][-1] == VALID
+    assert load_original(tmp_path / "original", cache=tmp_path / "cache").metadata.gaps == episode.metadata.gaps
+    written = write(tmp_path / "native", draft_of(episode))
+    assert (written.digest, written.metadata.gaps) == (episode.digest, episode.metadata.gaps)
+    assert validate(tmp_path / "native").is_valid
+
+
+def test_a_locked_full_book_is_traded_as_the_original_does_under_its_rules(tmp_path: Path) -> None:
+    """They know no gaps: the tape has no mark of them."""
+    episode = load_original(_locked(tmp_path))
+    kind, *_ = unpack(build(episode.content, episode.digest, "books_first").event)
+    assert not {INVALID, VALID} & set(kind.tolist())
+    kind, *_ = unpack(build(episode.content, episode.digest, "aligned").event)
+    assert {INVALID, VALID} <= set(kind.tolist())
 
 
 def test_rows_that_nothing_tells_apart_are_numbered_when_written_anew(tmp_path: Path) -> None:

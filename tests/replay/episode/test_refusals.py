@@ -73,6 +73,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "price 0": (book(6, 5, 0), ["orderbook.parquet: row 6", "price_mills is 0"]),
     "price of a dollar": (book(6, 5, 1000), ["orderbook.parquet: row 6", "price_mills is 1000"]),
     "price off the grid": (book(6, 5, 455), ["orderbook.parquet: row 6", "price_mills is 455", "price_ranges"]),
+    "locked book": (book(6, 5, 480), ["orderbook.parquet: row 6", "KXTEST-A is locked", "a dollar together"]),
     "crossing book": (book(6, 5, 500), ["orderbook.parquet: row 6", "KXTEST-A crosses", "YES bid 50 and NO bid 52"]),
     "null ticker": (book(4, 2, None), ["orderbook.parquet: row 4", "ticker is None"]),
     "unknown ticker": (book(4, 2, "KXELSE"), ["orderbook.parquet: row 4", "ticker is 'KXELSE'", "KXTEST-A, KXTEST-B"]),

@@ -32,6 +32,7 @@ _PLAIN = {
     "fills": 2,
     "rejections": "{}",
     "unsettled": False,
+    "default_fees": False,
     "steps": 10,
     "cadence_seconds": 300.0,
     "queue_model": "proportional",

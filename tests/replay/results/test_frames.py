@@ -71,10 +71,11 @@ def test_fills_have_their_markouts_and_makers_their_wait(backtest: Backtest) -> 
     assert frame["queue_wait"].is_null().to_list() == [role == Role.TAKER for role in rows[:, codes.F_ROLE].tolist()]
 
 
-def test_the_curve_is_that_of_the_engine(backtest: Backtest) -> None:
+def test_the_curve_is_the_bankroll_and_then_that_of_the_engine(backtest: Backtest) -> None:
     frame, rows = equity(backtest), backtest.outcome.samples
-    assert (frame["equity"] * MICROS).cast(pl.Int64).to_list() == rows[:, codes.S_EQUITY].tolist()
-    assert (frame["equity_optimistic"] * MICROS).cast(pl.Int64).to_list() == rows[:, codes.S_OPT].tolist()
+    assert (frame["equity"] * MICROS).cast(pl.Int64).to_list() == [backtest.bankroll, *rows[:, codes.S_EQUITY].tolist()]
+    assert (frame["equity_optimistic"] * MICROS).cast(pl.Int64).to_list() == [backtest.bankroll, *rows[:, codes.S_OPT].tolist()]
+    assert frame["at"].cast(pl.Int64).to_list() == [backtest.tape.start, *rows[:, codes.S_TS].tolist()]
     assert frame["sample"].to_list() == list(range(frame.height))
 
 

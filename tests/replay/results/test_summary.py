@@ -122,3 +122,38 @@ def test_intervals_are_shown_from_three_episodes_on() -> None:
 def test_a_small_loss_is_not_written_as_a_negative_zero() -> None:
     table = agent_tables(results(backtests(backtest("a", "E", -0.001))))[0]
     assert table.rows[0][1:3] == ("+0.00", "+0.00")
+
+
+MIXED = backtests(
+    backtest("a", "E", 5),
+    backtest("a", "F", 100, unsettled=True, contracts=1000),
+    backtest("a", "G", -2, default_fees=True),
+    backtest("b", "E", 7, unsettled=True),
+)
+
+
+def test_unsettled_episodes_are_lines_that_no_total_and_no_mean_has() -> None:
+    frame = RESULTS.validate(results(MIXED))
+    a, b = (frame.filter((pl.col("agent") == name) & (pl.col("episode") == "Total")).row(0, named=True) for name in "ab")
+    assert (a["pnl"], a["contracts"], a["episodes"], a["unsettled"], a["default_fees"]) == (Decimal(3), Decimal(20), 2, False, True)
+    assert (b["pnl"], b["episodes"], b["return"]) == (Decimal(0), 0, None)
+    first, second = SUMMARY.validate(summarise(MIXED)).to_dicts()
+    assert (first["pnl"], first["pnl_mean"], first["episodes"], first["unsettled"], first["default_fees"]) == (Decimal(3), 1.5, 2, 1, 1)
+    assert (second["pnl_mean"], second["profitable"], second["episodes"], second["unsettled"]) == (None, None, 0, 1)
+
+
+def test_unsettled_episodes_count_where_that_is_asked_for() -> None:
+    totals = results(MIXED, unsettled=True).filter(pl.col("episode") == "Total")
+    assert totals.select("pnl", "episodes", "unsettled").rows() == [(Decimal(103), 3, True), (Decimal(7), 1, True)]
+    assert summarise(MIXED, unsettled=True)["pnl"].to_list() == [Decimal(103), Decimal(7)]
+
+
+def test_tables_mark_what_is_no_result_and_which_fees_are_a_default() -> None:
+    first, second = agent_tables(results(MIXED))
+    assert [row[1] for row in first.rows] == ["+5.00", "+100.00*", "-2.00†", "+3.00†"]
+    assert [row[1] for row in second.rows] == ["+7.00*", "–"]
+    assert first.notes[0].endswith("The total is of the other 2 of 3.")
+    table = comparison_table(summarise(MIXED))
+    assert [row[1] for row in table.rows] == ["3.00*†", "–*"]
+    assert "--unsettled counts its mark" in " ".join(table.notes)
+    assert interval_table(summarise(MIXED)).rows[1][2] == "–"

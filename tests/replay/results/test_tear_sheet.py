@@ -44,10 +44,11 @@ def traces(html: str, name: str) -> list[dict[str, Any]]:
 def test_the_equity_drawn_is_that_of_the_frame(backtest: Backtest, html: str) -> None:
     low, high, main, fallen = traces(html, "equity")
     frame = backtest.equity.with_columns(pl.col("equity", "equity_pessimistic", "equity_optimistic").cast(pl.Float64))
-    assert main["y"] == [500.0, *frame["equity"].to_list()]
+    assert main["y"] == frame["equity"].to_list()
+    assert main["y"][0] == 500
     bounds = frame.select("equity", "equity_pessimistic", "equity_optimistic")
-    assert low["y"] == [500.0, *bounds.min_horizontal().to_list()]
-    assert high["y"] == [500.0, *bounds.max_horizontal().to_list()]
+    assert low["y"] == bounds.min_horizontal().to_list()
+    assert high["y"] == bounds.max_horizontal().to_list()
     assert -min(fallen["y"]) / 100 == pytest.approx(backtest.summary["max_drawdown"].item(), abs=1e-6)
 
 

@@ -1,0 +1,71 @@
+"""The numbers of a subscription: which came, and which never did."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+
+#: A subscription: the ordinal of its connection, and its id there.
+Key = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The numbers of one subscription: `ranges` are those that never came, first and last included, in ascending order.
+
+    was_missing: whether the number that came last was one of these.
+    """
+
+    connection: int
+    sid: int
+    first: int
+    last: int
+    received: int = 0
+    duplicates: int = 0
+    inversions: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    markets: set[str] = field(default_factory=set)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    was_missing: bool = False
+
+    @property
+    def missing(self) -> int:
+        """How many numbers never came."""
+        return sum(last - first + 1 for first, last in self.ranges)
+
+    def count(self, seq: int) -> bool:
+        """Take in a number; whether it skipped some."""
+        self.received += 1
+        if seq == self.last + 1:
+            self.last = seq
+            return False
+        if seq > self.last:
+            self.ranges.append((self.last + 1, seq - 1))
+            self.last = seq
+            return True
+        self.was_missing = self._fill(seq)
+        if self.was_missing:
+            self.inversions += 1
+        else:
+            self.duplicates += 1
+        return False
+
+    def _fill(self, seq: int) -> bool:
+        place = bisect_right(self.ranges, (seq, self.last)) - 1
+        if place < 0 or seq > self.ranges[place][1]:
+            return False
+        first, last = self.ranges[place]
+        self.ranges[place : place + 1] = [part for part in ((first, seq - 1), (seq + 1, last)) if part[0] <= part[1]]
+        return True
+
+
+def within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
+    """How many numbers of [first, last] lie in these ranges, which are in ascending order."""
+    place = max(0, bisect_right(ranges, (first, first)) - 1)
+    count = 0
+    for start, end in ranges[place:]:
+        if start > last:
+            break
+        count += max(0, min(end, last) - max(start, first) + 1)
+    return count

@@ -1,0 +1,38 @@
+"""Where the books of a recording begin, found without reading its frames as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bellwether.recordings.recording import Recording
+from bellwether.venues.kalshi.stream.frame import DELTA, REST_BOOKS, SNAPSHOT
+
+_SNAPSHOT, _DELTA, _POLLED = (f'"{kind}"'.encode() for kind in (SNAPSHOT, DELTA, REST_BOOKS))
+
+
+@dataclass(frozen=True, slots=True)
+class BooksBegin:
+    """snapshot: ordinal of the first snapshot of a book, None without any. last: of the last change of one, -1 without any. changes: how many.
+
+    polled: books come in pages of their own as well.
+    """
+
+    snapshot: int | None
+    last: int
+    changes: int
+    polled: bool
+
+
+def books_begin(recording: Recording) -> BooksBegin:
+    """Where its books begin. A type is looked for as text: what names it in passing counts too, so that only an absence is certain."""
+    snapshot, last, changes, polled = None, -1, 0, False
+    for frame in recording.frames():
+        if snapshot is None and _SNAPSHOT in frame.data:
+            snapshot = frame.ordinal
+        elif _DELTA in frame.data and b'"delta' in frame.data:
+            last, changes = frame.ordinal, changes + 1
+        elif _POLLED in frame.data:
+            polled = True
+        if polled or (snapshot is not None and last > snapshot):
+            break
+    return BooksBegin(snapshot, last, changes, polled)

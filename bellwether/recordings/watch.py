@@ -1,0 +1,374 @@
+"""Follows the numbers of a recording and says of each frame of a book whether a valid book can take it.
+
+A book is followed on every subscription that gave a snapshot of it: each is a line, valid from its snapshot on. It ends where a number of its
+subscription was skipped, its connection ended, the market was unsubscribed, or a frame came that cannot be placed; nothing but a snapshot opens it
+again. A market's book is valid while it has a valid line.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, NamedTuple
+
+from bellwether.recordings.instants import exchange_time
+from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
+from bellwether.recordings.numbers import Key, Numbers, within
+from bellwether.recordings.recording import Torn
+from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, envelope_of, message, ticker_of
+
+#: The id of a subscription whose frames do not name it.
+UNNAMED = -1
+#: Frames of a subscription whose content is remembered, to know a repetition from another frame of the same number.
+_REMEMBERED = 4096
+
+
+class Effect(Enum):
+    """What a frame means for its market's book on its subscription.
+
+    OPENED: a snapshot where no line was valid. RENEWED: a snapshot of a valid line. CHANGED: a delta of a valid line. REPEATED: a frame that came
+    before. SUPERSEDED: a frame that a later snapshot makes needless: it is older than that, or of a subscription that another one has replaced.
+    UNAPPLIED: a frame that no valid book can take.
+    """
+
+    OPENED = "opened"
+    RENEWED = "renewed"
+    CHANGED = "changed"
+    REPEATED = "repeated"
+    SUPERSEDED = "superseded"
+    UNAPPLIED = "unapplied"
+
+
+class Heard(NamedTuple):
+    """What a frame of a book means, its market, its subscription, and whether a later number came before it."""
+
+    effect: Effect
+    market: str
+    key: Key
+    is_late: bool = False
+
+
+class Ended(NamedTuple):
+    """A valid line ended: its book could not be trusted behind frame `start` of subscription `source`, or from the exchange's time `at` on, ns UTC."""
+
+    market: str
+    key: Key
+    cause: str
+    start: Mark
+    source: Key
+    at: int | None = None
+
+
+class _Doubt(NamedTuple):
+    """The lines of a market must be heard of at or behind the exchange's time `until`; else they ended as `Ended` says it."""
+
+    start: Mark
+    source: Key
+    at: int | None
+    until: int | None
+
+
+@dataclass(slots=True)
+class _Line:
+    """opened, last: numbers of the snapshot and of the last frame; None where the subscription has no numbers."""
+
+    opened: int | None
+    last: int | None
+
+
+class _Memory:
+    """What the last frames of a subscription said, by number."""
+
+    __slots__ = ("_digests", "_order")
+
+    def __init__(self) -> None:
+        self._digests: dict[int, int] = {}
+        self._order: deque[int] = deque()
+
+    def keep(self, seq: int, data: bytes) -> None:
+        if seq not in self._digests:
+            self._order.append(seq)
+            if len(self._order) > _REMEMBERED:
+                del self._digests[self._order.popleft()]
+        self._digests[seq] = zlib.crc32(data)
+
+    def has(self, seq: int, data: bytes) -> bool:
+        """Whether this very frame came under this number."""
+        return self._digests.get(seq) == zlib.crc32(data)
+
+
+class Watch:
+    """Follows frames in order of arrival; `heard` takes each in.
+
+    partial: holes in the numbers are expected, so that they tell nothing.
+    """
+
+    def __init__(self, *, partial: bool = False) -> None:
+        self.partial = partial
+        self.numbers: dict[Key, Numbers] = {}
+        self.frames = 0
+        self.connections = 0
+        self.outages: list[Outage] = []
+        self._ended: list[Ended] = []
+        self._gaps: list[tuple[Key, int, int, Mark | None, Mark]] = []
+        self._open: dict[str, Outage] = {}
+        self._lines: dict[str, dict[Key, _Line]] = {}
+        #: Highest number of a frame that no line took, and the lines that there ever were.
+        self._untaken: dict[tuple[str, Key], int] = {}
+        self._opened: set[tuple[str, Key]] = set()
+        self._memories: dict[Key, _Memory] = {}
+        self._marks: dict[Key, Mark] = {}
+        #: Subscriptions of which a frame may have come that could not be read; the next number tells.
+        self._doubtful: set[Key] = set()
+        #: Markets of which one line ended, or is replaced: the others must show that they go on.
+        self._doubts: dict[str, _Doubt] = {}
+        self._connection: int | None = None
+        self._body: dict[str, Any] = {}
+
+    def heard(self, frame: Frame, found: dict[str, Any]) -> Heard | None:
+        """Take in a frame, read already; None when it says nothing of a book."""
+        mark = Mark(frame.ordinal, frame.received_at)
+        self.frames += 1
+        if frame.connection != self._connection:
+            self._follow_connection(frame.connection)
+        kind, sid, seq = envelope_of(found)
+        if not found and frame.data.strip():
+            self._doubt(frame.connection)
+            return None
+        is_book = kind in (DELTA, SNAPSHOT)
+        if sid is None and not is_book:
+            return None
+        key = (frame.connection, UNNAMED if sid is None else sid)
+        before = self._marks.get(key, mark)
+        body = self._body = body_of(found)
+        market = ticker_of(body)
+        comes_late = False
+        if sid is not None and seq is not None:
+            comes_late = self._count(key, seq, mark)
+            numbers = self.numbers[key]
+            numbers.kinds[kind or "?"] += 1
+            if market is not None:
+                numbers.markets.add(market)
+        elif is_book:
+            self._marks[key] = mark
+        if is_book:
+            return self._book(frame, (kind, key, seq, market), body, mark, comes_late=comes_late)
+        if kind == "unsubscribed":
+            self._end_all(key, "unsubscribed", before)
+        elif kind == "ok" and type(body.get("market_tickers")) is list:
+            self._end_all(key, "unsubscribed", before, but=frozenset(map(str, body["market_tickers"])))
+        return None
+
+    def ended(self) -> list[Ended]:
+        """The valid lines that ended since this was asked last."""
+        found, self._ended = self._ended, []
+        return found
+
+    def finish(self) -> None:
+        """No more frames come: what was in doubt stays so."""
+        for market in list(self._doubts):
+            self._give_up(market)
+        for key in sorted(self._doubtful):
+            self._end_all(key, "unreadable", self._marks[key])
+        self._doubtful.clear()
+
+    # --- numbers ---------------------------------------------------------------------------------------------------------
+
+    def _follow_connection(self, connection: int) -> None:
+        self.connections += 1
+        self._connection = connection
+        keys = {key for lines in self._lines.values() for key in lines if key[0] != connection}
+        for key in sorted(keys):
+            self._end_all(key, "break", self._marks[key])
+
+    def _count(self, key: Key, seq: int, mark: Mark) -> bool:
+        """Take in a number; whether it is not above those before."""
+        numbers = self.numbers.get(key)
+        before = self._marks.get(key)
+        if numbers is None:
+            # Numbers begin with 1; what a partial capture begins with says nothing.
+            numbers = self.numbers[key] = Numbers(*key, first=seq, last=seq - 1 if self.partial else 0)
+        expected = numbers.last + 1
+        if numbers.count(seq):
+            self._gaps.append((key, expected, seq - 1, before, mark))
+            if not self.partial:
+                self._end_all(key, "gap", before or mark)
+                self._doubt_others(numbers, key, before or mark)
+        if seq >= expected:
+            self._doubtful.discard(key)
+        self._marks[key] = mark
+        return seq < expected
+
+    def _doubt(self, connection: int) -> None:
+        """A frame came that could not be read: the next number tells of whom it was, where there are numbers without holes."""
+        for key in [key for key in self._marks if key[0] == connection]:
+            self._doubt_one(key)
+
+    def _doubt_one(self, key: Key) -> None:
+        if not self.partial and key in self.numbers:
+            self._doubtful.add(key)
+        elif key in self._marks:
+            self._end_all(key, "unreadable", self._marks[key])
+
+    # --- lines -----------------------------------------------------------------------------------------------------------
+
+    def _book(
+        self, frame: Frame, told: tuple[str | None, Key, int | None, str | None], body: dict[str, Any], mark: Mark, *, comes_late: bool
+    ) -> Heard | None:
+        kind, key, seq, market = told
+        if seq is not None and not self._is_new(key, seq, frame.data, comes_late=comes_late):
+            return None if market is None else Heard(Effect.REPEATED, market, key)
+        if market is None:
+            if seq is None:
+                self._doubt_one(key)
+            else:
+                self._end_all(key, "unreadable", mark)
+            return None
+        if comes_late and seq is not None and not self.numbers[key].was_missing and seq >= self.numbers[key].first:
+            # Another frame of this number came before, or it is too long ago to tell.
+            self._end_all(key, "repeated", mark)
+        if seq is None and key in self.numbers:
+            if key in self._lines.get(market, ()):
+                self._end(market, key, "unnumbered", mark)
+            return Heard(Effect.UNAPPLIED, market, key)
+        if kind == SNAPSHOT:
+            return Heard(self._snapshot(market, key, seq, mark, comes_late=comes_late), market, key, comes_late)
+        return Heard(self._delta(market, key, seq, mark, body), market, key, comes_late)
+
+    def _is_new(self, key: Key, seq: int, data: bytes, *, comes_late: bool) -> bool:
+        memory = self._memories.get(key)
+        if memory is None:
+            memory = self._memories[key] = _Memory()
+        if comes_late and memory.has(seq, data):
+            return False
+        memory.keep(seq, data)
+        return True
+
+    def _snapshot(self, market: str, key: Key, seq: int | None, mark: Mark, *, comes_late: bool) -> Effect:
+        if market in self._doubts:
+            self._give_up(market)
+        lines = self._lines.setdefault(market, {})
+        line = lines.get(key)
+        last = self._untaken.get((market, key)) if line is None else line.last
+        if seq is not None and ((last is not None and seq < last) or (comes_late and not self.partial)):
+            # It came after changes that it does not hold, or that may have been lost.
+            if line is not None:
+                self._end(market, key, "gap", mark)
+            return Effect.UNAPPLIED
+        lines[key] = _Line(seq, seq)
+        self._opened.add((market, key))
+        outage = self._open.pop(market, None)
+        if outage is not None:
+            self.outages.append(replace(outage, end=mark))
+        return Effect.OPENED if line is None else Effect.RENEWED
+
+    def _delta(self, market: str, key: Key, seq: int | None, mark: Mark, body: dict[str, Any]) -> Effect:
+        lines = self._lines.get(market)
+        line = None if lines is None else lines.get(key)
+        if lines is None or line is None:
+            if seq is not None:
+                self._untaken[market, key] = max(seq, self._untaken.get((market, key), seq))
+            return self._without_line(market, key, mark, exchange_time(body))
+        if seq is not None and line.last is not None and line.opened is not None:
+            if seq <= line.last:
+                return self._late(market, key, mark, exchange_time(body)) if self.partial and seq > line.opened else Effect.SUPERSEDED
+            line.last = seq
+        if self._doubts:
+            self._go_on(market, key, exchange_time(body))
+        return Effect.CHANGED
+
+    def _late(self, market: str, key: Key, mark: Mark, at: int | None) -> Effect:
+        """A change that belongs before others which were applied: the book lacked it since."""
+        self._end(market, key, "late", mark, at)
+        return Effect.UNAPPLIED
+
+    def _without_line(self, market: str, key: Key, mark: Mark, at: int | None) -> Effect:
+        """A delta of a subscription on which the market's book is not valid."""
+        lines = self._lines.get(market)
+        if not lines:
+            if market not in self._open:
+                self._open[market] = Outage(market, "start", *key, mark, None)
+            return Effect.UNAPPLIED
+        if (market, key) in self._opened:
+            self._doubts.setdefault(market, _Doubt(mark, key, at, at))
+            return Effect.SUPERSEDED
+        for other in list(lines):
+            # Its snapshot was lost, and changes on the others with it perhaps: they are complete up to their own last frame.
+            self._end(market, other, "subscription", self._marks.get(other, mark))
+        return Effect.UNAPPLIED
+
+    def _go_on(self, market: str, key: Key, at: int | None) -> None:
+        """A subscription goes on: what others said up to then it has said too, of all its markets where none of its frames is missing."""
+        for one in [market] if self.partial else [one for one in self._doubts if key in self._lines[one]]:
+            doubt = self._doubts.get(one)
+            if doubt is not None and (at is None or doubt.until is None or at >= doubt.until):
+                del self._doubts[one]
+
+    def _doubt_others(self, numbers: Numbers, key: Key, start: Mark) -> None:
+        """What a subscription lost may be of markets of which only others have a valid book."""
+        until = exchange_time(self._body)
+        for market in numbers.markets:
+            if self._lines.get(market):
+                self._doubts.setdefault(market, _Doubt(start, key, None, until))
+
+    def _give_up(self, market: str) -> None:
+        """The lines that were to go on with a book were not heard of: they do not follow it."""
+        doubt = self._doubts[market]
+        for key in list(self._lines.get(market, ())):
+            self._end(market, key, "subscription", doubt.start, doubt.at)
+
+    def _end_all(self, key: Key, cause: str, start: Mark, but: frozenset[str] = frozenset()) -> None:
+        """End the lines of a subscription, but for those of some markets."""
+        for market in [market for market, lines in self._lines.items() if key in lines and market not in but]:
+            self._end(market, key, cause, start)
+
+    def _end(self, market: str, key: Key, cause: str, start: Mark, at: int | None = None) -> None:
+        lines = self._lines[market]
+        last = lines.pop(key).last
+        if last is not None:
+            self._untaken[market, key] = max(last, self._untaken.get((market, key), last))
+        ended = Ended(market, key, cause, start, key, at)
+        doubt = self._doubts.get(market)
+        if doubt is not None and doubt.start.ordinal <= start.ordinal and not lines:
+            ended = Ended(market, key, "subscription", doubt.start, doubt.source, doubt.at)
+        self._ended.append(ended)
+        if lines:
+            self._doubts.setdefault(market, _Doubt(start, key, at, exchange_time(self._body)))
+            return
+        self._doubts.pop(market, None)
+        self._open[market] = Outage(market, ended.cause, *key, ended.start, None)
+
+    # --- the report ------------------------------------------------------------------------------------------------------
+
+    def gaps(self) -> Iterator[Gap]:
+        """The gaps so far, each with what of it never came. In a partial recording one per subscription, over all its holes."""
+        if self.partial:
+            yield from self._holes()
+            return
+        for key, first, last, before, after in self._gaps:
+            numbers = self.numbers[key]
+            yield Gap(*key, first, last, within(numbers.ranges, first, last), before, after, tuple(sorted(numbers.markets)))
+
+    def _holes(self) -> Iterator[Gap]:
+        for key, numbers in self.numbers.items():
+            if numbers.ranges:
+                first, last = numbers.ranges[0][0], numbers.ranges[-1][1]
+                yield Gap(*key, first, last, numbers.missing, None, self._marks[key], tuple(sorted(numbers.markets)))
+
+    def report(self, recording: str, torn: Iterable[Torn] = ()) -> GapReport:
+        """All of it, when no more frames come."""
+        self.finish()
+        numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
+        outages = sorted([*self.outages, *self._open.values()], key=lambda outage: (outage.start.ordinal, outage.market))
+        return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages), tuple(torn))
+
+
+def watch_frames(frames: Iterable[Frame], *, partial: bool = False) -> Watch:
+    """A watch that took in these frames."""
+    watch = Watch(partial=partial)
+    for frame in frames:
+        watch.heard(frame, message(frame.data))
+    return watch

@@ -1,0 +1,158 @@
+"""Captures whose files hold events by type, turned back into the messages of the stream.
+
+An event has a type, a payload, a time of receipt and, where the venue numbered the message, its number; not its subscription, which is known by its
+channel. A recorder's clock is coarse: several events share a time. Then a control (a connection opened, a subscription confirmed) precedes the data
+that it begins, but follows data that continue the numbers of the subscription before it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bellwether.errors import LakeError
+from bellwether.recordings.lines import lines
+from bellwether.venues.kalshi.stream.frame import body_of, message
+
+Message = tuple[int, int, bytes]
+
+_CONNECTED = "ws_connected"
+#: Types of the recorder's own events about its connection begin so.
+_CONTROL = "ws_"
+#: Numbers of subscriptions that were never confirmed start here: the venue's are small.
+_UNCONFIRMED = 1_000_000_000
+
+
+def is_wrapped(first: dict[str, Any]) -> bool:
+    """Whether a file's first line is such an event."""
+    return "payload_json" in first and "event_type" in first
+
+
+def messages(files: Sequence[Path]) -> Iterator[Message]:
+    """The messages of a data set in order of receipt: (time in ns UTC, connection, bytes). Raises `LakeError` naming file, record and field."""
+    replay = _Replay([event for path in files if _is_of_controls(path) for event in _events(path)])
+    merged = heapq.merge(*map(_events, files), key=_received)
+    for at, group in groupby(merged, key=_received):
+        for event in replay.ordered(list(group)):
+            data = replay.frame(event)
+            yield at, max(1, replay.connections), data
+
+
+Event = dict[str, Any]
+
+
+def _is_of_controls(path: Path) -> bool:
+    return str(message(next(lines(path), b"")).get("event_type")).startswith(_CONTROL)
+
+
+def _events(path: Path) -> Iterator[Event]:
+    for number, line in enumerate(lines(path), 1):
+        event = message(line)
+        kinds = {"local_recv_ns": int, "payload_json": dict, "event_type": str}
+        if missing := [name for name, kind in kinds.items() if type(event.get(name)) is not kind]:
+            raise LakeError(f"importing {path}: record {number} has no {' and no '.join(missing)}; look at the file, it may be damaged")
+        yield event
+
+
+def _received(event: Event) -> int:
+    at: int = event["local_recv_ns"]
+    return at
+
+
+def _confirmed(event: Event) -> tuple[str, int] | None:
+    """The channel and the number of the subscription that an event confirms."""
+    payload = event["payload_json"]
+    told = body_of(payload)
+    if payload.get("type") != "subscribed" or type(told.get("sid")) is not int:
+        return None
+    return str(told.get("channel")), told["sid"]
+
+
+@dataclass(slots=True)
+class _Replay:
+    """Follows the events to know the connection, and the subscription of each channel with its last number.
+
+    controls: the recorder's events about its connections. One that was written late confirms the data before it too.
+    """
+
+    controls: list[Event]
+    connections: int = 0
+    sids: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.controls.sort(key=lambda event: (_received(event), event["event_type"] != _CONNECTED))
+
+    def ordered(self, events: list[Event]) -> Iterable[Event]:
+        """Events of one time of receipt in the order in which they came."""
+        if len(events) == 1:
+            return events
+        controls = [event for event in events if event["event_type"].startswith(_CONTROL)]
+        numbered = sorted((event for event in events if _number(event) is not None), key=lambda event: (_channel(event), _number(event)))
+        before = self._continuing(numbered) if controls else []
+        controls.sort(key=lambda event: event["event_type"] != _CONNECTED)
+        taken = {id(event) for event in (*before, *controls)}
+        behind = [event for event in numbered if id(event) not in taken]
+        taken.update(map(id, behind))
+        return [*before, *controls, *behind, *(event for event in events if id(event) not in taken)]
+
+    def _continuing(self, numbered: list[Event]) -> list[Event]:
+        """Those whose numbers go on where their channel stands."""
+        last, found = dict(self.last), []
+        for event in numbered:
+            channel, number = _channel(event), _number(event)
+            if channel in last and number == last[channel] + 1:
+                last[channel] += 1
+                found.append(event)
+        return found
+
+    def frame(self, event: Event) -> bytes:
+        """The message in an event: the payload itself where it is one, otherwise in an envelope made of what the event says."""
+        kind, payload = event["event_type"], event["payload_json"]
+        if kind == _CONNECTED:
+            self.connections += 1
+            self.sids, self.last = {}, {}
+        if (told := _confirmed(event)) is not None:
+            channel, self.sids[channel] = told[0], told[1]
+            self.last.pop(channel, None)
+        if "type" in payload and "msg" in payload:
+            return orjson.dumps(payload)
+        channel, number = _channel(event), _number(event)
+        envelope: dict[str, Any] = {"type": kind}
+        if number is not None:
+            envelope["sid"] = self._sid(channel, _received(event))
+            envelope["seq"] = self.last[channel] = number
+        elif channel in self.sids:
+            envelope["sid"] = self.sids[channel]
+        return orjson.dumps(envelope | {"msg": payload})
+
+    def _sid(self, channel: str, at: int) -> int:
+        """The subscription of a channel; where it is not confirmed yet, the one that its connection confirms later."""
+        if channel not in self.sids:
+            self.sids[channel] = self._later(channel, at) or _UNCONFIRMED + len(self.sids)
+        return self.sids[channel]
+
+    def _later(self, channel: str, at: int) -> int | None:
+        for event in self.controls:
+            if _received(event) < at:
+                continue
+            if event["event_type"] == _CONNECTED and _received(event) > at:
+                return None
+            if (told := _confirmed(event)) is not None and told[0] == channel:
+                return told[1]
+        return None
+
+
+def _channel(event: Event) -> str:
+    return str(event.get("channel"))
+
+
+def _number(event: Event) -> int | None:
+    number = event.get("sequence_number")
+    return number if type(number) is int else None

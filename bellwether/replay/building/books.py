@@ -1,0 +1,390 @@
+"""Follows the books of a recording's markets: their changes as rows, and the stretches in which they could not be trusted.
+
+Rows are written as if every book were valid; what lies within a stretch is cut out when all of them are known, since some begin before what shows
+them: a later snapshot that differs, a book that stays locked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable
+from dataclasses import replace
+from typing import Any
+
+from bellwether.recordings.instants import exchange_time, instant
+from bellwether.recordings.numbers import Key
+from bellwether.recordings.watch import Effect, Ended, Heard, Watch
+from bellwether.replay.building.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
+from bellwether.replay.building.lines import AT_ONCE, Change, Following, Line
+from bellwether.replay.building.lives import Life
+from bellwether.replay.building.markets import Lost, Market
+from bellwether.replay.building.messages import Levels, Reader, UnusableFrame, rest_books
+from bellwether.replay.building.times import Times
+from bellwether.venues.kalshi.stream.frame import Frame
+
+_NONE = -1
+_EVER = 2**62
+#: Why no subscription of a book is trusted where they do not say the same.
+_DIFFER = "subscriptions differ"
+#: The subscription of polled books, which are followed by no changes.
+_POLLED: Key = (0, 0)
+
+
+class Books:
+    """Takes in the frames of books, each with what it means for its subscription.
+
+    tickers: of the markets that matter; all others are not looked at. watch: whose numbers show what was lost.
+    """
+
+    def __init__(self, tickers: Collection[str], times: Times, reader: Reader, watch: Watch) -> None:
+        self.markets = {ticker: Market(code, Life(ticker)) for code, ticker in enumerate(sorted(tickers))}
+        self._tickers = list(self.markets)
+        self.rows = Rows(BOOK)
+        self.lost: list[Lost] = []
+        self.counts: Counter[str] = Counter()
+        #: The first frame of a book that could not be read, in words.
+        self.unusable: UnusableFrame | None = None
+        self._times, self._reader, self._watch = times, reader, watch
+        self._open: dict[int, list[Lost]] = {}
+
+    def take(self, frame: Frame, body: dict[str, Any], heard: Heard) -> None:
+        """Take in a frame of a book."""
+        effect, ticker, key, is_late = heard
+        market = self.markets.get(ticker)
+        if market is None:
+            return
+        if effect in (Effect.REPEATED, Effect.SUPERSEDED):
+            self.counts[effect.value] += 1
+            return
+        at, stream = exchange_time(body), self._stream(key, ticker)
+        # A late frame is in its subscription's order no more, and says nothing of the times there.
+        out_of_order = effect is Effect.UNAPPLIED and is_late
+        place = self._times.hear(at, frame.received_at, beside=out_of_order, stream=stream, ordinal=frame.ordinal)
+        self._settle_what_is_due(market)
+        if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in market.lines):
+            self._not_applied(market, place)
+            if effect is Effect.CHANGED and market.leader is not None:
+                self._give_up(market, place, _DIFFER)
+            return
+        try:
+            if effect is Effect.CHANGED:
+                side, mills, by = self._reader.change(frame, body)
+                before = market.lines[key].sides[side].levels.get(mills, 0)
+                change = Change(place, frame.ordinal, side, mills, before + by, before, self._times.clock(place), (at, side, mills, by))
+                self._change(frame, market, key, change)
+            else:
+                self._snapshot(frame, market, key, self._reader.levels(frame, body), place)
+        except UnusableFrame as error:
+            self.counts["malformed"] += 1
+            self.unusable = self.unusable or error
+            self._not_applied(market, place)
+            self._give_up(market, place, error.what)
+
+    def take_polled(self, frame: Frame, found: dict[str, Any], body: dict[str, Any]) -> None:
+        """Take in a polled page of books."""
+        fetched = found.get("fetched_at")
+        place: int | None = None
+        for ticker, held in rest_books(body):
+            market = self.markets.get(ticker)
+            if market is None:
+                continue
+            if market.leader is not None and market.connection not in (0, frame.connection):
+                self._give_up(market, self._times.last(None, frame.ordinal) or 0, "break")
+            market.connection = frame.connection
+            if place is None:
+                place = self._times.hear(instant(fetched) if type(fetched) is str else None, frame.received_at, ordinal=frame.ordinal)
+            try:
+                levels = self._reader.levels(frame, held)
+            except UnusableFrame as error:
+                self.counts["malformed"] += 1
+                self.unusable = self.unusable or error
+                self._give_up(market, place, error.what)
+                continue
+            self._hide_if_left_crossed(market, place)
+            before, market.leader = market.leader, Line(_POLLED, levels, is_proven=True)
+            market.lines = {_POLLED: market.leader}
+            self._write_snapshot(frame, market, before, place)
+
+    def end(self, ended: Ended) -> None:
+        """A subscription no longer follows a book."""
+        market = self.markets.get(ended.market)
+        if market is None or ended.key not in market.lines:
+            return
+        self._settle_what_is_due(market)
+        line = market.lines.pop(ended.key, None)
+        if line is None:
+            return
+        if line is not market.leader:
+            if line.following.catching_up is not None and not line.following.is_still:
+                self._give_up(market, market.agreed, _DIFFER)
+            elif line.following.ahead:
+                # The book that is shown must say them too, soon.
+                line.has_ended = True
+                market.lines[line.key] = line
+            return
+        others = [one for one in market.others() if not one.has_ended]
+        follows = next((one for one in others if one.following.catching_up is None and not one.following.behind), None)
+        if follows is not None:
+            self._take_over(market, follows)
+            return
+        stream = self._stream(ended.source, ended.market)
+        if ended.at is not None:
+            self._lose(market, self._times.hear(ended.at, None, beside=True), ended.cause, by_time=True)
+        else:
+            self._lose(market, self._times.last(stream, ended.start.ordinal) or 0, ended.cause)
+        market.lines = {other.key: other for other in others}
+
+    def _stream(self, key: Key, ticker: str) -> Hashable:
+        """What comes in order: a subscription, or what is there of it of one market."""
+        return (key, ticker) if self._watch.partial else key
+
+    def finish(self) -> None:
+        """No more frames come: books that are lost still, stay so."""
+        for market in self.markets.values():
+            self._hide_if_left_crossed(market, None)
+            self._settle_what_is_due(market)
+            if market.leader is not None and any(one.following.catching_up is not None or one.following.ahead for one in market.others()):
+                # Whether the other subscription is late, or this one over, nobody can tell.
+                self._give_up(market, self._times.last_place, _DIFFER)
+        for held in self._open.values():
+            self.lost += held
+        self._open = {}
+        self.lost.sort(key=lambda lost: (lost.since, lost.code))
+
+    # --- whole books -----------------------------------------------------------------------------------------------------
+
+    def _snapshot(self, frame: Frame, market: Market, key: Key, levels: Levels, place: int) -> None:
+        self._hide_if_left_crossed(market, place)
+        line = Line(key, levels, is_proven=not self._watch.partial and key in self._watch.numbers)
+        known, market.lines[key] = market.lines.get(key), line
+        leader = market.leader
+        if leader is None:
+            self._lead(market, line)
+            market.agreed = place
+            self._write_snapshot(frame, market, None, place)
+        elif known is leader:
+            self._renew(frame, market, line, place)
+        elif line.is_empty and not leader.is_empty:
+            market.lines = {key: line}
+            self._lead(market, line)
+            self._write_snapshot(frame, market, leader, place)
+        else:
+            self._put_beside(market, leader, line, place)
+
+    def _renew(self, frame: Frame, market: Market, line: Line, place: int) -> None:
+        """A snapshot of the book that is shown: it agrees, or it empties the book, or something was lost since the last one."""
+        before = market.leader
+        assert before is not None
+        market.leader = line
+        different = 0 if line.is_empty else len(before.differences(line))
+        if different:
+            self.counts["snapshots_that_differ"] += 1
+            self._lose(market, market.agreed, _differs(frame.ordinal, different))
+            market.lines = {line.key: line}
+            self._lead(market, line)
+            before = None
+        elif not line.is_empty or before.is_empty:
+            self.counts["snapshots_that_agree"] += 1
+        market.agreed = place
+        self._write_snapshot(frame, market, before, place)
+
+    def _lead(self, market: Market, line: Line) -> None:
+        """Show the book of this subscription."""
+        market.leader, line.following = line, Following()
+
+    def _write_snapshot(self, frame: Frame, market: Market, before: Line | None, place: int) -> None:
+        """The book that is shown now: the changes of the one before it, or all of it."""
+        line = market.leader
+        assert line is not None
+        self._note_wipe(market, place)
+        if before is None or market.is_hidden:
+            self._show(market, place, frame.ordinal)
+        else:
+            for side, mills in sorted(before.differences(line), key=lambda level: (level[0], -level[1])):
+                lots = line.sides[side].levels.get(mills, 0)
+                self.rows.add((place, frame.ordinal, market.code, LEVEL, side, mills, lots))
+        self._note_crossing(market, place, frame.ordinal)
+
+    def _show(self, market: Market, place: int, ordinal: int) -> None:
+        """Write a book that is to be trusted from here on."""
+        assert market.leader is not None
+        market.is_hidden = False
+        market.shown = place if market.shown is None else market.shown
+        self.lost += [replace(lost, until=place) for lost in self._open.pop(market.code, ())]
+        self.rows.add((place, ordinal, market.code, SNAPSHOT_START, _NONE, _NONE, _NONE))
+        for side, held in enumerate(market.leader.sides):
+            for mills in sorted(held.levels, reverse=True):
+                self.rows.add((place, ordinal, market.code, LEVEL, side, mills, held.levels[mills]))
+
+    def _note_wipe(self, market: Market, place: int) -> None:
+        assert market.leader is not None
+        if not market.leader.is_empty:
+            market.was_filled, market.wiped = True, None
+        elif market.was_filled and market.wiped is None:
+            market.wiped = place
+
+    # --- changes ---------------------------------------------------------------------------------------------------------
+
+    def _change(self, frame: Frame, market: Market, key: Key, change: Change) -> None:
+        line = market.lines[key]
+        if line is market.leader:
+            self._hide_if_left_crossed(market, change.place)
+            if market.leader is None:
+                self._not_applied(market, change.place)
+                return
+        line.sides[change.side].change(change.mills, change.lots - change.before)
+        line.recent.append(change)
+        if change.lots < 0:
+            self.counts["below_zero"] += 1
+            self._not_applied(market, change.place)
+            since = change.place if line.is_proven else market.agreed
+            self._give_up(market, since, f"level below zero at frame {frame.ordinal}")
+            return
+        if market.leader is None:
+            self._lead(market, line)
+            market.agreed = change.place
+            for other in market.others():
+                other.following = Following(catching_up=change.clock)
+            self._show(market, change.place, frame.ordinal)
+            self._note_crossing(market, change.place, frame.ordinal)
+        elif line is market.leader:
+            self._write(market, change)
+        if len(market.lines) > 1:
+            self._compare(market, line, change)
+
+    def _write(self, market: Market, change: Change) -> None:
+        """A change of the book that is shown."""
+        assert market.leader is not None
+        place, ordinal, side, mills, lots = change[:5]
+        if lots:
+            market.was_filled, market.wiped = True, None
+        if not market.is_hidden:
+            self.rows.add((place, ordinal, market.code, LEVEL, side, mills, lots))
+        elif not market.leader.is_crossed:
+            self._show(market, place, ordinal)
+        self._note_crossing(market, place, ordinal)
+
+    def _note_crossing(self, market: Market, place: int, ordinal: int) -> None:
+        assert market.leader is not None
+        if not market.leader.is_crossed:
+            market.crossed = None
+        elif not market.is_hidden:
+            market.crossed = (place, ordinal)
+
+    def _hide_if_left_crossed(self, market: Market, place: int | None) -> None:
+        """Changes of one action come one by one, but an instant that ends with a crossed or locked book shows that something is missing.
+
+        Where the numbers show that nothing was lost, the book is right again when it is uncrossed. Elsewhere one that stands for longer than an action
+        takes has lost changes, nobody can tell when.
+        """
+        line, crossed = market.leader, market.crossed
+        if line is None or crossed is None or (place is not None and self._times.are_one_instant(crossed[0], place)):
+            return
+        if not market.is_hidden:
+            self.counts["crossed"] += 1
+            market.is_hidden = True
+            self._open_stretch(market, crossed[0], line.crossing)
+        now = self._times.latest if place is None else self._times.clock(place)
+        if not line.is_proven and now - self._times.clock(crossed[0]) > AT_ONCE:
+            self._give_up(market, market.agreed, f"{line.crossing} from frame {crossed[1]} on")
+
+    # --- a book on several subscriptions -----------------------------------------------------------------------------------
+
+    def _put_beside(self, market: Market, leader: Line, line: Line, place: int) -> None:
+        """A snapshot on another subscription, which may be a moment ahead or behind: it checks the book, and may take it over."""
+        clock = self._times.clock(place)
+        behind = leader.since(line, clock)
+        if behind is None:
+            line.following = Following(catching_up=clock)
+            return
+        line.following = Following(behind)
+        self.counts["snapshots_that_agree"] += 1
+        market.agreed = place
+
+    def _compare(self, market: Market, moved: Line, change: Change) -> None:
+        """Subscriptions say the same, one before the other."""
+        leader = market.leader
+        assert leader is not None
+        if moved.following.is_still:
+            moved.following = Following(catching_up=change.clock)
+        for other in market.others() if moved is leader else [moved]:
+            follows = other.following.take(change, of_shown=moved is leader)
+            if other.following.catching_up is not None:
+                if leader.equals(other):
+                    self.counts["snapshots_that_agree"] += 1
+                    market.agreed, other.following = change.place, Following()
+            elif not follows:
+                since = min(held[0].place for held in (other.following.ahead, other.following.behind) if held)
+                self._give_up(market, since, _DIFFER)
+                return
+
+    def _settle_what_is_due(self, market: Market) -> None:
+        """Subscriptions that differ for longer than one is behind another: the one that stands still does not follow the book."""
+        for other in sorted(market.others(), key=lambda one: one.has_ended) if len(market.lines) > 1 else ():
+            if market.leader is not None and other.following.is_due(self._times.latest):
+                self._settle(market, market.leader, other)
+
+    def _settle(self, market: Market, leader: Line, other: Line) -> None:
+        following = other.following
+        if following.catching_up is not None and leader.equals(other):
+            other.following = Following()
+        elif following.catching_up is not None:
+            self.counts["snapshots_that_differ"] += 1
+            if leader.is_proven and not following.has_moved:
+                # It ended without a word, and without its last changes.
+                self._lose(market, self._times.last(self._stream(leader.key, self._tickers[market.code]), _EVER) or 0, _DIFFER)
+                market.lines = {other.key: other}
+            else:
+                self._give_up(market, market.agreed, _DIFFER)
+        elif following.ahead and (following.behind or other.has_ended):
+            held = [*following.ahead, *following.behind]
+            self._give_up(market, min(change.place for change in held), _DIFFER)
+        elif following.ahead:
+            self._take_over(market, other)
+        else:
+            following.is_still = True
+
+    def _take_over(self, market: Market, line: Line) -> None:
+        """Show the book of another subscription, which has said all that the one before it has."""
+        before, said = market.leader, line.following.ahead
+        thirds = [one for one in market.others() if one is not line]
+        self._lead(market, line)
+        if before is not None:
+            before.following.is_still = True
+        for change in said:
+            self._write(market, change)
+            for one in thirds:
+                one.following.is_still |= not one.following.take(change, of_shown=True)
+
+    # --- losses ----------------------------------------------------------------------------------------------------------
+
+    def _not_applied(self, market: Market, place: int) -> None:
+        self.counts["unapplied"] += 1
+        market.unapplied.append(place)
+
+    def _give_up(self, market: Market, since: int, cause: str) -> None:
+        """No subscription is trusted any more until its next snapshot."""
+        self._lose(market, since, cause)
+        market.lines = {}
+
+    def _lose(self, market: Market, since: int, cause: str, *, by_time: bool = False) -> None:
+        """The book that is shown cannot be trusted behind the frame at `since`."""
+        if market.leader is None and market.shown is None:
+            return
+        for other in market.others():
+            if other.following.catching_up is not None:
+                self._open_stretch(market, market.agreed, _DIFFER)
+            elif other.following.ahead:
+                self._open_stretch(market, other.following.ahead[0].place, _DIFFER)
+        self._open_stretch(market, since, cause, by_time=by_time)
+        market.leader, market.crossed, market.is_hidden = None, None, False
+
+    def _open_stretch(self, market: Market, since: int, cause: str, *, by_time: bool = False) -> None:
+        if not by_time:
+            # What came behind an undated frame, and is not here, may be older than what that frame's time is taken for.
+            since = self._times.dated(since)
+        self._open.setdefault(market.code, []).append(Lost(market.code, since, _NONE, cause, by_time))
+
+
+def _differs(ordinal: int, levels: int) -> str:
+    return f"snapshot at frame {ordinal} differs in {levels} level{'' if levels == 1 else 's'}"

@@ -1,0 +1,135 @@
+"""A market's book on one subscription, and how it follows the book that is shown, which may be another subscription's.
+
+Every subscription sends the same changes in the same order, but one may be a moment behind another, or end without a word.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from bellwether.recordings.books import Side
+from bellwether.recordings.instants import SECOND
+from bellwether.recordings.numbers import Key
+from bellwether.replay.building.messages import Levels
+from bellwether.replay.units import DOLLAR
+
+#: Two subscriptions tell the same within this time, and an action of the exchange is over; ns.
+AT_ONCE = SECOND
+#: Changes of a book that are remembered.
+_REMEMBERED = 256
+
+
+class Change(NamedTuple):
+    """A level's change: the frame's place and ordinal, side, price in mills, the new size in lots and the one before, and what the exchange says of it.
+
+    clock: the time of its subscription then, ns. told: time, side, price and difference, which are the same on every subscription.
+    """
+
+    place: int
+    ordinal: int
+    side: int
+    mills: int
+    lots: int
+    before: int
+    clock: int
+    told: tuple[int | None, int, int, int]
+
+
+class Following:
+    """How a subscription follows the book that is shown.
+
+    behind: changes of the book that is shown which it has not said yet. ahead: those that it said first. catching_up: the clock since when the two do not
+    agree at all, ns; None once they did. has_moved: the book that is shown changed meanwhile. is_still: it does not follow the book.
+    """
+
+    __slots__ = ("_has_matched", "ahead", "behind", "catching_up", "has_moved", "is_still")
+
+    def __init__(self, behind: list[Change] | None = None, *, catching_up: int | None = None) -> None:
+        self.behind, self.ahead = deque(behind or ()), deque[Change]()
+        self.catching_up = catching_up
+        self.has_moved = self.is_still = self._has_matched = False
+
+    def take(self, change: Change, *, of_shown: bool) -> bool:
+        """Take in a change of the book that is shown, or of this one; False when the two contradict each other."""
+        self.has_moved |= of_shown
+        mine, theirs = (self.behind, self.ahead) if of_shown else (self.ahead, self.behind)
+        place = next((place for place, one in enumerate(theirs) if one.told == change.told), None)
+        if place is None:
+            mine.append(change)
+            return not (theirs and self._has_matched)
+        # Until the first that both have said, the snapshot of this one may hold what the other one says still.
+        may_skip = not self._has_matched
+        if (place and (of_shown or not may_skip)) or (mine and not (of_shown and may_skip)):
+            return False
+        for _ in range(place + 1):
+            theirs.popleft()
+        mine.clear()
+        self._has_matched = True
+        return True
+
+    def is_due(self, now: int) -> bool:
+        """Whether the two differ for longer than one is behind the other."""
+        since = self.catching_up
+        if since is None:
+            since = min((held[0].clock for held in (self.behind, self.ahead) if held), default=now)
+        return now - since > AT_ONCE
+
+
+class Line:
+    """A valid book on one subscription.
+
+    is_proven: the numbers show that no change of it was lost. following: how it follows the book that is shown, where it is another. has_ended: it is
+    valid no more, but has said changes that the book that is shown lacks still.
+    """
+
+    __slots__ = ("following", "has_ended", "is_proven", "key", "recent", "sides")
+
+    def __init__(self, key: Key, levels: Levels, *, is_proven: bool) -> None:
+        self.key, self.is_proven = key, is_proven
+        self.sides = Side(levels[0]), Side(levels[1])
+        self.recent: deque[Change] = deque(maxlen=_REMEMBERED)
+        self.following = Following()
+        self.has_ended = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody bids on either side."""
+        return not self.sides[0].levels and not self.sides[1].levels
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether the best bids of both sides make a dollar or more: the book is locked or crossed, which no book of the venue can be."""
+        yes, no = self.sides[0].best, self.sides[1].best
+        return yes + no >= DOLLAR and yes > 0 and no > 0
+
+    @property
+    def crossing(self) -> str:
+        """What such a book is called."""
+        return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
+
+    def differences(self, other: Line) -> set[tuple[int, int]]:
+        """The levels, side and mills, of other sizes in both."""
+        return {
+            (side, mills)
+            for side, (mine, theirs) in enumerate(zip(self.sides, other.sides, strict=True))
+            for mills, _ in mine.levels.items() ^ theirs.levels.items()
+        }
+
+    def equals(self, other: Line) -> bool:
+        """Whether all levels are the same."""
+        return self.sides[0].levels == other.sides[0].levels and self.sides[1].levels == other.sides[1].levels
+
+    def since(self, other: Line, clock: int) -> list[Change] | None:
+        """The changes since the book equalled the other one, at a moment of the last second before `clock`; None when it did not."""
+        left, found = self.differences(other), deque[Change]()
+        for change in reversed(self.recent):
+            if not left or clock - change.clock > AT_ONCE:
+                break
+            found.appendleft(change)
+            level = change.side, change.mills
+            if change.before == other.sides[change.side].levels.get(change.mills, 0):
+                left.discard(level)
+            else:
+                left.add(level)
+        return None if left else list(found)

@@ -1,0 +1,97 @@
+"""Fee terms that a person states for the markets of an episode, over what is known of them: terms, a series, or the venue's own ticker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from bellwether.errors import ConfigError
+from bellwether.replay.building.known import DEFAULT_FEE, Known, KnownMarket, fee_at, is_index, known_in_lake, terms_of_series
+
+if TYPE_CHECKING:
+    from bellwether.lake import Lake
+    from bellwether.replay.episode.metadata import Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """fee: terms of every market. series: whose terms every market has. tickers: the venue's ticker of a market by the one that it has here."""
+
+    fee: Mapping[str, Any] | None = None
+    series: str | None = None
+    tickers: Mapping[str, str] = field(default_factory=dict)
+
+
+def overrides_of(fee: str | None, series: str | None, tickers: Iterable[str]) -> Overrides:
+    """What the options `--fee TYPE[:MULTIPLIER]`, `--series SERIES` and `--ticker HERE=VENUES` say. Raises `ConfigError` for anything else."""
+    if fee is not None and series is not None:
+        raise ConfigError("reading --fee and --series: both say which fees the markets have; give one of them")
+    named: dict[str, str] = {}
+    for text in tickers:
+        here, _, theirs = text.partition("=")
+        if not here or not theirs or here in named:
+            raise ConfigError(f"reading --ticker: {text!r:.80} is not HERE=VENUES, the market's ticker here and the venue's own, each once")
+        named[here] = theirs
+    return Overrides(None if fee is None else _stated(fee), series, named)
+
+
+def _stated(text: str) -> dict[str, Any]:
+    kind, _, factor = text.partition(":")
+    try:
+        multiplier = Decimal(factor or "1")
+    except InvalidOperation:
+        multiplier = Decimal(-1)
+    if not kind or not multiplier.is_finite() or multiplier < 0:
+        raise ConfigError(f"reading --fee: {text!r:.80} is not TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees or quadratic:0.5")
+    return {"type": kind, "multiplier": f"{multiplier.normalize():f}", "waiver_until": None, "source": "stated"}
+
+
+def known_with(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Known:
+    """What the lake knows of markets, with their fees as they are stated, by the tickers that they have here.
+
+    Of a market that is not listed, the fees are those of the series that its ticker names, where the lake has it. Raises `ConfigError` for a ticker or a
+    series that is not there, `LakeError`.
+    """
+    tickers = list(tickers)
+    if unknown := sorted(set(overrides.tickers) - set(tickers)):
+        raise ConfigError(f"reading --ticker: there is no market {', '.join(unknown)}; there are {', '.join(tickers)}")
+    named = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
+    listed = known_in_lake(lake, list(named.values()))
+    series = terms_of_series(lake)
+    markets = {here: _market(here, listed.markets.get(theirs), theirs, overrides, series) for here, theirs in named.items()}
+    return Known(markets, listed.events)
+
+
+def _market(
+    here: str, listed: KnownMarket | None, theirs: str, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]
+) -> KnownMarket:
+    found = listed or KnownMarket(theirs)
+    if overrides.fee is not None:
+        found = replace(found, fee=overrides.fee)
+    elif overrides.series is not None:
+        found = replace(found, ticker=f"{overrides.series}-", fee=_of_series(overrides.series, series))
+    elif found.fee["source"] == "default":
+        found = replace(found, fee=series.get(theirs.partition("-")[0], found.fee))
+    return found if found.outcome is None else replace(found, outcome=replace(found.outcome, ticker=here))
+
+
+def _of_series(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    if name in series:
+        return series[name]
+    if is_index(name):
+        return DEFAULT_FEE
+    raise ConfigError(f"reading --series: the lake has no series {name}; pull the venue's series first, or state the terms with --fee")
+
+
+def with_fees(metadata: Metadata, known: Known, overrides: Overrides) -> Metadata:
+    """The metadata of an imported episode: fees that are stated win, and what its files leave out is filled in, by default at the worst."""
+    stated = overrides.fee is not None or overrides.series is not None
+    markets = tuple(
+        replace(market, fee=fee_at(known.market(market.ticker), metadata.start))
+        if stated or market.ticker in overrides.tickers or market.has_default_fee
+        else market
+        for market in metadata.markets
+    )
+    return replace(metadata, markets=markets)

@@ -1,0 +1,113 @@
+"""Books of real recordings, level by level: as a plain book has them, and right or said to be invalid however the recording is damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from bellwether.recordings.importing import import_captures
+from bellwether.recordings.recording import Recording
+from bellwether.replay.building import build_recording
+from tests.replay.building.damage import ALL, WAYS, damaged, look_everywhere, truth, with_snapshots
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+FOLDER = "ws_btc15m_2026_05"
+#: One whose opening snapshots follow their control by their time of receipt, and one whose snapshots share it.
+RUNS = ("rv600_next_evidence_shadow_20260513T230108Z", "rv600_next_evidence_shadow_20260515T113027Z")
+Levels = dict[tuple[str, Decimal], Decimal]
+
+
+@pytest.fixture(scope="module")
+def imported(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]:
+    root = tmp_path_factory.mktemp("books")
+    return {one.name: one for one in import_captures(root, recordings / "kalshi" / FOLDER)}
+
+
+def events(folder: Path) -> list[dict[str, Any]]:
+    """The events of books in the files, by receipt and number."""
+    found = []
+    for path in [*folder.glob("raw_events/type=orderbook_*/**/*.ndjson"), *folder.glob("raw_events/type=orderbook_*/**/*.ndjson.gz")]:
+        with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            found += [json.loads(line) for line in file if line.strip()]
+    return sorted(found, key=lambda event: (event["local_recv_ns"], event["sequence_number"]))
+
+
+def nanoseconds(text: str) -> int:
+    since = datetime.fromisoformat(text.replace("Z", "+00:00")) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1) * 1000
+
+
+def plain_books(folder: Path) -> dict[str, list[tuple[int | None, Levels]]]:
+    """Each market's book behind each of its frames, with the exchange's time; None behind a snapshot, which has none."""
+    found: dict[str, list[tuple[int | None, Levels]]] = {}
+    books: dict[str, Levels] = {}
+    for event in events(folder):
+        told, market = event["payload_json"], event["market_ticker"]
+        if event["event_type"] == "orderbook_snapshot":
+            sides = {side: told.get(f"{side}_dollars_fp") or [] for side in ("yes", "no")}
+            books[market] = {(side, Decimal(price)): Decimal(size) for side, held in sides.items() for price, size in held}
+            found.setdefault(market, []).append((None, dict(books[market])))
+            continue
+        level = told["side"], Decimal(told["price_dollars"])
+        size = books[market].get(level, Decimal(0)) + Decimal(told["delta_fp"])
+        assert size >= 0
+        books[market][level] = size
+        if not size:
+            del books[market][level]
+        found[market].append((nanoseconds(told["ts"]), dict(books[market])))
+    return found
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recordings: Path, imported: dict[str, Recording], run: str) -> None:
+    plain = plain_books(recordings / "kalshi" / FOLDER / run)
+    compared = 0
+    for draft in build_recording(imported[run]):
+        assert (draft.metadata.gaps, draft.metadata.source["unapplied"], draft.metadata.source["uncovered"]) == ((), 0, 0)
+        [ticker] = draft.metadata.tickers
+        wanted = plain[ticker]
+        columns = draft.book.to_pydict()
+        rows = zip(draft.book["ts"].cast("int64").to_pylist(), *(columns[name] for name in COLUMNS), strict=True)
+        book: Levels = {}
+        changes = 0
+        for at, kind, side, mills, lots in rows:
+            assert kind in ("snapshot_start", "level")
+            if kind == "snapshot_start":
+                book = {}
+                continue
+            book[side, Decimal(mills) / 1000] = Decimal(lots) / 100
+            if not lots:
+                del book[side, Decimal(mills) / 1000]
+            if changes == 0 and book != wanted[0][1]:
+                continue
+            assert book == wanted[changes][1], (ticker, changes)
+            assert changes == 0 or at == max(time for time, _ in wanted[max(1, changes - 50) : changes + 1] if time is not None)
+            changes += 1
+        compared += changes
+    assert compared > 80_000
+
+
+COLUMNS = ("kind", "side", "price_mills", "lots")
+#: Frames of a run that are damaged: some minutes.
+FRAMES = 12_000
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("run", RUNS)
+def test_a_damaged_recording_shows_right_books_or_none(imported: dict[str, Recording], run: str, way: str) -> None:
+    recording = imported[run]
+    frames = [frame for frame, _ in zip(recording.frames(), range(FRAMES), strict=False)]
+    rng = Random(f"{run} {way}")
+    whole = with_snapshots(frames, 1000, way)
+    looked = look_everywhere(damaged(whole, rng, ALL, 12), recording.about, truth(frames))
+    # A subscription of snapshots alone cannot take a book over: after a loss there is none.
+    assert looked.right > (100 if way == "check" else 1000)
+    assert looked.told > 100

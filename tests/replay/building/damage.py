@@ -1,0 +1,356 @@
+"""Recordings that are damaged at random, and what an agent that looks at every book sees of them.
+
+The truth is a book of plain dictionaries that is made from the undamaged frames as the wire has them, by nothing of the project.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bellwether.recordings.recording import About
+from bellwether.replay import Agent, BacktestSettings, run
+from bellwether.replay.building import build
+from bellwether.replay.episode import EpisodeDraft, validate, write
+from bellwether.venues.kalshi.stream.frame import Frame
+
+Levels = dict[tuple[str, int], int]
+#: Statuses under which an agent is told that there is no book to rely on, or that trading is over.
+TOLD = {"invalid", "no_book", "closed", "settled"}
+
+
+# --- the truth -----------------------------------------------------------------------------------------------------------
+
+
+def mills(text: str) -> int:
+    return int(Decimal(text) * 1000)
+
+
+def lots(text: str) -> int:
+    return int(Decimal(text) * 100)
+
+
+def nanoseconds(text: str) -> int:
+    """Of a time such as 2026-05-15T11:30:47.000488Z."""
+    since = datetime.fromisoformat(text.replace("Z", "+00:00")) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1) * 1000
+
+
+def levels_of(body: dict[str, Any]) -> Levels:
+    """The levels of a snapshot's body: lots by side and mills."""
+    sides = {side: body.get(f"{side}_dollars_fp") or body.get(f"{side}_dollars") or [] for side in ("yes", "no")}
+    return {(side, mills(price)): lots(str(size)) for side, held in sides.items() for price, size in held}
+
+
+@dataclass
+class Plain:
+    """One market's book by plain dictionaries: what it opened with, each change with its time, and from when on nothing is known."""
+
+    opening: Levels = field(default_factory=dict)
+    changes: list[tuple[int, str, int, int]] = field(default_factory=list)
+    over: int | None = None
+    book: Levels = field(default_factory=dict)
+    _next: int = 0
+
+    def at(self, time: int) -> Levels:
+        """The book after all changes up to a time; times are asked for in ascending order."""
+        while self._next < len(self.changes) and self.changes[self._next][0] <= time:
+            _, side, price, by = self.changes[self._next]
+            self.opening[side, price] = self.opening.get((side, price), 0) + by
+            if not self.opening[side, price]:
+                del self.opening[side, price]
+            self._next += 1
+        return self.opening
+
+
+def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, Plain]:
+    """The books of undamaged frames. A change's time is the latest that its subscription has told (of its market, where others are missing)."""
+    found: dict[str, Plain] = {}
+    clocks: dict[Any, int] = {}
+    for frame in frames:
+        told = json.loads(frame.data)
+        if told["type"] not in ("orderbook_snapshot", "orderbook_delta"):
+            continue
+        body = told["msg"]
+        market = body["market_ticker"]
+        key = (frame.connection, told["sid"], market if partial else None)
+        if told["type"] == "orderbook_snapshot":
+            levels = levels_of(body)
+            if market not in found:
+                found[market] = Plain(dict(levels), book=levels)
+            elif levels != found[market].book:
+                assert not levels, "a snapshot of an undamaged recording agrees with its book, or empties it"
+                found[market].over = clocks.get(key, 0)
+            continue
+        clocks[key] = max(clocks.get(key, 0), nanoseconds(body["ts"]))
+        side, price = body["side"], mills(body["price_dollars"])
+        by = lots(str(body["delta_fp"]))
+        plain = found[market]
+        plain.changes.append((clocks[key], side, price, by))
+        plain.book[side, price] = plain.book.get((side, price), 0) + by
+        if not plain.book[side, price]:
+            del plain.book[side, price]
+    return found
+
+
+# --- recordings ----------------------------------------------------------------------------------------------------------
+
+
+def renumbered(frames: Iterable[Frame]) -> list[Frame]:
+    """The frames in this order, received in it."""
+    found: list[Frame] = []
+    latest: int | None = None
+    for ordinal, frame in enumerate(frames):
+        at = frame.received_at
+        latest = at if latest is None else latest if at is None else max(latest, at)
+        found.append(Frame(None if at is None else latest, frame.connection, ordinal, frame.data))
+    return found
+
+
+#: How books are asked for again: on their subscription; on a new connection; on a subscription of which no more comes; on one that takes them over; on
+#: one that follows them too.
+WAYS = ("again", "reconnect", "check", "take over", "both")
+
+
+class _Venue:
+    """Sends the messages of a recording anew, with numbers of its own, and all books when they are asked for."""
+
+    def __init__(self, way: str) -> None:
+        self.made: list[Frame] = []
+        self._way = way
+        self._numbers: Counter[tuple[int, int]] = Counter()
+        self._books: dict[str, Levels] = {}
+        self._ids: dict[str, str] = {}
+        self._connection = 1
+        self._sids: list[int] = []
+        self._last = 100
+
+    def say(self, at: int | None, told: dict[str, Any]) -> bool:
+        """Send a message; whether it is of a book."""
+        is_book = told["type"] in ("orderbook_snapshot", "orderbook_delta")
+        if not is_book:
+            self._put(at, told)
+            return False
+        self._sids = self._sids or [told["sid"]]
+        self._take(told)
+        for sid in self._sids:
+            self._put(at, {**told, "sid": sid})
+        return True
+
+    def ask(self, at: int | None) -> None:
+        """Ask for all books."""
+        self._last += 1
+        if self._way == "reconnect":
+            self._connection += 1
+        sid = self._sids[0] if self._way in ("again", "reconnect") else self._last
+        self._sids = {"take over": [sid], "both": [*self._sids, sid][-2:]}.get(self._way, self._sids)
+        for ticker, book in self._books.items():
+            sides = {
+                f"{name}_dollars_fp": [
+                    [f"{price / 1000:.4f}", f"{size / 100:.2f}"] for (side, price), size in sorted(book.items()) if side == name
+                ]
+                for name in ("yes", "no")
+            }
+            held = {name: levels for name, levels in sides.items() if levels}
+            asked = {"market_ticker": ticker, "market_id": self._ids[ticker], **held}
+            self._put(at, {"type": "orderbook_snapshot", "sid": sid, "seq": 0, "msg": asked})
+
+    def _put(self, at: int | None, told: dict[str, Any]) -> None:
+        if "sid" in told and "seq" in told:
+            self._numbers[self._connection, told["sid"]] += 1
+            told = {**told, "seq": self._numbers[self._connection, told["sid"]]}
+        self.made.append(Frame(at, self._connection, len(self.made), json.dumps(told, separators=(",", ":")).encode()))
+
+    def _take(self, told: dict[str, Any]) -> None:
+        body = told["msg"]
+        market = body["market_ticker"]
+        self._ids[market] = body.get("market_id", "")
+        if told["type"] == "orderbook_snapshot":
+            self._books[market] = levels_of(body)
+            return
+        book, level = self._books[market], (body["side"], mills(body["price_dollars"]))
+        book[level] = book.get(level, 0) + lots(str(body["delta_fp"]))
+        if not book[level]:
+            del book[level]
+
+
+def with_snapshots(frames: Iterable[Frame], every: int, way: str = "again") -> list[Frame]:
+    """The recording with all books asked for again behind each so many messages of books, in one of `WAYS`."""
+    venue, count = _Venue(way), 0
+    for frame in frames:
+        if venue.say(frame.received_at, json.loads(frame.data)):
+            count += 1
+            if count % every == 0:
+                venue.ask(frame.received_at)
+    return venue.made
+
+
+def _last_of_each(frames: list[Frame]) -> set[int]:
+    """Places of the last frame of each subscription: what is lost behind it leaves no trace."""
+    found: dict[Any, int] = {}
+    for place, frame in enumerate(frames):
+        told = json.loads(frame.data)
+        found[frame.connection, told.get("sid"), None if "sid" in told else told["type"]] = place
+    return set(found.values())
+
+
+def drop(frames: list[Frame], rng: Random, place: int) -> None:
+    del frames[place]
+
+
+def drop_stretch(frames: list[Frame], rng: Random, place: int) -> None:
+    del frames[place : place + rng.randint(2, 60)]
+
+
+def repeat(frames: list[Frame], rng: Random, place: int) -> None:
+    frames.insert(min(len(frames) - 1, place + rng.randint(1, 400)), frames[place])
+
+
+def delay(frames: list[Frame], rng: Random, place: int) -> None:
+    frames.insert(min(len(frames) - 2, place + rng.randint(1, 200)), frames.pop(place))
+
+
+def swap(frames: list[Frame], rng: Random, place: int) -> None:
+    other = min(len(frames) - 2, place + 1)
+    frames[place], frames[other] = frames[other], frames[place]
+
+
+def tear(frames: list[Frame], rng: Random, place: int) -> None:
+    frame = frames[place]
+    frames[place] = frame._replace(data=frame.data[: rng.randint(1, len(frame.data) - 1)])
+
+
+Damage = Callable[[list[Frame], Random, int], None]
+ALL: tuple[Damage, ...] = (drop, drop_stretch, repeat, delay, swap, tear)
+
+
+def damaged(frames: list[Frame], rng: Random, kinds: tuple[Damage, ...], times: int) -> list[Frame]:
+    """The recording with so many damages. The last frame of each subscription stays where it is."""
+    last = {id(frames[place]) for place in _last_of_each(frames)}
+    found = list(frames)
+    for _ in range(times):
+        before = list(found)
+        place = rng.randrange(len(found) - 2)
+        if id(found[place]) in last or id(found[place + 1]) in last:
+            continue
+        rng.choice(kinds)(found, rng, place)
+        held = [id(frame) for frame in found]
+        if not last <= set(held) or [number for number in held if number in last] != [id(frame) for frame in before if id(frame) in last]:
+            found = before
+    return renumbered(found)
+
+
+# --- looking -------------------------------------------------------------------------------------------------------------
+
+
+class Probe(Agent):
+    """Writes down what each market shows at each decision."""
+
+    def start(self, ctx: Any, episode: Any) -> None:
+        self.seen: list[tuple[int, str, str, Levels]] = []
+
+    def act(self, ctx: Any) -> None:
+        for market in ctx.markets():
+            if market.status in TOLD:
+                self.seen.append((ctx.now_ns, market.ticker, market.status, {}))
+                continue
+            book = ctx.book(market.ticker)
+            levels = {("yes", price): size for price, size in book.yes_bids} | {("no", price): size for price, size in book.no_bids}
+            self.seen.append((ctx.now_ns, market.ticker, market.status, levels))
+
+
+@dataclass(frozen=True)
+class Looked:
+    """How many looks saw a right book, and how many were told that there is none."""
+
+    right: int
+    told: int
+
+
+def look(frames: list[Frame], about: About, plain: dict[str, Plain], folder: Path, *, cadence: float) -> Looked:
+    """Build the episodes of damaged frames and let an agent look at every book each `cadence` seconds; all that it is shown must be true."""
+    return _sum(_looked(draft, copy.deepcopy(plain), folder, cadence) for draft in build("damaged", about, frames))
+
+
+def look_everywhere(frames: list[Frame], about: About, plain: dict[str, Plain]) -> Looked:
+    """The same of the rows of the episodes, at every time at which a book changes, in truth or in the rows."""
+    found = Looked(0, 0)
+    for draft in build("damaged", about, frames):
+        columns = draft.book.to_pydict()
+        rows: dict[str, list[tuple[Any, ...]]] = {}
+        names = ("kind", "side", "price_mills", "lots")
+        for at, ticker, *row in zip(
+            draft.book["ts"].cast("int64").to_pylist(), columns["ticker"], *(columns[name] for name in names), strict=True
+        ):
+            rows.setdefault(ticker, []).append((at, *row))
+        found = _sum([found, *(_compared(ticker, rows[ticker], copy.deepcopy(plain[ticker]), draft) for ticker in rows)])
+    return found
+
+
+def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: Plain, draft: EpisodeDraft) -> Looked:
+    times = sorted({row[0] for row in rows} | {change[0] for change in plain.changes if change[0] >= rows[0][0]})
+    book: Levels | None = None
+    right = told = place = 0
+    for at in times:
+        while place < len(rows) and rows[place][0] <= at:
+            _, kind, side, price, size = rows[place]
+            place += 1
+            if kind == "invalid":
+                book = None
+            elif kind == "snapshot_start":
+                book = {}
+            elif book is not None:
+                book[side, price] = size
+                if not size:
+                    del book[side, price]
+        if (plain.over is not None and at >= plain.over) or at > draft.metadata.end:
+            break
+        wanted = plain.at(at)
+        if book is None:
+            told += 1
+        else:
+            assert book == wanted, wrong(at, ticker, book, wanted, draft)
+            right += 1
+    return Looked(right, told)
+
+
+def _sum(found: Iterable[Looked]) -> Looked:
+    held = list(found)
+    return Looked(sum(one.right for one in held), sum(one.told for one in held))
+
+
+def _looked(draft: EpisodeDraft, plain: dict[str, Plain], folder: Path, cadence: float) -> Looked:
+    episode = write(folder / draft.metadata.episode_id, draft)
+    report = validate(episode.folder)
+    assert report.is_valid, report.text()
+    assert draft.metadata.source["uncovered"] == 0
+    probe = Probe()
+    done = run(episode, probe, BacktestSettings(cadence=round(cadence * 1e9), calls_per_step=10_000))
+    assert done.failure is None, done.failure
+    right = told = 0
+    for at, ticker, status, shown in probe.seen:
+        wanted = plain[ticker].at(at)
+        over = plain[ticker].over
+        if status in TOLD:
+            told += status in ("invalid", "no_book")
+        elif over is None or at < over:
+            assert shown == wanted, wrong(at, ticker, shown, wanted, draft)
+            right += 1
+    return Looked(right, told)
+
+
+def wrong(at: int, ticker: str, shown: Levels, wanted: Levels, draft: EpisodeDraft) -> str:
+    """What is wrong, in words."""
+    differing = {
+        level: (shown.get(level), wanted.get(level)) for level in shown.keys() | wanted.keys() if shown.get(level) != wanted.get(level)
+    }
+    gaps = [gap for gap in draft.metadata.gaps if gap.ticker == ticker]
+    return f"{ticker} at {at}: shown and true are {differing}; gaps {gaps}"
