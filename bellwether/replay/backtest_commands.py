@@ -39,7 +39,18 @@ _MOST_SHOWN = 20
 @click.option(
     "--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions; the agent's own, else 300, when left out."
 )
-@click.option("--queue", type=click.Choice(["trade_only", "reconciled", "proportional"]), help="Queue model; the rules' when left out.")
+@click.option(
+    "--queue",
+    type=click.Choice(["trade_only", "reconciled", "proportional", "optimistic"]),
+    help="Queue model; the rules' when left out.",
+)
+@click.option(
+    "--band",
+    default="accounts",
+    show_default=True,
+    type=click.Choice(["accounts", "rerun"]),
+    help="Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each.",
+)
 @click.option(
     "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
 )
@@ -56,7 +67,7 @@ _MOST_SHOWN = 20
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out: Path | None, as_json: bool, **options: Any) -> None:
     """Let agents trade recorded episodes, and show what they earned.
 
-    Beside each P&L stands the band in which the queue model alone can move it. With --grid, every combination of parameters runs in every episode:
+    Beside each P&L stands its band under the pessimistic and the optimistic queue; --band says how that is found. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
     """
     from bellwether.replay.compile_notice import compile_notice
@@ -114,7 +125,7 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     from bellwether.replay.backtest import BacktestSettings
     from bellwether.replay.units import MICROS, SECOND
 
-    given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "execution", "seed", "calls_per_step")}
+    given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "band", "execution", "seed", "calls_per_step")}
     if options["cadence"] is not None:
         given["cadence"] = _duration("cadence", options["cadence"], SECOND)
     if options["bankroll"] is not None:

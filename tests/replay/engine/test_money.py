@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session, Settings
-from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_core
+from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_cores
 from bellwether.replay.engine.codes import Reason, Role, Status, Tif
 from bellwether.replay.engine.money import fill_fee, share, trade_fee
 from bellwether.replay.rules import rule_set, rule_sets
@@ -45,7 +45,7 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
         lots = lots % 10**6 // 100 * 100 + 100
     chosen = rule_set(rules)
     made = tape(*BOOK, fees=(*terms, *terms, 0))
-    core = new_core(made, chosen, Settings())
+    core = new_cores(made, chosen, Settings())[0]
     if terms[0] == 2 and chosen.fee_unit != 10_000:
         return
     exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 1000, "taker")
@@ -55,7 +55,7 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
 @pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])
 def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
     chosen, generator = rule_set(rules), np.random.default_rng(3)
-    core = new_core(tape(*BOOK, fees=KALSHI_FEES), chosen, Settings())
+    core = new_cores(tape(*BOOK, fees=KALSHI_FEES), chosen, Settings())[0]
     assert core[H_REBATE_UNIT] > 0
     exact, acc = Accumulator(chosen), 0
     for price, lots, action in zip(

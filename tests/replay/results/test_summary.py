@@ -110,6 +110,19 @@ def test_the_band_holds_the_result_also_where_more_fills_earn_less() -> None:
     assert comparison_table(summary).rows[0][-1] == "-2.00…+9.00"
 
 
+def test_tables_say_where_their_bands_come_from() -> None:
+    kinds = [{"band": "accounts"}, {"band": "rerun"}]
+    mixed, again = (
+        backtests(*(backtest("a", episode, 1, **kind) for episode, kind in zip("EF", pair, strict=True)))
+        for pair in (kinds, [kinds[1]] * 2)
+    )
+    assert [results(frame)["band"].to_list() for frame in (mixed, again)] == [["accounts", "rerun", "mixed"], ["rerun"] * 3]
+    for frame, kind in ((mixed, "mixed"), (again, "rerun")):
+        assert summarise(frame)["band"].to_list() == [kind]
+        for table in (comparison_table(summarise(frame)), *agent_tables(results(frame))):
+            assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
+
+
 def test_intervals_are_shown_from_three_episodes_on() -> None:
     chaser, keeper = (
         dict(zip(("agent", "n", "mean", "interval"), row[:4], strict=True)) for row in reversed(interval_table(summarise(FOUR)).rows)
