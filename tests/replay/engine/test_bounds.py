@@ -15,7 +15,7 @@ from bellwether.replay.engine import session as session_module
 from bellwether.replay.engine.codes import O_STATUS, S_EQUITY, S_OPT, S_PESS, Status, Tif
 from bellwether.replay.engine.kernel import next_step, quote, strategy, tickers
 from bellwether.replay.rules import rule_set
-from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape
+from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import BUY, MICROS, NO, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, FREE, KALSHI_FEES, finish, level, life, printed, session, tape
 from tests.replay.literal import Bid, Literal
@@ -132,26 +132,28 @@ CADENCE, LOTS = SECOND, 700
 
 def _tapes(count: int) -> list[Tape]:
     """Random tapes of one market whose books never cross and that end without a void."""
-    shape = Shape(tickers=1, lifecycle=False, crossed=0.0, trades=0.5, tick=10, spread_out=4, drift=0.2, fees=KALSHI_FEES)
+    shape = Shape(tickers=1, lifecycle=False, crossed=0.0, trades=0.3, tick=10, spread_out=4, drift=0.2, fees=KALSHI_FEES)
     found = (random_tape(seed, shape) for seed in range(10 * count))
     return [one for one in found if int(one.event[-1]) & 15 != VOID][:count]
 
 
-def _decisions(seed: int, count: int) -> list[list[tuple[str, int, int]]]:
-    """Calls of an agent that looks at nothing: bids around the middle, cancels of any of its earlier bids, quotes."""
-    rng, made, sent = Random(seed), [], 0
-    for _ in range(count):
+def _decisions(made: Tape, seed: int) -> list[list[tuple[str, int, int]]]:
+    """Calls of an agent that looks at no fill: bids where the book is busy, cancels of any of its earlier bids, quotes."""
+    rng, decisions, sent = Random(seed), [], 0
+    changed = [[price for kind, _, on, price, _ in map(unpack, made.event.tolist()) if kind == LEVEL and on == side] for side in (YES, NO)]
+    for _ in range(1 + int(made.end - made.start) // CADENCE):
         calls = []
         for _ in range(rng.randint(0, 2)):
-            if rng.random() < 0.6 or sent == 0:
-                calls.append(("place", rng.randint(0, 1), 10 * rng.randint(20, 70)))
+            side = rng.randint(0, 1)
+            if rng.random() < 0.7 or sent == 0:
+                calls.append(("place", side, rng.choice(changed[side])))
                 sent += 1
             else:
                 calls.append(("cancel", rng.randrange(sent), 0))
         if rng.random() < 0.3:
-            calls.append(("quote", 10 * rng.randint(0, 60), 10 * rng.randint(0, 38)))
-        made.append(calls)
-    return made
+            calls.append(("quote", *(rng.choice([0, *prices]) for prices in changed)))
+        decisions.append(calls)
+    return decisions
 
 
 def _engine(made: Tape, queue: str, calls: list[list[tuple[str, int, int]]]) -> Session:
@@ -186,7 +188,7 @@ def _literal(made: Tape, model: str, calls: list[list[tuple[str, int, int]]]) ->
 def test_the_bounds_are_those_of_a_literal_computation() -> None:
     differ = 0
     for seed, made in enumerate(_tapes(20)):
-        calls = _decisions(seed, 1 + int(made.end - made.start) // CADENCE)
+        calls = _decisions(made, seed)
         outcome = _engine(made, "reconciled", calls).result()
         literal = [_literal(made, model, calls) for model in ("trade_only", "optimistic")]
         assert [account.equity() * MICROS for account in literal] == list(outcome.equity[1:])
@@ -222,7 +224,7 @@ class Clock(CompiledAgent):
 @pytest.mark.parametrize("agent", [MarketMaker(**QUOTING), VectorMarketMaker(**QUOTING), Clock()], ids=lambda agent: agent.name)
 @pytest.mark.parametrize("latency", [0, SECOND // 4])
 def test_bounds_of_an_agent_that_does_not_react_to_its_fills_are_runs_under_the_other_queues(agent: Agent, latency: int) -> None:
-    three = set()
+    different = 0
     for seed in range(4):
         made = random_tape(seed, Shape(tickers=2, crossed=0.0))
         settings = {"rules": "kalshi-2026-05-28", "cadence": 3 * SECOND, "bankroll": 10**12, "order_latency": latency}
@@ -232,8 +234,8 @@ def test_bounds_of_an_agent_that_does_not_react_to_its_fills_are_runs_under_the_
             for what in ("cash", "realised", "fees", "equity"):
                 assert getattr(outcome, what)[place] == getattr(alone, what)[0]
             assert (outcome.samples[:, column] == alone.samples[:, S_EQUITY]).all()
-        three.add(len(set(outcome.equity)))
-    assert 3 in three
+        different += len(set(outcome.equity)) > 1
+    assert different
 
 
 def test_calls_that_outgrow_their_arrays_end_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,11 +268,12 @@ class Doubling(Agent):
                 ctx.quote(market.ticker, market.yes_bid, None, 200 + market.yes_position)
 
 
-class Careful(Doubling):
-    """Gives up with its first fill."""
+class Careful(Agent):
+    """Bids once, and gives up with its first fill."""
 
     def act(self, ctx: AgentContext) -> None:
-        super().act(ctx)
+        if ctx.step == 0:
+            ctx.buy(ctx.tickers[0], YES, 1_000, 450)
         if ctx.positions.any():
             raise RuntimeError("filled")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_cores
-from bellwether.replay.engine.codes import Reason, Role, Status, Tif
+from bellwether.replay.engine.codes import O_REASON, O_STATUS, Reason, Role, Status, Tif
 from bellwether.replay.engine.money import fill_fee, share, trade_fee
 from bellwether.replay.rules import rule_set, rule_sets
 from bellwether.replay.rules.fees import Accumulator
@@ -95,7 +95,7 @@ def test_an_order_that_cash_cannot_cover_changes_nothing() -> None:
     opened = session(tape(*BOOK, fees=KALSHI_FEES), LIVE, bankroll=1_000_000)
     book = opened.book.copy()
     order = opened.place(0, YES, BUY, 480, 1_000, Tif.GTC)
-    assert Reason(opened.orders[order, 11]) is Reason.INSUFFICIENT_CASH
+    assert Reason(opened.orders[order, O_REASON]) is Reason.INSUFFICIENT_CASH
     assert (opened.cash, opened.reserved, len(opened.fills)) == (1_000_000, 0, 0)
     assert (opened.book == book).all()
 
@@ -106,5 +106,5 @@ def test_held_lots_cover_the_orders_that_would_return_a_dollar() -> None:
     assert opened.cash == 0
     sale = opened.place(0, NO, BUY, 510, 1_000)
     more = opened.place(0, NO, BUY, 505, 100)
-    assert [Status(opened.orders[order, 10]) for order in (sale, more)] == [Status.RESTING, Status.REJECTED]
+    assert [Status(opened.orders[order, O_STATUS]) for order in (sale, more)] == [Status.RESTING, Status.REJECTED]
     assert opened.reserved == 0
