@@ -53,8 +53,10 @@ class BacktestConfig(dg.Config):
     """Rule set; the episode's, else the venue's of its first day, when left out."""
     cadence_seconds: float | None = None
     """Time between two decisions; the agent's own when left out."""
-    queue: Literal["rules", "trade_only", "reconciled", "proportional"] = "rules"
+    queue: Literal["rules", "trade_only", "reconciled", "proportional", "optimistic"] = "rules"
     """Queue model; `rules` is the rule set's own."""
+    band: Literal["accounts", "rerun"] = "accounts"
+    """Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each."""
     order_latency_ms: float = 0.0
     """Time from a decision to the arrival of its orders."""
     data_latency_ms: float = 0.0
@@ -168,6 +170,7 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
     return BacktestSettings(
         rules=config.rules,
         queue=None if config.queue == "rules" else config.queue,
+        band=config.band,
         order_latency=round(config.order_latency_ms * MILLISECOND),
         data_latency=round(config.data_latency_ms * MILLISECOND),
         execution="taker_only" if config.taker_only else None,
@@ -189,7 +192,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
     }
     return {
-        "P&L": f"{signed(row['pnl'])} dollars{' (a mark: not settled)' if row['unsettled'] else ''}; {band(row)} by the queue alone",
+        "P&L": f"{signed(row['pnl'])} dollars{' (a mark: not settled)' if row['unsettled'] else ''}; {band(row)} under other queues ({row['band']})",
         "fees": f"{row['fees']} dollars{' by default terms' if row['default_fees'] else ''}",
         "contracts": float(row["contracts"]),
         "orders": row["orders"],

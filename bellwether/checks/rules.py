@@ -428,10 +428,8 @@ _ORDER = (
     _unique("episode", "agent", "order_id"),
     _holds(
         "filled_within_its_size",
-        "an order is filled up to its size, and the chosen queue model lies between the bounds",
-        pl.col("filled_pessimistic").is_between(0, pl.col("filled"))
-        & (pl.col("filled") <= pl.col("filled_optimistic"))
-        & (pl.col("filled_optimistic") <= pl.col("size")),
+        "an order is filled up to its size",
+        pl.col("filled").is_between(0, pl.col("size")),
         blocking=True,
     ),
 )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, stable_seed
@@ -17,7 +17,7 @@ from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.load import check_complete
 from bellwether.replay.agents.views import Series
-from bellwether.replay.engine import Outcome, Session
+from bellwether.replay.engine import Outcome, Session, bound_by, bounded
 from bellwether.replay.engine import Settings as EngineSettings
 from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.rules import RuleSet
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bellwether.replay.episode import Episode
+
+#: Where the band comes from: the same calls under the queue models that bound the chosen one, or the agent run again under each of them.
+Band = Literal["accounts", "rerun"]
 
 _LONGEST_MESSAGE = 300
 _LARGEST_SEED = 2**63
@@ -42,8 +45,8 @@ class BacktestSettings:
 
     rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
     of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. execution: maker_taker or taker_only;
-    the episode's when left out. queue: trade_only, reconciled or proportional; the rules' when left out. self_trade: cancel_taker or cancel_maker.
-    bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
+    the episode's when left out. queue: trade_only, reconciled, proportional or optimistic; the rules' when left out. band: accounts (the agent's
+    calls once more under trade_only and optimistic) or rerun (the agent runs under each). self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
     calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
     """
 
@@ -54,6 +57,7 @@ class BacktestSettings:
     data_latency: int = 0
     execution: str | None = None
     queue: str | None = None
+    band: str = "accounts"
     self_trade: str = "cancel_taker"
     bankroll: int | None = None
     max_orders: int = 1_000_000
@@ -68,6 +72,8 @@ class BacktestSettings:
                 raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; it is above 0")
         if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
             raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; it is a whole number of 64 bits")
+        if self.band not in get_args(Band):
+            raise ConfigError(f"setting up a backtest: band is {self.band!r:.60}; it is one of {', '.join(get_args(Band))}")
         self.engine()
 
     def engine(self) -> EngineSettings:
@@ -215,7 +221,7 @@ def run(
 ) -> Backtest:
     """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end.
 
-    An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
+    With the band `rerun` the agent, made anew, also trades it under the pessimistic and the optimistic queue, which bound the outcome. An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
     what it was. cache: folder of tapes. Raises `ConfigError` for settings that do not fit, `SchemaError` for an episode that is refused, `RunStopped`
     when the agent can neither go on nor has failed.
     """
@@ -223,28 +229,55 @@ def run(
     prepared = _ready(source, settings, cache)
     settings = settings.of(prepared)
     agent = _fresh(agent)
-    engine = settings.engine()
-    session = Session(prepared.tape, prepared.rules, engine)
-    seed = stable_seed(prepared.digest, agent.name, settings.seed)
-    info = replace(prepared.info, bankroll=engine.bankroll)
-    if isinstance(agent, CompiledAgent):
-        failure = _run_compiled(session, agent, info, seed)
-    else:
-        failure = _run_python(session, agent, _context(session, prepared, settings, info, seed), settings.seconds_per_step)
+    session, failure = _trade(prepared, agent, settings, bounds=settings.band == "accounts")
+    outcome = session.result()
+    if settings.band == "rerun":
+        outcome, failure = _run_again(prepared, agent, settings, outcome, failure)
     return Backtest(
-        episode=info.id,
+        episode=prepared.info.id,
         episode_digest=prepared.digest,
-        venue=info.venue,
+        venue=prepared.info.venue,
         agent=agent.name,
         params=agent.params,
         rules=prepared.rules,
         settings=settings,
         tape=prepared.tape,
-        outcome=session.result(),
+        outcome=outcome,
         steps=session.steps,
         failure=failure,
         default_fees=prepared.default_fees,
     )
+
+
+def _trade(prepared: Prepared, agent: Agent, settings: BacktestSettings, *, bounds: bool) -> tuple[Session, Failure | None]:
+    """The replay at its end, and why the agent's trading ended early."""
+    engine = settings.engine()
+    session = Session(prepared.tape, prepared.rules, engine, bounds=bounds)
+    seed = stable_seed(prepared.digest, agent.name, settings.seed)
+    info = replace(prepared.info, bankroll=engine.bankroll)
+    if isinstance(agent, CompiledAgent):
+        return session, _run_compiled(session, agent, info, seed)
+    return session, _run_python(session, agent, _context(session, prepared, settings, info, seed), settings.seconds_per_step)
+
+
+def _run_again(
+    prepared: Prepared, agent: Agent, settings: BacktestSettings, chosen: Outcome, failure: Failure | None
+) -> tuple[Outcome, Failure | None]:
+    """The outcome with the agent's own runs under the two bounding queue models as its bounds; a failure that only one of them had says under which."""
+    pessimistic = optimistic = chosen
+    if settings.queue != "trade_only":
+        pessimistic, failure = _rerun(prepared, agent, replace(settings, queue="trade_only"), failure)
+    if settings.queue != "optimistic":
+        optimistic, failure = _rerun(prepared, agent, replace(settings, queue="optimistic"), failure)
+    return bounded(chosen, *(bound_by(outcome, len(chosen.orders)) for outcome in (pessimistic, optimistic))), failure
+
+
+def _rerun(prepared: Prepared, agent: Agent, settings: BacktestSettings, failure: Failure | None) -> tuple[Outcome, Failure | None]:
+    """The agent's run under another queue model, and why the first run that failed did."""
+    session, other = _trade(prepared, agent.anew(), settings, bounds=False)
+    if failure is None and other is not None:
+        failure = replace(other, message=f"under the queue model {settings.queue}: {other.message}")
+    return session.result(), failure
 
 
 def _ready(source: Episode | Tape | Prepared, settings: BacktestSettings, cache: Path | None) -> Prepared:

@@ -45,7 +45,18 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option(
     "--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions; the agent's own, else 300, when left out."
 )
-@click.option("--queue", type=click.Choice(["trade_only", "reconciled", "proportional"]), help="Queue model; the rules' when left out.")
+@click.option(
+    "--queue",
+    type=click.Choice(["trade_only", "reconciled", "proportional", "optimistic"]),
+    help="Queue model; the rules' when left out.",
+)
+@click.option(
+    "--band",
+    default="accounts",
+    show_default=True,
+    type=click.Choice(["accounts", "rerun"]),
+    help="Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each.",
+)
 @click.option(
     "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
 )
@@ -64,8 +75,8 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
     """Let agents trade recorded episodes, and show what they earned.
 
-    Beside each P&L stands the band in which the queue model alone can move it. The command fails, after all is shown and written, when an agent
-    failed. With --grid, every combination of parameters runs in every episode:
+    Beside each P&L stands its band under the pessimistic and the optimistic queue; --band says how that is found. The command fails, after all is
+    shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
     """
     from bellwether.replay.compile_notice import compile_notice
@@ -129,7 +140,7 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     from bellwether.replay.backtest import BacktestSettings
     from bellwether.replay.units import MICROS, SECOND
 
-    given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "execution", "seed", "calls_per_step")}
+    given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "band", "execution", "seed", "calls_per_step")}
     if options["cadence"] is not None:
         given["cadence"] = _duration("cadence", options["cadence"], SECOND)
     if options["bankroll"] is not None:

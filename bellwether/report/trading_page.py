@@ -188,8 +188,9 @@ def _definitions() -> list[str]:
         "## What the numbers are",
         "",
         "P&L is final equity less bankroll; positions are marked at the side at which they could be sold, at nothing where nobody bids. Max DD is the"
-        " largest fall of the sampled equity from its running peak, as a share of the peak. The P&L band is the same run under the pessimistic queue"
-        " (only trades move it) and under the optimistic one (every cancellation was ahead). Slippage is what takers paid beyond the middle of the"
+        " largest fall of the sampled equity from its running peak, as a share of the peak. The P&L band has the pessimistic queue"
+        " (only trades move it) and the optimistic one (every cancellation was ahead): of the same calls, or, where it says rerun, of the agent's own"
+        " runs. Slippage is what takers paid beyond the middle of the"
         " book, without fees. Adverse selection is the mean markout of maker fills: negative when the market moved against them.",
         "",
     ]

@@ -13,6 +13,7 @@ COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
 USD = "dollars"
 
 EPISODE = Column("episode", TEXT, "name of the episode; the partition")
+BAND = Column("band", TEXT, "where the bounds come from: accounts (the same calls under both queues) or rerun (the agent run under both)")
 AGENT = Column("agent", TEXT, "name of the agent in the registry; the partition's second part")
 RULES = Column("rules", TEXT, "rule set of the simulator that made this row")
 
@@ -91,8 +92,16 @@ ORDERS = Table(
         Column("price", PRICE, "limit of that side; null for a market order", DOLLARS, nullable=True),
         Column("size", SIZE, "contracts asked for", CONTRACTS),
         Column("filled", SIZE, "contracts filled", CONTRACTS),
-        Column("filled_pessimistic", SIZE, "contracts filled when nobody ahead ever cancels", CONTRACTS),
-        Column("filled_optimistic", SIZE, "contracts filled when every cancellation was ahead", CONTRACTS),
+        *(
+            Column(
+                f"filled_{account}",
+                SIZE,
+                f"contracts filled of it in the {account} account; null where the account has no such order",
+                CONTRACTS,
+                nullable=True,
+            )
+            for account in ("pessimistic", "optimistic")
+        ),
         Column("filled_as_taker", SIZE, "contracts of `filled` that took liquidity", CONTRACTS),
         Column("status", TEXT, "filled, cancelled, rejected or expired; resting or pending where the episode ended first"),
         Column("reason", TEXT, "why it was rejected or ended; null when it was filled", nullable=True),
@@ -107,6 +116,7 @@ ORDERS = Table(
     ),
     key=("episode", "agent", "order_id"),
     partitioned_by=("episode", "agent"),
+    version="2",
 )
 
 HORIZONS_S = (1, 5, 30, 300)
@@ -218,7 +228,8 @@ BACKTESTS = Table(
         Column("failed_step", COUNT, "decision at which it failed", nullable=True),
         _count("steps", "decisions"),
         Column("cadence_seconds", RATIO, "time between two decisions", "seconds"),
-        Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled or proportional"),
+        Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled, proportional or optimistic"),
+        BAND,
         Column("parameters", TEXT, "JSON object: the agent's parameters"),
         Column("seed", COUNT, "seed of the agent"),
         Column("settings_digest", TEXT, "digest of all settings of the backtest"),
@@ -260,6 +271,8 @@ MARKET_PNL = Table(
     mart=True,
 )
 
+_BANDS = Column("band", TEXT, "accounts or rerun, as in replay/backtests; mixed over episodes of both")
+
 RESULTS = Table(
     name="replay/results",
     row="One line of the results table of an agent: an episode, or the total.",
@@ -270,6 +283,7 @@ RESULTS = Table(
         _money("pnl", "P&L"),
         _money("pnl_pessimistic", "P&L under the pessimistic queue"),
         _money("pnl_optimistic", "P&L under the optimistic queue"),
+        _BANDS,
         _share("return", "P&L over bankroll; of the total the mean over episodes"),
         _share("max_drawdown", "maximum drawdown; of the total the largest"),
         Column("contracts", SIZE, "contracts filled", CONTRACTS),
@@ -307,6 +321,7 @@ SUMMARY = Table(
         Column("pnl_median", RATIO, "median P&L of an episode; null without any", USD, nullable=True),
         _money("pnl_pessimistic", "sum of P&L under the pessimistic queue"),
         _money("pnl_optimistic", "sum of P&L under the optimistic queue"),
+        _BANDS,
         _share("return_mean", "mean return"),
         *_interval("return_mean"),
         _share("return_median", "median return"),

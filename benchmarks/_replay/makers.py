@@ -11,23 +11,8 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay import Agent, AgentContext, CompiledAgent
-from bellwether.replay.engine.codes import Tif
-from bellwether.replay.engine.kernel import (
-    best_bid,
-    cancel,
-    first_resting,
-    next_resting,
-    next_step,
-    order_price,
-    place,
-    position,
-    strategy,
-    ticker_status,
-    tickers,
-)
-from bellwether.replay.units import BUY, CONTRACT, DOLLAR
-
-POST_ONLY = int(Tif.POST_ONLY)
+from bellwether.replay.engine.kernel import best_bid, next_step, position, quote, strategy, ticker_status, tickers
+from bellwether.replay.units import CONTRACT, DOLLAR
 
 
 @strategy
@@ -40,23 +25,7 @@ def maker(sim, params):
             if yes == 0 or no == 0 or yes + no >= DOLLAR or ticker_status(sim, ticker) != 0:
                 continue
             held = position(sim, ticker, 0) - position(sim, ticker, 1)
-            _keep(sim, ticker, 0, yes if held < limit else 0, lots)
-            _keep(sim, ticker, 1, no if held > -limit else 0, lots)
-
-
-@strategy
-def _keep(sim, ticker, side, price, lots):
-    """Have one order at the price, or none for 0."""
-    order = first_resting(sim, ticker, side)
-    while order >= 0:
-        behind = next_resting(sim, order)
-        if order_price(sim, order) == price:
-            price = 0
-        else:
-            cancel(sim, order)
-        order = behind
-    if price > 0:
-        place(sim, ticker, side, BUY, price, lots, POST_ONLY, 0)
+            quote(sim, ticker, yes if held < limit else 0, no if held > -limit else 0, lots)
 
 
 class CompiledMaker(CompiledAgent):

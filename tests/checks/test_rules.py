@@ -97,7 +97,7 @@ def good(name: str) -> pl.DataFrame:
         "clean/prices": [price(2), price(1, bid=None)],
         "raw/recording_gaps": [gap(0, kind="partial"), gap(1, kind="book", cause="break")],
         "replay/episodes": [episode_market("A", result="YES"), episode_market("B")],
-        "replay/orders": [order(0), order(1, filled=Decimal(4), filled_optimistic=Decimal(5))],
+        "replay/orders": [order(0), order(1, filled=Decimal(4), filled_optimistic=None)],
         "replay/fills": [fill(0), fill(1, role="taker")],
         "replay/backtests": [backtest("random"), backtest("passive")],
     }
@@ -315,7 +315,7 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "settled": change(result=None),
         "no_gaps": change(gaps=1),
     },
-    "replay/orders": {"unique_key": repeat_first_row, "filled_within_its_size": change(filled=Decimal(4))},
+    "replay/orders": {"unique_key": repeat_first_row, "filled_within_its_size": change(filled=Decimal(6))},
     "replay/fills": {
         "unique_key": repeat_first_row,
         "prices_between_0_and_1": change(price=OVER),

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import Outcome, Session, Settings
 from bellwether.replay.engine import codes as c
 from bellwether.replay.rules import RuleSet
+from bellwether.replay.rules.choices import Queue
 from bellwether.replay.tape.layout import KINDS, SETTLE, VOID, Tape, unpack
 from tests.replay.reference import Reference
 from tests.replay.reference.account import Account
-from tests.replay.reference.orders import MAIN, MODELS, OPTIMISTIC, PESSIMISTIC
 
 #: Decides on what the plain engine shows: calls to make of both, as (name, arguments).
 Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
 
 STATUSES = {status.name.lower(): int(status) for status in c.Status}
+#: The queue models of the bounds.
+BOUNDS: tuple[Queue, ...] = ("trade_only", "optimistic")
 REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
 
 
@@ -54,11 +56,12 @@ def _events(tape: Tape) -> list[tuple[int, int]]:
 def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent) -> Reference:
     """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ."""
     plain, compiled = Reference(tape, rules, settings), Session(tape, rules, settings)
+    alone = [Session(tape, rules, replace(settings, queue=queue), bounds=False) for queue in BOUNDS]
     told: list[Any] = []
     while True:
         more = plain.step()
         where = f"after decision {plain.steps} (now {plain.now}), whose calls before were {told}"
-        assert compiled.step() == more, where
+        assert [session.step() for session in (compiled, *alone)] == [more] * 3, where
         _same_state(plain, compiled, where)
         if not more:
             break
@@ -67,12 +70,16 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent) -> R
             calls = [arguments for _, arguments in group]
             mine, theirs = [getattr(plain, name)(*arguments) for arguments in calls], _told(compiled, name, calls)
             mine = [REASONS[reason] for reason in mine] if name == "amend" else mine
+            for session in alone:
+                _told(session, name, calls)
             assert mine == theirs, f"{name} {calls} said {mine} and {theirs}, decision {plain.steps} of {told}"
-    _same_tables(plain, compiled)
-    _same_outcome(plain, compiled.result())
+    outcome = compiled.result()
+    _same_tables(plain, outcome)
+    _same_outcome(plain, outcome)
+    _same_as_alone(outcome, [session.result() for session in alone])
     _conserves_money(plain, settings.bankroll)
     if not rules.trade_after_settlement:
-        assert cash_of_fills(tape, rules, settings.bankroll, np.asarray(compiled.fills)) == plain.accounts[MAIN].cash
+        assert cash_of_fills(tape, rules, settings.bankroll, np.asarray(compiled.fills)) == plain.account.cash
     return plain
 
 
@@ -90,25 +97,24 @@ def _same_state(plain: Reference, compiled: Session, where: str) -> None:
         "now": (plain.now, compiled.now),
         "fills": (len(plain.fills), len(compiled.fills)),
         "orders": (len(plain.orders), len(compiled.orders)),
-        "cash": (plain.accounts[MAIN].cash, compiled.cash),
+        "cash": (plain.account.cash, compiled.cash),
         "reserved": (plain.reserved, compiled.reserved),
-        "available": (plain.accounts[MAIN].cash - plain.reserved, compiled.available),
-        "positions": (plain.accounts[MAIN].position, compiled.positions.tolist()),
+        "available": (plain.account.cash - plain.reserved, compiled.available),
+        "positions": (plain.account.position, compiled.positions.tolist()),
         "best": ([[market.best(0), market.best(1)] for market in plain.markets], compiled.best.tolist()),
         "equity": (plain.equity(), compiled.equity()),
         "mid equity": (plain.mid_equity(), compiled.mid_equity()),
-        "bands": (tuple(plain.equity(model) for model in (PESSIMISTIC, MAIN, OPTIMISTIC)), tuple(compiled.bands())),
     }
     resting = plain.resting()
     rows = np.asarray(compiled.orders)[resting]
     seen["resting"] = (resting, [int(number) for number in compiled.resting()])
-    seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, c.O_AHEAD : c.O_AHEAD_OPT + 1].tolist())
-    seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, c.O_ACC : c.O_ACC_OPT + 1].tolist())
+    seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, c.O_AHEAD].tolist())
+    seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, c.O_ACC].tolist())
     for what, (mine, theirs) in seen.items():
         assert mine == theirs, f"{what} is {mine} and {theirs} {where}"
 
 
-def _same_tables(plain: Reference, compiled: Session) -> None:
+def _same_tables(plain: Reference, outcome: Outcome) -> None:
     orders = [
         (
             order.ticker if 0 <= order.ticker < len(plain.markets) else -1,
@@ -117,7 +123,7 @@ def _same_tables(plain: Reference, compiled: Session) -> None:
             order.price,
             order.tif,
             order.count,
-            *(order.filled[model] for model in (MAIN, PESSIMISTIC, OPTIMISTIC)),
+            order.filled,
             order.taken,
             STATUSES[order.status],
             REASONS[order.reason],
@@ -134,9 +140,13 @@ def _same_tables(plain: Reference, compiled: Session) -> None:
     ]
     roles = {"taker": int(c.Role.TAKER), "maker": int(c.Role.MAKER)}
     fills = [(f.order, f.ticker, f.side, f.action, f.price, f.lots, f.fee, roles[f.role], f.ts, f.wait) for f in plain.fills]
-    _same_rows("orders", orders, np.asarray(compiled.orders)[:, : c.O_EXPIRES + 1])
-    _same_rows("fills", fills, np.asarray(compiled.fills))
-    _same_rows("samples", plain.samples, np.asarray(compiled.samples))
+    _same_rows("orders", orders, outcome.orders[:, : c.O_EXPIRES + 1])
+    _same_rows("fills", fills, outcome.fills)
+    pessimistic, optimistic = plain.bounds
+    bounds = [(below[2], above[2]) for below, above in zip(pessimistic.samples, optimistic.samples, strict=True)]
+    _same_rows("samples", [(*sample, *pair) for sample, pair in zip(plain.samples, bounds, strict=True)], outcome.samples)
+    filled = [(below.filled, above.filled) for below, above in zip(pessimistic.orders, optimistic.orders, strict=True)]
+    _same_rows("lots filled in the bounds", filled, outcome.filled)
 
 
 def _same_rows(name: str, mine: list[tuple[int, ...]], theirs: np.ndarray) -> None:
@@ -151,14 +161,23 @@ def _same_rows(name: str, mine: list[tuple[int, ...]], theirs: np.ndarray) -> No
         )
 
 
-def _same_outcome(plain: Reference, outcome: Any) -> None:
+def _same_outcome(plain: Reference, outcome: Outcome) -> None:
     for what in ("cash", "realised", "fees"):
-        assert [getattr(account, what) for account in plain.accounts] == list(getattr(outcome, what)), what
-    assert [plain.equity(model) for model in MODELS] == list(outcome.equity)
+        assert [getattr(replay.account, what) for replay in (plain, *plain.bounds)] == list(getattr(outcome, what)), what
+    assert [replay.equity() for replay in (plain, *plain.bounds)] == list(outcome.equity)
     assert plain.mid_equity() == outcome.mid_equity
-    assert plain.accounts[MAIN].position == outcome.positions.tolist()
-    assert plain.accounts[MAIN].basis == outcome.basis.tolist()
+    assert plain.account.position == outcome.positions.tolist()
+    assert plain.account.basis == outcome.basis.tolist()
     assert plain.steps == outcome.steps
+
+
+def _same_as_alone(outcome: Outcome, alone: list[Outcome]) -> None:
+    """The bounds are what runs under their queue models come to that are told the same."""
+    for what in ("cash", "realised", "fees", "equity"):
+        assert list(getattr(outcome, what)[1:]) == [getattr(run, what)[0] for run in alone], what
+    for run, column, place in zip(alone, (c.S_PESS, c.S_OPT), (0, 1), strict=True):
+        assert (outcome.samples[:, column] == run.samples[:, c.S_EQUITY]).all()
+        assert (outcome.filled[:, place] == run.orders[:, c.O_FILLED]).all()
 
 
 def cash_of_fills(tape: Tape, rules: RuleSet, bankroll: int, fills: np.ndarray) -> int:
@@ -186,8 +205,7 @@ def cash_of_fills(tape: Tape, rules: RuleSet, bankroll: int, fills: np.ndarray) 
 
 
 def _conserves_money(plain: Reference, bankroll: int) -> None:
-    """Nothing is made or lost but by trading and fees, in each model; and the fills alone lead to the same cash."""
-    for account in plain.accounts:
+    """Nothing is made or lost but by trading and fees, in each account."""
+    for replay in (plain, *plain.bounds):
+        account = replay.account
         assert account.cash + sum(map(sum, account.basis)) == bankroll + account.realised - account.fees
-    for order in plain.orders:
-        assert order.filled[PESSIMISTIC] <= order.filled[MAIN] <= order.filled[OPTIMISTIC], order

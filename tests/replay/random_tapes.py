@@ -264,7 +264,7 @@ class RandomAgent:
 
     def _amended(self, order: Any) -> tuple[int, int]:
         price = order.price + self.rng.choice((0, 0, 0, 1, -1, 2)) * self.shape.tick
-        lots = self.rng.choice((order.remaining(0), max(1, order.remaining(0) // 2), self._lots(), order.remaining(0) + 100))
+        lots = self.rng.choice((order.remaining, max(1, order.remaining // 2), self._lots(), order.remaining + 100))
         return price, 0 if self.rng.random() < self.temper.wild else lots
 
     def _lots(self) -> int:

@@ -30,8 +30,18 @@ def backtest(*words: str | Path) -> Result:
 def test_it_shows_each_agent_in_each_episode_with_the_total_and_the_band(episode: Path) -> None:
     result = backtest("--agent", "random", "--agent", "buy-and-hold", "--episode", episode, "--cadence", 5)
     assert result.exit_code == 0, result.output
-    for text in ("Random", "Buy and hold", "KXTEST-26JAN20", "Total", "PnL band:", "All agents"):
+    for text in ("Random", "Buy and hold", "KXTEST-26JAN20", "Total", "PnL band (accounts):", "All agents"):
         assert text in result.output
+
+
+def test_the_band_of_reruns_is_named_in_table_and_rows(episode: Path, tmp_path: Path) -> None:
+    result = backtest(*MAKER, "--episode", episode, "--band", "rerun", "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "PnL band (rerun):" in result.output
+    assert read_backtests(tmp_path / "out")["band"].to_list() == ["rerun"]
+    orders = pl.read_parquet(tmp_path / "out" / "orders.parquet")
+    assert orders.height
+    assert orders.select("filled_pessimistic", "filled_optimistic").null_count().row(0) == (orders.height,) * 2
 
 
 def test_json_has_a_row_per_episode_and_agent(episode: Path) -> None:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from bellwether.replay.agents.agent import CompiledAgent, EpisodeInfo
 from bellwether.replay.agents.market_maker import Quoting
 from bellwether.replay.agents.views import BLOCKING
-from bellwether.replay.engine.codes import Status, Tif
-from bellwether.replay.engine.kernel import best_bid, cancel, next_step, order_status, place, position, strategy, ticker_status, tickers
-from bellwether.replay.units import BUY, DOLLAR
-
-_RESTING, _POST_ONLY = int(Status.RESTING), int(Tif.POST_ONLY)
+from bellwether.replay.engine.kernel import best_bid, next_step, position, quote, strategy, ticker_status, tickers
+from bellwether.replay.units import DOLLAR
 
 
 @strategy
@@ -32,28 +28,12 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
     return max(price, 0)
 
 
-@njit(cache=True, nogil=True)
+@strategy
 def make_market(sim: Any, params: np.ndarray) -> None:
     """Quote every market anew at every decision."""
-    count = tickers(sim)
-    _quote(sim, params, np.full((count, 2), -1), np.zeros((count, 2), np.int64))
-
-
-@strategy
-def _quote(sim: Any, params: np.ndarray, orders: np.ndarray, prices: np.ndarray) -> None:
     while next_step(sim):
-        for ticker in range(len(orders)):
-            for side in range(2):
-                price, order = wanted(sim, ticker, side, params), orders[ticker, side]
-                rests = order >= 0 and order_status(sim, order) == _RESTING
-                if rests and prices[ticker, side] != price:
-                    cancel(sim, order)
-                if not rests or prices[ticker, side] != price:
-                    orders[ticker, side] = -1
-                prices[ticker, side] = price
-            for side in range(2):
-                if orders[ticker, side] < 0 and prices[ticker, side] > 0:
-                    orders[ticker, side] = place(sim, ticker, side, BUY, prices[ticker, side], params[1], _POST_ONLY, 0)
+        for ticker in range(tickers(sim)):
+            quote(sim, ticker, wanted(sim, ticker, 0, params), wanted(sim, ticker, 1, params), params[1])
 
 
 class CompiledMarketMaker(Quoting, CompiledAgent):

@@ -7,6 +7,7 @@ Between stops an event costs its decoding, one store, the upkeep of the best bid
 from __future__ import annotations
 
 from bellwether.replay.engine.arena import (
+    H_ACCOUNTS,
     H_BOOK,
     H_CASH,
     H_CROSSING,
@@ -57,7 +58,7 @@ from bellwether.replay.engine.arena import (
 from bellwether.replay.engine.codes import S_CASH, S_EQUITY, S_MID_EQUITY, S_OPT, S_PESS, S_TS, Reason, TickerStatus
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
-from bellwether.replay.engine.money import reserve_side, settle, value_accounts
+from bellwether.replay.engine.money import reserve_side, settle, value_account
 from bellwether.replay.engine.queues import book_valid_again, crossed, leave_all, level_changed, lower_best, printed
 from bellwether.replay.engine.schedule import DECISION
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, OPEN, PRICES, PRINT, SETTLE, TRADED, VALID, VOID
@@ -75,11 +76,8 @@ _EXPIRY, _ARRIVAL, _SCHEDULED = range(3)
 
 @inlined
 def has_room(core, fills, own):
-    """Whether the fills of one more event or order fit; if not, the arrays are marked to grow."""
-    if core[H_FILLS] + own + LEVELS_ROOM <= fills.shape[0]:
-        return True
-    core[H_FULL], core[H_ROOM] = 1, own + LEVELS_ROOM
-    return False
+    """Whether the fills of one more event or order fit."""
+    return core[H_FILLS] + own + LEVELS_ROOM <= fills.shape[1]
 
 
 @inlined
@@ -121,19 +119,55 @@ def _books_only(event, core, i, stop):
 
 
 @inlined
-def events(ts, event, core, orders, fills, stop):
-    """Process the tape up to index `stop`, then the crossings of its last instant. False when an array must grow first; calling again goes on."""
-    book, marks = core[H_BOOK], core[H_MARKS] - core[H_BOOK]
-    flagged = core[H_FLAGGED] == 1
-    i = core[H_CURSOR]
-    if not flagged and _concerns_nobody(core):
-        i = _books_only(event, core, i, stop)
+def _books_alone(event, cores, i, stop):
+    """Where the loop of `events` goes on after what concerns no account."""
+    for a in range(cores[0, H_ACCOUNTS]):
+        if not _concerns_nobody(cores[a]):
+            return i
+    end = i
+    for a in range(cores[0, H_ACCOUNTS]):
+        end = _books_only(event, cores[a], i, stop)
+    return end
+
+
+@inlined
+def _stop_for_room(cores, i, own):
+    """Stop before event `i`: the fills must grow first."""
+    main = cores[0]
+    main[H_FULL], main[H_ROOM] = 1, own + LEVELS_ROOM
+    for a in range(main[H_ACCOUNTS]):
+        cores[a, H_CURSOR] = i
+
+
+@inlined
+def _print_fits(cores, fills, k, side, price):
+    """How a print concerns the accounts: -1 none, 0 there is room for its fills, else the own orders of one for which there is not."""
+    found = -1
+    for a in range(cores[0, H_ACCOUNTS]):
+        if price <= cores[a, k + K_TOP + side]:
+            found = max(found, 0)
+            own = cores[a, k + K_OWN + side]
+            if not has_room(cores[a], fills, own):
+                found = max(found, own)
+    return found
+
+
+@inlined
+def events(ts, event, cores, orders, fills, stop):
+    """Process the tape up to index `stop`, but for the crossings of its last instant. False when an array must grow first; calling again goes on."""
+    main = cores[0]
+    accounts, book, marks = main[H_ACCOUNTS], main[H_BOOK], main[H_MARKS] - main[H_BOOK]
+    flagged = False
+    for a in range(accounts):
+        flagged |= cores[a, H_FLAGGED] == 1
+    i = main[H_CURSOR]
+    if not flagged:
+        i = _books_alone(event, cores, i, stop)
     while i < stop:
         word = event[i]
         kind = word & 0xF
         if flagged and (kind >= HALT or ts[i] != ts[i - 1]):
-            if not _cross_flagged(core, orders, fills, ts[i - 1]):
-                core[H_CURSOR] = i
+            if not _cross_all(cores, orders, fills, i, ts[i - 1]):
                 return False
             flagged = False
         t = (word >> 15) & 0x3FFF
@@ -143,25 +177,44 @@ def events(ts, event, core, orders, fills, stop):
         if kind <= TRADED:
             value = word >> 29
             at = book + (t * 2 + side) * PRICES + price
-            best = core[k + K_BEST + side]
-            shown = core[at]
-            _show(core, k, side, price, at, value)
-            if core[k + K_BUSY] != 0:
-                if core[at + marks] != 0 or core[k + K_BUSY] >= NO_BOOK_YET:
-                    _own_level(core, orders, k, side, price, at, shown, value, kind == TRADED)
-                if core[k + K_BEST + side] > best and _may_cross(core, k):
-                    flagged |= _flag(core, k)
+            for a in range(accounts):
+                core = cores[a]
+                best = core[k + K_BEST + side]
+                shown = core[at]
+                _show(core, k, side, price, at, value)
+                if core[k + K_BUSY] != 0:
+                    if core[at + marks] != 0 or core[k + K_BUSY] >= NO_BOOK_YET:
+                        _own_level(core, orders[a], k, side, price, at, shown, value, kind == TRADED)
+                    if core[k + K_BEST + side] > best and _may_cross(core, k):
+                        flagged |= _flag(core, k)
         elif kind == PRINT:
-            if price <= core[k + K_TOP + side]:
-                if not has_room(core, fills, core[k + K_OWN + side]):
-                    core[H_CURSOR] = i
-                    return False
-                printed(core, orders, fills, k, side, price, word >> 29, ts[i])
+            fits = _print_fits(cores, fills, k, side, price)
+            if fits > 0:
+                _stop_for_room(cores, i, fits)
+                return False
+            if fits == 0:
+                for a in range(accounts):
+                    if price <= cores[a, k + K_TOP + side]:
+                        printed(cores[a], orders[a], fills[a], k, side, price, word >> 29, ts[i])
         else:
-            flagged |= _lifecycle(core, orders, k, kind, word >> 29, ts[i])
+            for a in range(accounts):
+                flagged |= _lifecycle(cores[a], orders[a], k, kind, word >> 29, ts[i])
         i += 1
-    core[H_CURSOR] = i
-    return not flagged or _cross_flagged(core, orders, fills, ts[i - 1])
+    for a in range(accounts):
+        cores[a, H_CURSOR] = i
+    return True
+
+
+@inlined
+def _cross_all(cores, orders, fills, i, ts):
+    """Crossing checks of all accounts before event `i`. False when the fills must grow first."""
+    for a in range(cores[0, H_ACCOUNTS]):
+        if cores[a, H_FLAGGED] == 1:
+            short = _cross_flagged(cores[a], orders[a], fills, a, ts)
+            if short >= 0:
+                _stop_for_room(cores, i, short)
+                return False
+    return True
 
 
 @inlined
@@ -196,19 +249,21 @@ def _flag(core, k):
 
 
 @compiled
-def _cross_flagged(core, orders, fills, ts):
-    """Crossing checks at the end of an instant, tickers in the order of their codes. False when the fills must grow first."""
+def _cross_flagged(core, orders, fills, a, ts):
+    """Crossing checks of an account at the end of an instant, tickers in the order of their codes. -1 when done; else the fills must grow first, by
+    more than this number."""
     for t in range(core[H_TICKERS]):
         k = HEADER + t * K_COLS
         if core[k + K_FLAG] == 0:
             continue
-        if not has_room(core, fills, core[k + K_OWN] + core[k + K_OWN + 1]):
-            return False
+        own = core[k + K_OWN] + core[k + K_OWN + 1]
+        if not has_room(core, fills, own):
+            return own
         core[k + K_FLAG] = 0
         if core[k + K_STATUS] == 0:
-            crossed(core, orders, fills, k, ts)
+            crossed(core, orders, fills[a], k, ts)
     core[H_FLAGGED] = 0
-    return True
+    return -1
 
 
 @compiled
@@ -263,34 +318,66 @@ def after(ts, low, time):
 @compiled
 def advance(sim):
     """Go on to the next decision. False when none is left, and the tape is then processed to its end, or when an array must grow first."""
-    ts, event, grid, schedule, core, orders, fills, samples, messages, _ = sim
-    if core[H_OVER] == 1:
+    ts, event, grid, schedule, cores, orders, fills, samples, messages, _ = sim
+    main = cores[0]
+    if main[H_OVER] == 1:
         return False
-    while core[H_FULL] == 0:
-        row = core[H_STOP]
+    while main[H_FULL] == 0:
+        row = main[H_STOP]
         scheduled = row < schedule.shape[0]
         index, time = (schedule[row, 0], schedule[row, 1]) if scheduled else (len(ts), NEVER)
-        stop = _SCHEDULED
-        if core[H_EXPIRY] != NEVER or core[H_M_HEAD] < core[H_M_TAIL]:
-            stop, index, time = _earlier_stop(ts, core, messages, index, time)
-        if not events(ts, event, core, orders, fills, index):
+        stop, whose = _SCHEDULED, 0
+        for a in range(main[H_ACCOUNTS]):
+            core = cores[a]
+            if core[H_EXPIRY] != NEVER or core[H_M_HEAD] < core[H_M_TAIL]:
+                earlier, index, time = _earlier_stop(ts, core, messages[a], index, time)
+                if earlier != _SCHEDULED:
+                    stop, whose = earlier, a
+        if not events(ts, event, cores, orders, fills, index):
             return False
-        if stop == _EXPIRY:
-            expire(core, orders, time)
-        elif stop == _ARRIVAL:
-            if not _deliver(core, grid, orders, fills, messages, time):
+        if stop == _SCHEDULED:
+            if index > 0 and not _cross_all(cores, orders, fills, index, ts[index - 1]):
                 return False
-        elif not scheduled:
-            core[H_OVER], core[H_TIME] = 1, core[H_LAST]
-            return False
-        else:
-            core[H_STOP], core[H_TIME] = row + 1, time
-            if schedule[row, 2] == DECISION:
-                core[H_NOW] = time + core[H_DATA_LATENCY]
-                core[H_STEP] += 1
+            if not scheduled:
+                _end(cores)
+                return False
+            if _scheduled(cores, samples, schedule, row, time):
                 return True
-            _sample(core, samples, time, row + 1 == schedule.shape[0])
+            continue
+        # An arrival or an expiry is of one account: the others go on with the instant.
+        core = cores[whose]
+        if core[H_FLAGGED] == 1:
+            short = _cross_flagged(core, orders[whose], fills, whose, ts[index - 1])
+            if short >= 0:
+                _stop_for_room(cores, index, short)
+                return False
+        if stop == _EXPIRY:
+            expire(core, orders[whose], time)
+        elif not _deliver(core, grid, orders[whose], fills, whose, messages[whose], time):
+            _stop_for_room(cores, index, 0)
+            return False
     return False
+
+
+@inlined
+def _end(cores):
+    for a in range(cores[0, H_ACCOUNTS]):
+        cores[a, H_OVER], cores[a, H_TIME] = 1, cores[0, H_LAST]
+
+
+@inlined
+def _scheduled(cores, samples, schedule, row, time):
+    """A decision or a sample. Whether it is a decision."""
+    decides = schedule[row, 2] == DECISION
+    for a in range(cores[0, H_ACCOUNTS]):
+        core = cores[a]
+        core[H_STOP], core[H_TIME] = row + 1, time
+        if decides:
+            core[H_NOW] = time + core[H_DATA_LATENCY]
+            core[H_STEP] += 1
+        else:
+            _sample(core, samples[a], time, row + 1 == schedule.shape[0])
+    return decides
 
 
 @inlined
@@ -313,7 +400,7 @@ def _earlier_stop(ts, core, messages, index, time):
 
 
 @inlined
-def _deliver(core, grid, orders, fills, messages, time):
+def _deliver(core, grid, orders, fills, a, messages, time):
     """Let the messages under way that come at `time` arrive. False when the fills must grow first."""
     message, tail = core[H_M_HEAD], core[H_M_TAIL]
     core[H_TIME] = time
@@ -324,11 +411,11 @@ def _deliver(core, grid, orders, fills, messages, time):
         message += 1
         core[H_M_HEAD] = message
         if kind == M_PLACE:
-            arrive(core, grid, orders, fills, o, time)
+            arrive(core, grid, orders, fills[a], o, time)
         elif kind == M_CANCEL:
             cancel_now(core, orders, o, _AGENT, time)
         elif kind == M_AMEND:
-            amend_now(core, grid, orders, fills, o, messages[message - 1, M_PRICE], messages[message - 1, M_LOTS], time)
+            amend_now(core, grid, orders, fills[a], o, messages[message - 1, M_PRICE], messages[message - 1, M_LOTS], time)
         else:
             cancel_resting(core, orders, o, time)
     if message == tail:
@@ -339,12 +426,11 @@ def _deliver(core, grid, orders, fills, messages, time):
 @compiled
 def _sample(core, samples, time, final):
     """Log cash and equity; the last row is cash alone where the rules say so."""
-    value_accounts(core)
+    value_account(core)
     n = core[H_SAMPLES]
     core[H_SAMPLES] = n + 1
     samples[n, S_TS], samples[n, S_CASH] = time, core[H_CASH]
     cash_only = final and core[H_FINAL_CASH] == 1
     samples[n, S_EQUITY] = core[H_CASH] if cash_only else core[H_EQUITY]
     samples[n, S_MID_EQUITY] = core[H_CASH] if cash_only else core[H_MID_EQUITY]
-    samples[n, S_PESS] = core[H_CASH + 1] if cash_only else core[H_EQUITY + 1]
-    samples[n, S_OPT] = core[H_CASH + 2] if cash_only else core[H_EQUITY + 2]
+    samples[n, S_PESS] = samples[n, S_OPT] = samples[n, S_EQUITY]

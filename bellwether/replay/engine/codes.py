@@ -9,7 +9,7 @@ from bellwether.replay.units import BUY, NO, SELL, YES
 __all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
 
 #: Raised whenever the same run may come out otherwise; named in every result.
-ENGINE_VERSION = "1"
+ENGINE_VERSION = "2"
 
 #: What an int64 column holds where there is nothing to say, such as the end of an order that rests.
 NONE = -1
@@ -46,7 +46,7 @@ class Role(IntEnum):
 
 
 class Queue(IntEnum):
-    """Models of the queue. TRADE_ONLY is the pessimistic bound, OPTIMISTIC the other one; it cannot be chosen as the main model."""
+    """Models of the queue. TRADE_ONLY is the pessimistic bound, OPTIMISTIC the other one."""
 
     TRADE_ONLY = 0
     RECONCILED = 1
@@ -120,23 +120,22 @@ _TEXTS = {
     Reason.BAD_REQUEST: "side, action or time in force is no known code",
 }
 
-#: Columns of `orders`. PRICE: as sent, 0 for a market order. COUNT: lots wanted, of which FILLED by the main model and by both bounds, TAKEN as taker.
-#: SENT, ARRIVED, QUEUED (joined the queue), ENDED: ns, -1 where it has not happened. COST: sum of 10 × price × lots of the main fills, at the prices
-#: of the side as sent. FEES: main model. MID2: best bid + best ask of the side as sent at arrival, half mills, -1 when a side is empty.
-#: EXPIRES: ns, of GTD. TICKER is -1 for a ticker that does not exist.
-O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_FILLED_PESS, O_FILLED_OPT, O_TAKEN = range(10)
-O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES = range(10, 20)
-#: The canonical form (a bid on side BID_SIDE at BID_PRICE mills), neighbours in the queue of that side, lots ahead and rounding accumulator
-#: (micro-dollars) of the three models, and the maker fee that is reserved for it.
-O_BID_SIDE, O_BID_PRICE, O_NEXT, O_PREV, O_AHEAD, O_AHEAD_PESS, O_AHEAD_OPT = range(20, 27)
-O_ACC, O_ACC_PESS, O_ACC_OPT, O_RESERVED_FEE = range(27, 31)
-O_COLS = 32
+#: Columns of `orders`. PRICE: as sent, 0 for a market order. COUNT: lots wanted, of which FILLED, of these TAKEN as taker. SENT, ARRIVED, QUEUED (joined
+#: the queue), ENDED: ns, -1 where it has not happened. COST: sum of 10 × price × lots of the fills, at the prices of the side as sent. MID2: best bid
+#: + best ask of the side as sent at arrival, half mills, -1 when a side is empty. EXPIRES: ns, of GTD. TICKER is -1 for a ticker that does not exist.
+O_TICKER, O_SIDE, O_ACTION, O_PRICE, O_TIF, O_COUNT, O_FILLED, O_TAKEN = range(8)
+O_STATUS, O_REASON, O_SENT, O_ARRIVED, O_QUEUED, O_ENDED, O_COST, O_FEES, O_MID2, O_EXPIRES = range(8, 18)
+#: The canonical form (a bid on side BID_SIDE at BID_PRICE mills), neighbours in the queue of that side, lots ahead, rounding accumulator
+#: (micro-dollars), the maker fee that is reserved for it, and, in the first account, the order that the same call sent in the second (TWIN) and in the
+#: third, -1 for none.
+O_BID_SIDE, O_BID_PRICE, O_NEXT, O_PREV, O_AHEAD, O_ACC, O_RESERVED_FEE, O_TWIN = range(18, 26)
+O_COLS = 27
 
-#: Columns of `fills`, main model. SIDE, ACTION as sent, PRICE in mills of that side, WAIT: ns from joining the queue, 0 for a taker.
+#: Columns of `fills`. SIDE, ACTION as sent, PRICE in mills of that side, WAIT: ns from joining the queue, 0 for a taker.
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
 F_COLS = 10
 
-#: Columns of `samples`, micro-dollars but for TS. PESS, OPT: equity of the pessimistic and optimistic queue.
+#: Columns of `samples`, micro-dollars but for TS. PESS, OPT: equity under the pessimistic and the optimistic queue, known at the end.
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
 S_COLS = 6
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from bellwether.replay.engine.arena import H_TICKERS, HEADER, K_COLS, K_HEAD
+from bellwether.replay.engine.arena import H_QUOTED, H_TICKERS, HEADER, K_COLS, K_HEAD
 from bellwether.replay.engine.codes import O_NEXT, R_COLS
 from bellwether.replay.engine.compiling import compiled
 from bellwether.replay.engine.kernel import FULL, amend, cancel, cancel_all, next_step, place, quote
-from bellwether.replay.engine.money import value_accounts
+from bellwether.replay.engine.money import value_account
 
 STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, VALUE, QUOTE, QUOTE_BATCH = range(11)
 
 
 @compiled
 def quote_batch(sim, lots, n):
-    """Quote the markets 0..n-1 at the prices in the first two columns of the batch. As `quote`; done again it leaves what stands."""
-    batch = sim[9]
-    for ticker in range(n):
+    """Quote the markets H_QUOTED..n-1 at the prices in the first two columns of the batch. As `quote`; after FULL, calling again goes on."""
+    core, batch = sim[4][0], sim[9]
+    for ticker in range(core[H_QUOTED], n):
         done = quote(sim, ticker, batch[ticker, 0], batch[ticker, 1], lots)
         if done != 1:
             return done
+        core[H_QUOTED] = ticker + 1
     return 1
 
 
@@ -50,7 +51,7 @@ def cancel_batch(sim, first, n):
 @compiled
 def resting_batch(sim, ticker):
     """Write the numbers of the resting orders into the batch's first column, ticker by ticker, side by side, in price-time priority."""
-    core, orders, batch = sim[4], sim[5], sim[9]
+    core, orders, batch = sim[4][0], sim[5][0], sim[9]
     n = 0
     for t in range(core[H_TICKERS]):
         if ticker >= 0 and t != ticker:
@@ -89,4 +90,4 @@ def command(sim, what, first, n):
         return quote(sim, row[0], row[1], row[2], row[3])
     if what == QUOTE_BATCH:
         return quote_batch(sim, first, n)
-    return value_accounts(sim[4])
+    return value_account(sim[4][0])

@@ -251,16 +251,14 @@ def walk(core, orders, fills, o, lots, ts, commit):
 
 @compiled
 def _take(core, orders, fills, o, k, side, q, size, ts):
-    """One taker fill against the bids of `side` at `q`, in all three models."""
-    for m in range(3):
-        book_fill(core, orders, fills, o, m, DOLLAR - q, size, _TAKER, ts, False)
+    """One taker fill against the bids of `side` at `q`."""
+    book_fill(core, orders, fills, o, DOLLAR - q, size, _TAKER, ts, False)
     consume(core, k, side, q, size)
     if core[H_SELF_TRADE] == 1:
         return
     i = first_at(core, orders, k, side, q)
     while i >= 0 and orders[i, O_BID_PRICE] == q:
-        for m in range(3):
-            orders[i, O_AHEAD + m] = max(0, orders[i, O_AHEAD + m] - size)
+        orders[i, O_AHEAD] = max(0, orders[i, O_AHEAD] - size)
         i = orders[i, O_NEXT]
 
 

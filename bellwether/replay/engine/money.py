@@ -1,6 +1,6 @@
 """Compiled: fees, positions, reserves and marks. Prices in mills, sizes in lots, money in micro-dollars, times in ns.
 
-`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, `m` a queue model: 0 main, 1 pessimistic, 2 optimistic.
+`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it.
 """
 
 from __future__ import annotations
@@ -142,34 +142,33 @@ def booked_price(core, orders, o, price, role):
 
 
 @inlined
-def cash_change(core, k, m, action, bid_side, price, booked, lots):
+def cash_change(core, k, action, bid_side, price, booked, lots):
     """What a fill at canonical `price` does to cash before its fee; `booked`: mills of the side as sent."""
     if core[H_NET] == 1:
-        held = core[k + K_POSITION + 2 * m + 1 - bid_side]
+        held = core[k + K_POSITION + 1 - bid_side]
         return PAIR * min(held, lots) - MILL_LOT * price * lots
     return (MILL_LOT if action == 1 else -MILL_LOT) * booked * lots
 
 
 @inlined
-def book_fill(core, orders, fills, o, m, price, lots, role, ts, guarded):
-    """Book a fill of order `o` at canonical `price` in model `m`. False, with nothing booked, if guarded and cash would fall below 0."""
+def book_fill(core, orders, fills, o, price, lots, role, ts, guarded):
+    """Book a fill of order `o` at canonical `price`. False, with nothing booked, if guarded and cash would fall below 0."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
     action, bid_side = orders[o, O_ACTION], orders[o, O_BID_SIDE]
     booked = booked_price(core, orders, o, price, role)
-    fee, acc = fill_fee(core, k, role, action, booked, lots, ts, orders[o, O_ACC + m])
-    change = cash_change(core, k, m, action, bid_side, price, booked, lots)
-    if guarded and core[H_CASH + m] + change - fee < 0:
+    fee, acc = fill_fee(core, k, role, action, booked, lots, ts, orders[o, O_ACC])
+    change = cash_change(core, k, action, bid_side, price, booked, lots)
+    if guarded and core[H_CASH] + change - fee < 0:
         return False
-    core[H_CASH + m] += change - fee
-    core[H_FEES + m] += fee
-    orders[o, O_ACC + m] = acc
-    orders[o, O_FILLED + m] += lots
+    core[H_CASH] += change - fee
+    core[H_FEES] += fee
+    orders[o, O_ACC] = acc
+    orders[o, O_FILLED] += lots
     if core[H_NET] == 1:
-        _move_net(core, k, m, bid_side, price, lots)
+        _move_net(core, k, bid_side, price, lots)
     else:
-        _move_apart(core, k, m, orders[o, O_SIDE], action, booked, lots)
-    if m == 0:
-        _log_fill(core, orders, fills, o, booked, lots, fee, role, ts)
+        _move_apart(core, k, orders[o, O_SIDE], action, booked, lots)
+    _log_fill(core, orders, fills, o, booked, lots, fee, role, ts)
     return True
 
 
@@ -189,14 +188,14 @@ def _log_fill(core, orders, fills, o, price, lots, fee, role, ts):
 
 
 @inlined
-def _move_net(core, k, m, side, price, lots):
+def _move_net(core, k, side, price, lots):
     """Positions and cost basis where a YES and a NO contract return a dollar at once: the old holding is closed against the new lots."""
-    new, old = k + K_POSITION + 2 * m + side, k + K_POSITION + 2 * m + 1 - side
+    new, old = k + K_POSITION + side, k + K_POSITION + 1 - side
     basis = K_BASIS - K_POSITION
     pairs = min(core[old], lots)
     if pairs > 0:
         removed = share(core[old + basis], pairs, core[old])
-        core[H_REALISED + m] += PAIR * pairs - MILL_LOT * price * pairs - removed
+        core[H_REALISED] += PAIR * pairs - MILL_LOT * price * pairs - removed
         core[old + basis] -= removed
         core[old] -= pairs
     core[new] += lots - pairs
@@ -204,16 +203,16 @@ def _move_net(core, k, m, side, price, lots):
 
 
 @compiled
-def _move_apart(core, k, m, side, action, price, lots):
+def _move_apart(core, k, side, action, price, lots):
     """Positions and signed cost basis where each side stands alone and may be short."""
-    at = k + K_POSITION + 2 * m + side
+    at = k + K_POSITION + side
     basis = at + K_BASIS - K_POSITION
     sign = 1 if action == 0 else -1
     held = core[at]
     closed = min(lots, abs(held)) if held * sign < 0 else 0
     if closed > 0:
         removed = share(abs(core[basis]), closed, abs(held))
-        core[H_REALISED + m] += -sign * (MILL_LOT * price * closed - removed)
+        core[H_REALISED] += -sign * (MILL_LOT * price * closed - removed)
         core[basis] += sign * removed
     core[basis] += sign * MILL_LOT * price * (lots - closed)
     core[at] += sign * lots
@@ -271,30 +270,27 @@ def reserved_fee(core, orders, o, lots):
 
 @compiled
 def settle(core, k, value, void):
-    """Pay the positions of all models: `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or their basis if void."""
-    for m in range(3):
-        for side in range(2):
-            at = k + K_POSITION + 2 * m + side
-            basis = at + K_BASIS - K_POSITION
-            lots, each = core[at], (value if side == 0 else MICROS - value)
-            if void:
-                pay = core[basis]
-            elif lots >= 0:
-                pay = each * lots // CONTRACT
-            else:
-                pay = -((each * -lots + CONTRACT - 1) // CONTRACT)
-            core[H_CASH + m] += pay
-            core[H_REALISED + m] += pay - core[basis]
-            core[at] = 0
-            core[basis] = 0
+    """Pay the positions: `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or their basis if void."""
+    for side in range(2):
+        at = k + K_POSITION + side
+        basis = at + K_BASIS - K_POSITION
+        lots, each = core[at], (value if side == 0 else MICROS - value)
+        if void:
+            pay = core[basis]
+        elif lots >= 0:
+            pay = each * lots // CONTRACT
+        else:
+            pay = -((each * -lots + CONTRACT - 1) // CONTRACT)
+        core[H_CASH] += pay
+        core[H_REALISED] += pay - core[basis]
+        core[at] = 0
+        core[basis] = 0
 
 
 @compiled
-def value_accounts(core):
-    """Set the equity of the three models at the liquidation side and the main one's at mid; returns the main equity."""
-    for m in range(3):
-        core[H_EQUITY + m] = core[H_CASH + m]
-    core[H_MID_EQUITY] = core[H_CASH]
+def value_account(core):
+    """Set the equity at the liquidation side and at mid; returns the former."""
+    equity, mid_equity = core[H_CASH], core[H_CASH]
     fifty = core[H_FIFTY] == 1
     for t in range(core[H_TICKERS]):
         k = HEADER + t * K_COLS
@@ -305,8 +301,8 @@ def value_accounts(core):
             if fifty:
                 bid = bid if bid > 0 else DOLLAR // 2
                 ask = ask if other > 0 else DOLLAR // 2
-            for m in range(3):
-                lots = core[k + K_POSITION + 2 * m + side]
-                core[H_EQUITY + m] += MILL_LOT * (bid if lots > 0 else ask) * lots
-            core[H_MID_EQUITY] += 5 * mid2 * core[k + K_POSITION + side]
-    return core[H_EQUITY]
+            lots = core[k + K_POSITION + side]
+            equity += MILL_LOT * (bid if lots > 0 else ask) * lots
+            mid_equity += 5 * mid2 * lots
+    core[H_EQUITY], core[H_MID_EQUITY] = equity, mid_equity
+    return equity

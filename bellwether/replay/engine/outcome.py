@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from bellwether.replay.engine.arena import (
     K_POSITION,
     ticker_rows,
 )
-from bellwether.replay.engine.codes import O_STATUS, Status
-from bellwether.replay.engine.money import value_accounts
+from bellwether.replay.engine.codes import O_FILLED, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
+from bellwether.replay.engine.money import value_account
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.units import DOLLAR, MILL_LOT
 
@@ -31,9 +31,11 @@ from bellwether.replay.units import DOLLAR, MILL_LOT
 class Outcome:
     """The end of a replay: money in micro-dollars, sizes in lots, times in ns UTC. Arrays are copies.
 
-    bankroll: cash at the start. cash, realised, fees, equity: by model: main, pessimistic queue, optimistic queue. mid_equity: main, at mid.
-    positions, basis, values: int64[T, 2], what is still held because the tape does not settle it, what it cost, and at what it is marked. steps: decisions. refused: orders that
-    were not logged. orders, fills, samples: as in `Session`.
+    bankroll: cash at the start. cash, realised, fees, equity: of the chosen queue model, the pessimistic one, the optimistic one; the rest is of the
+    chosen one, but for the last columns of the samples. mid_equity: at mid. positions, basis, values: int64[T, 2], what is still held because the
+    tape does not settle it, what it cost, and at what it is marked. steps: decisions. refused: orders that were not logged. orders, fills, samples:
+    as in `Session`. filled: int64[n, 2], lots of each order that are filled in the pessimistic and the optimistic account, -1 where an account
+    has no such order.
     """
 
     bankroll: int
@@ -50,10 +52,11 @@ class Outcome:
     orders: np.ndarray
     fills: np.ndarray
     samples: np.ndarray
+    filled: np.ndarray
 
     @property
     def pnl(self) -> tuple[int, int, int]:
-        """Equity less bankroll, by model."""
+        """Equity less bankroll: of the chosen queue model, the pessimistic one, the optimistic one."""
         main, pessimistic, optimistic = self.equity
         return main - self.bankroll, pessimistic - self.bankroll, optimistic - self.bankroll
 
@@ -65,22 +68,22 @@ class Outcome:
         """SHA-256 in hex of every number of it: equal on every machine for the same tape, rules, settings and orders."""
         numbers = [self.bankroll, *self.cash, *self.realised, *self.fees, *self.equity, self.mid_equity, self.steps, self.refused]
         seen = hashlib.sha256(np.array(numbers, "<i8").tobytes())
-        for array in (self.positions, self.basis, self.orders, self.fills, self.samples):
+        for array in (self.positions, self.basis, self.orders, self.fills, self.samples, self.filled):
             seen.update(np.array(array.shape, "<i8").tobytes())
             seen.update(np.ascontiguousarray(array, "<i8").tobytes())
         return seen.hexdigest()
 
 
 def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples: np.ndarray, settings: Settings) -> Outcome:
-    """The outcome of a state whose tape is processed to the end."""
-    value_accounts(core)
+    """The outcome of a state whose tape is processed to the end; its bounds are itself."""
+    value_account(core)
     rows = ticker_rows(core)
     return Outcome(
         bankroll=settings.bankroll,
-        cash=_models(core, H_CASH),
-        realised=_models(core, H_REALISED),
-        fees=_models(core, H_FEES),
-        equity=_models(core, H_EQUITY),
+        cash=_thrice(core[H_CASH]),
+        realised=_thrice(core[H_REALISED]),
+        fees=_thrice(core[H_FEES]),
+        equity=_thrice(core[H_EQUITY]),
         mid_equity=int(core[H_MID_EQUITY]),
         positions=rows[:, K_POSITION : K_POSITION + 2].copy(),
         basis=rows[:, K_BASIS : K_BASIS + 2].copy(),
@@ -90,11 +93,12 @@ def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples:
         orders=orders.copy(),
         fills=fills.copy(),
         samples=samples.copy(),
+        filled=np.repeat(orders[:, [O_FILLED]], 2, axis=1),
     )
 
 
 def _values(rows: np.ndarray, *, fifty: bool) -> np.ndarray:
-    """Micro-dollars at which the main positions are marked, as `value_accounts` marks them."""
+    """Micro-dollars at which the main positions are marked, as `value_account` marks them."""
     bid = rows[:, K_BEST : K_BEST + 2]
     ask = DOLLAR - bid[:, ::-1]
     if fifty:
@@ -104,6 +108,45 @@ def _values(rows: np.ndarray, *, fifty: bool) -> np.ndarray:
     return np.asarray(MILL_LOT * np.where(lots > 0, bid, ask) * lots)
 
 
-def _models(core: np.ndarray, first: int) -> tuple[int, int, int]:
-    main, pessimistic, optimistic = core[first : first + 3].tolist()
-    return main, pessimistic, optimistic
+def _thrice(value: np.integer) -> tuple[int, int, int]:
+    return int(value), int(value), int(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """What bounds an outcome. curve: int64[s], equity at each sample. filled: int64[n], lots filled of what corresponds to each order, -1 for nothing."""
+
+    cash: int
+    realised: int
+    fees: int
+    equity: int
+    curve: np.ndarray
+    filled: np.ndarray
+
+
+def bound_of(core: np.ndarray, orders: np.ndarray, samples: np.ndarray, twins: np.ndarray) -> Bound:
+    """The bound of an account whose tape is processed to the end; twins: int64[n], its order for each of the chosen account's, -1 for none."""
+    equity = value_account(core)
+    filled = np.where(twins >= 0, orders[twins, O_FILLED], -1) if len(orders) else np.full(len(twins), -1, np.int64)
+    return Bound(int(core[H_CASH]), int(core[H_REALISED]), int(core[H_FEES]), int(equity), samples[:, S_EQUITY].copy(), filled)
+
+
+def bound_by(outcome: Outcome, orders: int) -> Bound:
+    """The bound that another run of the agent is: none of its orders corresponds to one of the `orders` of the chosen run."""
+    (cash, *_), (realised, *_), (fees, *_), (equity, *_) = outcome.cash, outcome.realised, outcome.fees, outcome.equity
+    return Bound(cash, realised, fees, equity, outcome.samples[:, S_EQUITY], np.full(orders, -1, np.int64))
+
+
+def bounded(chosen: Outcome, pessimistic: Bound, optimistic: Bound) -> Outcome:
+    """An outcome between its bounds."""
+    samples = chosen.samples.copy()
+    samples[:, S_PESS], samples[:, S_OPT] = pessimistic.curve, optimistic.curve
+    return replace(
+        chosen,
+        cash=(chosen.cash[0], pessimistic.cash, optimistic.cash),
+        realised=(chosen.realised[0], pessimistic.realised, optimistic.realised),
+        fees=(chosen.fees[0], pessimistic.fees, optimistic.fees),
+        equity=(chosen.equity[0], pessimistic.equity, optimistic.equity),
+        samples=samples,
+        filled=np.column_stack((pessimistic.filled, optimistic.filled)),
+    )

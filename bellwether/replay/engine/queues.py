@@ -1,6 +1,6 @@
 """Compiled: own resting orders. Their price-time lists, what book changes and prints do to their places, and books that cross them.
 
-`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, `o` an order, `m` a queue model: 0 main, 1 pessimistic, 2 optimistic.
+`core` is the engine's state (`arena`), `k` the offset of a ticker's row in it, `o` an order.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from bellwether.replay.engine.arena import (
 )
 from bellwether.replay.engine.codes import (
     O_AHEAD,
-    O_AHEAD_OPT,
-    O_AHEAD_PESS,
     O_BID_PRICE,
     O_BID_SIDE,
     O_COUNT,
@@ -145,13 +143,12 @@ def _mark(core, orders, k, side, price, change):
 
 @inlined
 def join(core, orders, o, ts):
-    """Rest at the back of the queue: all models wait behind what is displayed, or behind the first own order there if the rules say so."""
+    """Rest at the back of the queue: behind what is displayed, or behind the first own order there if the rules say so."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
     side, price = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE]
     first = first_at(core, orders, k, side, price) if core[H_BEHIND_OWN] == 1 else -1
     shown = core[level_at(core, k, side, price)]
-    for m in range(3):
-        orders[o, O_AHEAD + m] = orders[first, O_AHEAD + m] if first >= 0 else shown
+    orders[o, O_AHEAD] = orders[first, O_AHEAD] if first >= 0 else shown
     orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_QUEUED] = _RESTING, _NO_REASON, ts
     if orders[o, O_TIF] == _GTD and orders[o, O_EXPIRES] < core[H_EXPIRY]:
         core[H_EXPIRY], core[H_EXPIRY_AT] = orders[o, O_EXPIRES], -1
@@ -200,13 +197,13 @@ def leave_all(core, orders, k, reason, ts):
 @inlined
 def level_changed(core, orders, k, side, price, recorded, value, traded):
     """Move the places of own orders at a level whose recorded size went from `recorded` to `value`; `traded`: prints made the cut."""
-    i = first_at(core, orders, k, side, price)
     queue = core[H_QUEUE]
+    if queue == _TRADE_ONLY:
+        return
+    i = first_at(core, orders, k, side, price)
     cut = max(0, recorded - value)
     while i >= 0 and orders[i, O_BID_PRICE] == price:
-        if queue != _TRADE_ONLY:
-            orders[i, O_AHEAD] = _after_change(queue, orders[i, O_AHEAD], recorded, cut, value, traded)
-        orders[i, O_AHEAD + 2] = _after_change(_OPTIMISTIC, orders[i, O_AHEAD + 2], recorded, cut, value, traded)
+        orders[i, O_AHEAD] = _after_change(queue, orders[i, O_AHEAD], recorded, cut, value, traded)
         i = orders[i, O_NEXT]
 
 
@@ -226,33 +223,28 @@ def _after_change(queue, ahead, recorded, cut, value, traded):
 @compiled
 def book_valid_again(core, orders, k):
     """Cap the places of a ticker's orders at what a rebuilt book displays, but for trade_only."""
-    trade_only = core[H_QUEUE] == _TRADE_ONLY
+    if core[H_QUEUE] == _TRADE_ONLY:
+        return
     for side in range(2):
         i = core[k + K_HEAD + side]
         while i >= 0:
-            shown = core[level_at(core, k, side, orders[i, O_BID_PRICE])]
-            for m in range(0, 3, 2):
-                if m == 2 or not trade_only:
-                    orders[i, O_AHEAD + m] = min(orders[i, O_AHEAD + m], shown)
+            orders[i, O_AHEAD] = min(orders[i, O_AHEAD], core[level_at(core, k, side, orders[i, O_BID_PRICE])])
             i = orders[i, O_NEXT]
 
 
 @inlined
-def fill_resting(core, orders, fills, o, m, lots, ts):
-    """Fill a resting order with up to `lots` in a model; returns the lots. One that cash cannot pay is cancelled and stays linked until `sweep`."""
+def fill_resting(core, orders, fills, o, lots, ts):
+    """Fill a resting order with up to `lots`; returns the lots. One that cash cannot pay is cancelled and stays linked until `sweep`."""
     if orders[o, O_STATUS] != _RESTING:
         return 0
-    size = min(lots, orders[o, O_COUNT] - orders[o, O_FILLED + m])
+    size = min(lots, orders[o, O_COUNT] - orders[o, O_FILLED])
     if size <= 0:
         return 0
-    guarded = m == 0 and core[H_COLLATERAL] == 1
-    if m == 0:
-        core[H_SWEEP] = 1
-    if not book_fill(core, orders, fills, o, m, orders[o, O_BID_PRICE], size, _MAKER, ts, guarded):
+    core[H_SWEEP] = 1
+    if not book_fill(core, orders, fills, o, orders[o, O_BID_PRICE], size, _MAKER, ts, core[H_COLLATERAL] == 1):
         end(orders, o, _CANCELLED, _INSUFFICIENT_CASH, ts)
         return 0
-    if m == 0:
-        orders[o, O_RESERVED_FEE] = reserved_fee(core, orders, o, orders[o, O_COUNT] - orders[o, O_FILLED])
+    orders[o, O_RESERVED_FEE] = reserved_fee(core, orders, o, orders[o, O_COUNT] - orders[o, O_FILLED])
     return size
 
 
@@ -274,59 +266,52 @@ def sweep(core, orders, k, side, ts):
 
 @inlined
 def printed(core, orders, fills, k, side, price, lots, ts):
-    """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come, in each model.
+    """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come.
 
     The caller has seen that some order stands at `price` or above.
     """
     head = core[k + K_HEAD + side]
-    first_stands_there = orders[head, O_BID_PRICE] == price
-    for m in range(3):
-        if first_stands_there and orders[head, O_AHEAD + m] >= lots:
-            _move_up(orders, head, m, price, lots)
-            continue
-        left, i = lots, head
-        while i >= 0 and orders[i, O_BID_PRICE] > price:
-            if core[H_THROUGH] == 1:
-                orders[i, O_AHEAD + m] = 0
-                left -= fill_resting(core, orders, fills, i, m, left, ts)
-            i = orders[i, O_NEXT]
-        _print_at(core, orders, fills, i, m, price, left, ts)
+    if orders[head, O_BID_PRICE] == price and orders[head, O_AHEAD] >= lots:
+        _move_up(orders, head, price, lots)
+        return
+    left, i = lots, head
+    while i >= 0 and orders[i, O_BID_PRICE] > price:
+        if core[H_THROUGH] == 1:
+            orders[i, O_AHEAD] = 0
+            left -= fill_resting(core, orders, fills, i, left, ts)
+        i = orders[i, O_NEXT]
+    _print_at(core, orders, fills, i, price, left, ts)
     if core[H_SWEEP] == 1:
         sweep(core, orders, k, side, ts)
 
 
 @inlined
-def _print_at(core, orders, fills, first, m, price, left, ts):
+def _print_at(core, orders, fills, first, price, left, ts):
     """The part of a print that reaches the orders at its own price, from the first of them on: what is ahead goes first, each lot once."""
     gone = 0
     i = first
     while i >= 0 and left > 0 and orders[i, O_BID_PRICE] == price:
         if orders[i, O_STATUS] == _RESTING:
-            waits = min(left, max(0, orders[i, O_AHEAD + m] - gone))
+            waits = min(left, max(0, orders[i, O_AHEAD] - gone))
             gone += waits
             left -= waits
-            left -= fill_resting(core, orders, fills, i, m, left, ts)
+            left -= fill_resting(core, orders, fills, i, left, ts)
         i = orders[i, O_NEXT]
-    _move_up(orders, first, m, price, gone)
+    _move_up(orders, first, price, gone)
 
 
 @inlined
-def _move_up(orders, first, m, price, gone):
+def _move_up(orders, first, price, gone):
     """Take what a print took from in front of the orders of a level, of which `first` is the first."""
     i = first
     while i >= 0 and orders[i, O_BID_PRICE] == price:
-        orders[i, O_AHEAD + m] = max(0, orders[i, O_AHEAD + m] - gone)
-        # An own order that the main model fills leaves all models: the bounds must not gain from that.
-        if m == 1:
-            orders[i, O_AHEAD_PESS] = max(orders[i, O_AHEAD_PESS], orders[i, O_AHEAD])
-        elif m == 2:
-            orders[i, O_AHEAD_OPT] = min(orders[i, O_AHEAD_OPT], orders[i, O_AHEAD])
+        orders[i, O_AHEAD] = max(0, orders[i, O_AHEAD] - gone)
         i = orders[i, O_NEXT]
 
 
 @compiled
 def crossed(core, orders, fills, k, ts):
-    """Fill resting orders that a book beyond their price crosses, in each model; the main one consumes what is displayed."""
+    """Fill resting orders that a book beyond their price crosses; they consume what is displayed."""
     for side in range(2):
         head = core[k + K_HEAD + side]
         if head < 0:
@@ -338,27 +323,25 @@ def crossed(core, orders, fills, k, ts):
             continue
         base, scratch = level_at(core, k, other, 0), core[H_SCRATCH]
         for q in range(lowest, highest + 1):
-            for m in range(3):
-                core[scratch + m * PRICES + q] = core[base + q]
-        for m in range(3):
-            _cross_model(core, orders, fills, k, head, m, highest, ts)
+            core[scratch + q] = core[base + q]
+        _cross_side(core, orders, fills, k, head, highest, ts)
         sweep(core, orders, k, side, ts)
 
 
 @compiled
-def _cross_model(core, orders, fills, k, head, m, highest, ts):
-    left = core[H_SCRATCH] + m * PRICES
+def _cross_side(core, orders, fills, k, head, highest, ts):
+    left = core[H_SCRATCH]
     other = 1 - orders[head, O_BID_SIDE]
     i = head
     while i >= 0:
         q = highest
         while q >= DOLLAR - orders[i, O_BID_PRICE]:
             if core[left + q] > 0:
-                size = fill_resting(core, orders, fills, i, m, core[left + q], ts)
+                size = fill_resting(core, orders, fills, i, core[left + q], ts)
                 core[left + q] -= size
-                if m == 0 and size > 0:
+                if size > 0:
                     consume(core, k, other, q, size)
-                if orders[i, O_FILLED + m] >= orders[i, O_COUNT] or orders[i, O_STATUS] != _RESTING:
+                if orders[i, O_FILLED] >= orders[i, O_COUNT] or orders[i, O_STATUS] != _RESTING:
                     break
             q -= 1
         i = orders[i, O_NEXT]

@@ -11,9 +11,9 @@ import numpy as np
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import commands
 from bellwether.replay.engine.arena import (
-    H_CALLS,
+    H_ACCOUNTS,
+    H_BUDGET,
     H_CASH,
-    H_EQUITY,
     H_FILLS,
     H_FULL,
     H_LAST,
@@ -23,6 +23,7 @@ from bellwether.replay.engine.arena import (
     H_NOW,
     H_ORDERS,
     H_OVER,
+    H_QUOTED,
     H_REFUSED,
     H_RESERVED,
     H_ROOM,
@@ -36,14 +37,14 @@ from bellwether.replay.engine.arena import (
     M_COLS,
     NEVER,
     books,
-    new_core,
+    new_cores,
     ticker_rows,
 )
-from bellwether.replay.engine.codes import F_COLS, O_COLS, R_COLS, S_COLS, Tif
+from bellwether.replay.engine.codes import F_COLS, O_COLS, O_TWIN, R_COLS, S_COLS, Queue, Tif
 from bellwether.replay.engine.commands import command
 from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.engine.kernel import FULL
-from bellwether.replay.engine.outcome import Outcome, outcome_of
+from bellwether.replay.engine.outcome import Bound, Outcome, bound_of, bounded, outcome_of
 from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
@@ -64,25 +65,32 @@ class Session:
     Codes: ticker = its place in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: mills, lots, micro-dollars, ns UTC.
     Arrays it gives are read-only views that change as the replay goes on, except `orders`, `fills` and `samples`: ask for these again after a step.
     Raises `ConfigError` for settings that do not fit the tape or the rules.
+
+    bounds: make the same calls to an account under the pessimistic queue and to one under the optimistic queue.
     """
 
-    def __init__(self, tape: Tape, rules: RuleSet, settings: Settings) -> None:
+    def __init__(self, tape: Tape, rules: RuleSet, settings: Settings, *, bounds: bool = True) -> None:
         self.tape, self.rules, self.settings = tape, rules, settings
         schedule = schedule_of(tape, rules, settings)
         #: How many decisions there are.
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
-        core = self._core = new_core(tape, rules, settings)
+        chosen = Queue[(settings.queue or rules.queue).upper()]
+        #: Queue models of the accounts beside the chosen one.
+        self._bounds = [queue for queue in (Queue.TRADE_ONLY, Queue.OPTIMISTIC) if bounds and queue != chosen]
+        cores = new_cores(tape, rules, settings, self._bounds)
+        core = self._core = cores[0]
         core[H_LAST] = last_time(tape, rules)
+        accounts = len(cores)
         self._sim = (
             tape.ts,
             tape.event,
             tape.grid,
             schedule,
-            core,
-            _rows(_FIRST_ROWS, O_COLS),
-            _rows(_FIRST_ROWS, F_COLS),
-            _rows(len(schedule) - self.steps, S_COLS),
-            _rows(_FIRST_MESSAGES, M_COLS),
+            cores,
+            _rows(accounts, _FIRST_ROWS, O_COLS),
+            _rows(accounts, _FIRST_ROWS, F_COLS),
+            _rows(accounts, len(schedule) - self.steps, S_COLS),
+            _rows(accounts, _FIRST_MESSAGES, M_COLS),
             _rows(256, R_COLS + 1),
         )
         tickers = ticker_rows(core)
@@ -127,14 +135,15 @@ class Session:
         leaves of the tape when it returns is processed without it.
         """
         stamped(strategy)
-        before, given = self._core.copy(), params.copy()
-        orders = self.orders.copy()
+        cores = self._sim[_CORE]
+        before, given = cores.copy(), params.copy()
+        orders = self._sim[_ORDERS][:, : self._most(H_ORDERS)].copy()
         self._make_room(_COMPILED_ROWS)
         strategy(self._sim, params)
         while self._core[H_FULL]:
             room = int(self._core[H_ROOM])
-            self._core[:], params[...] = before, given
-            self._sim[_ORDERS][: len(orders)] = orders
+            cores[...], params[...] = before, given
+            self._sim[_ORDERS][:, : orders.shape[1]] = orders
             self._core[H_ROOM] = room
             self._grow(everything=True)
             strategy(self._sim, params)
@@ -183,8 +192,8 @@ class Session:
         The quote of a side is the order last sent by this. One that is on its way or rests at its price stays; others are cancelled before new ones
         are sent. `calls`: how many orders may be sent or cancelled. Returns how many are left of them, -1 if they did not suffice.
         """
-        self._core[H_CALLS] = calls
-        return int(self._core[H_CALLS]) if self._command(commands.QUOTE, ticker, yes_price, no_price, lots) else -1
+        self._core[H_BUDGET] = calls
+        return int(self._core[H_BUDGET]) if self._command(commands.QUOTE, ticker, yes_price, no_price, lots) else -1
 
     def quote_many(self, prices: np.ndarray, lots: int, calls: int = NEVER) -> int:
         """`quote` for all markets, int64[T, 2] by ticker and side."""
@@ -193,13 +202,12 @@ class Session:
                 f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give whole numbers of shape {self.best.shape}"
             )
         self._fit_batch(len(prices))
-        self._core[H_CALLS] = calls
+        self._core[H_BUDGET], self._core[H_QUOTED] = calls, 0
         while True:
-            # What stands is left when it is done again after an array has grown.
             self._sim[_BATCH][: len(prices), :2] = prices
             done = command(self._sim, commands.QUOTE_BATCH, lots, len(prices))
             if done != FULL:
-                return int(self._core[H_CALLS]) if done else -1
+                return int(self._core[H_BUDGET]) if done else -1
             self._grow()
 
     @property
@@ -232,34 +240,29 @@ class Session:
 
     def equity(self) -> int:
         """Cash and positions at the side they could be closed at, micro-dollars."""
-        return self._value()[0]
+        return self._command(commands.VALUE)
 
     def mid_equity(self) -> int:
         """Cash and positions at the middle of the quotes, micro-dollars."""
-        self._value()
+        self._command(commands.VALUE)
         return int(self._core[H_MID_EQUITY])
-
-    def bands(self) -> tuple[int, int, int]:
-        """Equity in micro-dollars under the pessimistic queue, the main one and the optimistic one."""
-        main, pessimistic, optimistic = self._value()
-        return pessimistic, main, optimistic
 
     # What there is so far
 
     @property
     def orders(self) -> np.ndarray:
         """int64[n, O_COLS], columns `codes.O_*`, one row per order in order of sending."""
-        return _read_only(self._sim[_ORDERS][: self._core[H_ORDERS]])
+        return _read_only(self._sim[_ORDERS][0, : self._core[H_ORDERS]])
 
     @property
     def fills(self) -> np.ndarray:
-        """int64[m, F_COLS], columns `codes.F_*`, of the main model, in order of booking."""
-        return _read_only(self._sim[_FILLS][: self._core[H_FILLS]])
+        """int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
+        return _read_only(self._sim[_FILLS][0, : self._core[H_FILLS]])
 
     @property
     def samples(self) -> np.ndarray:
         """int64[s, S_COLS], columns `codes.S_*`."""
-        return _read_only(self._sim[_SAMPLES][: self._core[H_SAMPLES]])
+        return _read_only(self._sim[_SAMPLES][0, : self._core[H_SAMPLES]])
 
     @property
     def refused(self) -> int:
@@ -270,7 +273,17 @@ class Session:
         """What came of it. Raises `ConfigError` before the end: step until it returns False."""
         if not self.over:
             raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
-        return outcome_of(self._core, self.orders, self.fills, self.samples, self.settings)
+        chosen = outcome_of(self._core, self.orders, self.fills, self.samples, self.settings)
+        if not self._bounds:
+            return chosen
+        return bounded(chosen, self._bound(Queue.TRADE_ONLY), self._bound(Queue.OPTIMISTIC))
+
+    def _bound(self, queue: Queue) -> Bound:
+        """An account; that of the agent where it is under this queue, or no order could have rested."""
+        account = self._bounds.index(queue) + 1 if queue in self._bounds and self._core[H_ACCOUNTS] > 1 else 0
+        core, orders = self._sim[_CORE][account], self._sim[_ORDERS][account]
+        twins = self.orders[:, O_TWIN + account - 1] if account else np.arange(len(self.orders))
+        return bound_of(core, orders[: core[H_ORDERS]], self._sim[_SAMPLES][account, : core[H_SAMPLES]], twins)
 
     # Arrays that grow
 
@@ -295,50 +308,53 @@ class Session:
             self._grow()
         return self._sim[_BATCH][: len(rows), R_COLS].copy()
 
-    def _value(self) -> tuple[int, int, int]:
-        command(self._sim, commands.VALUE, 0, 0)
-        main, pessimistic, optimistic = self._core[H_EQUITY : H_EQUITY + 3].tolist()
-        return main, pessimistic, optimistic
-
     def _fit_batch(self, count: int) -> None:
         if count > len(self._sim[_BATCH]):
             self._set(_BATCH, _rows(2 * count, R_COLS + 1))
 
     def _grow(self, *, everything: bool = False) -> None:
-        """Double what is full, and go on."""
+        """Double what is full or nearly so, and go on."""
         core = self._core
         core[H_FULL] = 0
-        if everything or core[H_ORDERS] >= len(self._sim[_ORDERS]):
-            self._resize(_ORDERS, 2 * len(self._sim[_ORDERS]), int(core[H_ORDERS]))
-        if everything or core[H_FILLS] + core[H_ROOM] > len(self._sim[_FILLS]):
-            self._resize(_FILLS, 2 * len(self._sim[_FILLS]) + int(core[H_ROOM]), int(core[H_FILLS]))
-        if everything or core[H_M_TAIL] >= len(self._sim[_MESSAGES]):
-            self._move_messages(2 * len(self._sim[_MESSAGES]))
+        orders, fills, tail = self._most(H_ORDERS), self._most(H_FILLS), self._most(H_M_TAIL)
+        if everything or orders + 2 > self._sim[_ORDERS].shape[1]:
+            self._resize(_ORDERS, 2 * self._sim[_ORDERS].shape[1], orders)
+        if everything or fills + core[H_ROOM] > self._sim[_FILLS].shape[1]:
+            self._resize(_FILLS, 2 * self._sim[_FILLS].shape[1] + int(core[H_ROOM]), fills)
+        if everything or tail + 4 > self._sim[_MESSAGES].shape[1]:
+            self._move_messages(2 * self._sim[_MESSAGES].shape[1] + 4)
+
+    def _most(self, column: int) -> int:
+        """The largest value of a column of the header over the accounts in use."""
+        return int(self._sim[_CORE][: self._core[H_ACCOUNTS], column].max())
 
     def _make_room(self, rows: int) -> None:
         for index, used in ((_ORDERS, H_ORDERS), (_FILLS, H_FILLS)):
-            if len(self._sim[index]) < rows:
-                self._resize(index, rows, int(self._core[used]))
+            if self._sim[index].shape[1] < rows:
+                self._resize(index, rows, self._most(used))
 
     def _move_messages(self, rows: int) -> None:
         """Room behind the messages that are still under way, which go to the front."""
-        head, tail = int(self._core[H_M_HEAD]), int(self._core[H_M_TAIL])
-        waiting = self._sim[_MESSAGES][head:tail].copy()
-        self._resize(_MESSAGES, rows, 0)
-        self._sim[_MESSAGES][: len(waiting)] = waiting
-        self._core[[H_M_HEAD, H_M_TAIL]] = 0, len(waiting)
+        cores, messages = self._sim[_CORE], self._sim[_MESSAGES]
+        larger = _rows(len(cores), rows, M_COLS)
+        for account in range(self._core[H_ACCOUNTS]):
+            head, tail = cores[account, [H_M_HEAD, H_M_TAIL]].tolist()
+            larger[account, : tail - head] = messages[account, head:tail]
+            cores[account, [H_M_HEAD, H_M_TAIL]] = 0, tail - head
+        self._set(_MESSAGES, larger)
 
     def _resize(self, index: int, rows: int, used: int) -> None:
-        larger = _rows(rows, self._sim[index].shape[1])
-        larger[:used] = self._sim[index][:used]
+        accounts, _, columns = self._sim[index].shape
+        larger = _rows(accounts, rows, columns)
+        larger[:, :used] = self._sim[index][:, :used]
         self._set(index, larger)
 
     def _set(self, index: int, array: np.ndarray) -> None:
         self._sim = (*self._sim[:index], array, *self._sim[index + 1 :])  # type: ignore[assignment]
 
 
-def _rows(count: int, columns: int) -> np.ndarray:
-    return np.empty((count, columns), np.int64)
+def _rows(*shape: int) -> np.ndarray:
+    return np.empty(shape, np.int64)
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

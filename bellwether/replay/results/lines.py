@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.replay.results.intervals import LEAST_EPISODES
+from bellwether.replay.results.summary import TOTAL
 
 NOTHING = "–"
 
@@ -25,7 +26,11 @@ _UNSETTLED, _DEFAULT = "*", "†"
 _MARKED = f"{_UNSETTLED} a position was left unsettled: its mark, no result."
 _BY_DEFAULT = f"{_DEFAULT} nothing states the fees of a market: the venue's general ones, which its own may exceed."
 
-_BAND = "PnL band: the least and the most under the chosen, the pessimistic and the optimistic queue."
+_BANDS = {
+    "accounts": "PnL band (accounts): the least and the most of the same calls under the chosen, the pessimistic and the optimistic queue.",
+    "rerun": "PnL band (rerun): the least and the most of the agent's own runs under the chosen, the pessimistic and the optimistic queue.",
+    "mixed": "PnL band (mixed): some episodes have the band of the same calls under the other queues, some that of the agent's own runs.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
-    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", _BAND]
+    notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *_band_notes(summary)]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
         episodes = f"{most} episode{'' if most == 1 else 's'}"
@@ -78,7 +83,8 @@ def _best_first(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list
 
 def _agent_table(title: str, rules: str, rows: pl.DataFrame) -> Lines:
     failed = rows.filter(pl.col("failure").is_not_null())
-    notes = tuple(f"{episode}: ended early: {why}" for episode, why in failed.select("episode", "failure").iter_rows())
+    notes = _band_notes(rows.filter(pl.col("episode") == TOTAL))
+    notes += tuple(f"{episode}: ended early: {why}" for episode, why in failed.select("episode", "failure").iter_rows())
     total = rows.row(-1, named=True)
     if rows["unsettled"].any():
         counted = "The total has it." if total["unsettled"] else f"The total is of the other {total['episodes']} of {rows.height - 1}."
@@ -136,6 +142,11 @@ def _interval_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
     lower, upper = row[f"{name}_lower"], row[f"{name}_upper"]
     return NOTHING if lower is None or upper is None else _range(f"{lower:z.{digits}f}", f"{upper:z.{digits}f}")
+
+
+def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
+    """What the bands of a table are, a note for each kind that it has."""
+    return tuple(_BANDS[kind] for kind in sorted(rows["band"].unique()))
 
 
 def band(row: Mapping[str, Any]) -> str:

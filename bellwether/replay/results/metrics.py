@@ -48,6 +48,7 @@ def metrics(backtest: Backtest, *, known_at: datetime | None = None, horizons: S
         "steps": backtest.steps,
         "cadence_seconds": settings.cadence / SECOND,
         "queue_model": settings.queue,
+        "band": settings.band,
         "parameters": backtest.parameters,
         "seed": backtest.seed,
         "settings_digest": settings.digest(),

@@ -12,6 +12,8 @@ from bellwether.replay.results.intervals import Estimate, mean_over
 from bellwether.tables.replay import RESULTS, SUMMARY
 
 TOTAL = "Total"
+#: What stands for the kind of band where episodes have different ones.
+MIXED = "mixed"
 
 _BY = ("agent", "rules")
 _SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fees")
@@ -33,6 +35,7 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
             pl.lit(rules).alias("rules"),
             pl.lit(TOTAL).alias("episode"),
             *(pl.col(name).sum() for name in _SUMS),
+            pl.lit(_band(rows)).alias("band"),
             pl.col("return", "fill_ratio").mean(),
             pl.col("max_drawdown").max(),
             pl.lit(rows.height).alias("episodes"),
@@ -76,6 +79,7 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
         "default_fees": int(rows["default_fees"].sum()),
         "failures": rows["failure"].count(),
         **{name: rows[name].sum() for name in _SUMS},
+        "band": _band(rows),
         **_ends("pnl_mean", pnl),
         "pnl_mean_df": pnl.df,
         "pnl_median": _middle(rows, "pnl"),
@@ -95,6 +99,12 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
         "profitable": int((rows["pnl"] > 0).sum()) / rows.height if rows.height else None,
         "known_at": every["known_at"].max(),
     }
+
+
+def _band(rows: pl.DataFrame) -> str:
+    """Where the bounds of all rows come from; mixed where they differ."""
+    kinds = rows["band"].unique().to_list()
+    return kinds[0] if len(kinds) == 1 else MIXED
 
 
 def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:

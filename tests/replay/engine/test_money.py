@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session, Settings
-from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_core
-from bellwether.replay.engine.codes import Reason, Role, Status, Tif
+from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_cores
+from bellwether.replay.engine.codes import O_REASON, O_STATUS, Reason, Role, Status, Tif
 from bellwether.replay.engine.money import fill_fee, share, trade_fee
 from bellwether.replay.rules import rule_set, rule_sets
 from bellwether.replay.rules.fees import Accumulator
@@ -45,7 +45,7 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
         lots = lots % 10**6 // 100 * 100 + 100
     chosen = rule_set(rules)
     made = tape(*BOOK, fees=(*terms, *terms, 0))
-    core = new_core(made, chosen, Settings())
+    core = new_cores(made, chosen, Settings())[0]
     if terms[0] == 2 and chosen.fee_unit != 10_000:
         return
     exact = exact_fee(chosen, [*terms, *terms], Decimal(lots) / 100, Decimal(price) / 1000, "taker")
@@ -55,7 +55,7 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
 @pytest.mark.parametrize("rules", [name for name, rules in rule_sets().items() if rules.balance_unit])
 def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
     chosen, generator = rule_set(rules), np.random.default_rng(3)
-    core = new_core(tape(*BOOK, fees=KALSHI_FEES), chosen, Settings())
+    core = new_cores(tape(*BOOK, fees=KALSHI_FEES), chosen, Settings())[0]
     assert core[H_REBATE_UNIT] > 0
     exact, acc = Accumulator(chosen), 0
     for price, lots, action in zip(
@@ -95,7 +95,7 @@ def test_an_order_that_cash_cannot_cover_changes_nothing() -> None:
     opened = session(tape(*BOOK, fees=KALSHI_FEES), LIVE, bankroll=1_000_000)
     book = opened.book.copy()
     order = opened.place(0, YES, BUY, 480, 1_000, Tif.GTC)
-    assert Reason(opened.orders[order, 11]) is Reason.INSUFFICIENT_CASH
+    assert Reason(opened.orders[order, O_REASON]) is Reason.INSUFFICIENT_CASH
     assert (opened.cash, opened.reserved, len(opened.fills)) == (1_000_000, 0, 0)
     assert (opened.book == book).all()
 
@@ -106,5 +106,5 @@ def test_held_lots_cover_the_orders_that_would_return_a_dollar() -> None:
     assert opened.cash == 0
     sale = opened.place(0, NO, BUY, 510, 1_000)
     more = opened.place(0, NO, BUY, 505, 100)
-    assert [Status(opened.orders[order, 10]) for order in (sale, more)] == [Status.RESTING, Status.REJECTED]
+    assert [Status(opened.orders[order, O_STATUS]) for order in (sale, more)] == [Status.RESTING, Status.REJECTED]
     assert opened.reserved == 0

@@ -1,11 +1,11 @@
-"""Places in the queue and fills of resting orders, in all three models at once."""
+"""Places in the queue and fills of resting orders, under each queue model."""
 
 from __future__ import annotations
 
 import pytest
 
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_ROLE, F_WAIT, O_AHEAD, O_AHEAD_OPT, O_FILLED, O_FILLED_OPT, Role
+from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_ROLE, F_WAIT, O_AHEAD, O_FILLED, Role
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, Event, level, life, printed, session, tape
@@ -21,61 +21,66 @@ def after(*events: Event, lots: int = 1_000, price: int = 450, orders: int = 1, 
     return opened
 
 
-def ahead(opened: Session) -> list[int]:
-    """Lots ahead of order 0: main, pessimistic, optimistic."""
-    return opened.orders[0, O_AHEAD : O_AHEAD_OPT + 1].tolist()
+def ahead(opened: Session) -> int:
+    """Lots ahead of order 0."""
+    return int(opened.orders[0, O_AHEAD])
 
 
-def filled(opened: Session, order: int = 0) -> list[int]:
-    return opened.orders[order, O_FILLED : O_FILLED_OPT + 1].tolist()
+def filled(opened: Session, order: int = 0) -> int:
+    return int(opened.orders[order, O_FILLED])
 
 
 def test_a_print_first_takes_what_is_ahead() -> None:
     opened = after(printed(1, YES, 450, 6_000), printed(2, YES, 450, 4_500))
-    assert (ahead(opened), filled(opened)) == ([0, 0, 0], [500, 500, 500])
+    assert (ahead(opened), filled(opened)) == (0, 500)
     assert opened.fills[:, [F_ORDER, F_LOTS, F_ROLE, F_WAIT]].tolist() == [[0, 500, Role.MAKER, 2 * SECOND]]
 
 
 def test_a_print_at_the_instant_of_arrival_does_not_fill() -> None:
     opened = after(printed(0, YES, 460, 6_000), price=460)
-    assert filled(opened) == [0, 0, 0]
+    assert filled(opened) == 0
 
 
 def test_no_lot_of_a_print_fills_two_orders() -> None:
     opened = after(printed(1, YES, 450, 11_500), orders=2)
-    assert (filled(opened, 0), filled(opened, 1)) == ([1_000] * 3, [500] * 3)
+    assert (filled(opened, 0), filled(opened, 1)) == (1_000, 500)
 
 
 def test_a_print_beyond_the_price_fills_without_a_wait() -> None:
-    assert filled(after(printed(1, YES, 440, 700))) == [700, 700, 700]
+    assert filled(after(printed(1, YES, 440, 700))) == 700
 
 
-@pytest.mark.parametrize(("queue", "expected"), [("trade_only", 10_000), ("reconciled", 7_000), ("proportional", 7_000)])
-def test_models_differ_in_what_a_cancelled_order_was(queue: str, expected: int) -> None:
-    assert ahead(after(level(1, YES, 450, 7_000), queue=queue)) == [expected, 10_000, 7_000]
+MODELS = ("trade_only", "reconciled", "proportional", "optimistic")
 
 
-def test_a_proportional_queue_credits_its_share_of_a_cut() -> None:
-    opened = after(level(1, YES, 450, 20_000), level(2, YES, 450, 16_000), queue="proportional")
-    assert ahead(opened) == [8_000, 10_000, 6_000]
+@pytest.mark.parametrize("queue", MODELS)
+def test_a_cut_moves_the_only_order_up_unless_only_trades_do(queue: str) -> None:
+    assert ahead(after(level(1, YES, 450, 7_000), queue=queue)) == (10_000 if queue == "trade_only" else 7_000)
 
 
-def test_a_cut_that_prints_made_is_not_counted_twice() -> None:
-    opened = after(printed(1, YES, 450, 4_000), level(1, YES, 450, 6_000, kind=TRADED), queue="proportional")
-    assert ahead(opened) == [6_000, 6_000, 6_000]
+@pytest.mark.parametrize(("queue", "expected"), zip(MODELS, (10_000, 10_000, 8_000, 6_000), strict=True))
+def test_models_differ_in_whose_order_was_cancelled(queue: str, expected: int) -> None:
+    assert ahead(after(level(1, YES, 450, 20_000), level(2, YES, 450, 16_000), queue=queue)) == expected
+
+
+@pytest.mark.parametrize("queue", MODELS)
+def test_a_cut_that_prints_made_is_not_counted_twice(queue: str) -> None:
+    opened = after(printed(1, YES, 450, 4_000), level(1, YES, 450, 6_000, kind=TRADED), queue=queue)
+    assert ahead(opened) == 6_000
 
 
 def test_a_book_that_comes_to_an_order_fills_it_and_is_consumed() -> None:
     opened = after(level(1, NO, 560, 300), price=440, lots=1_000)
-    assert (filled(opened), opened.book[0, NO, 560]) == ([0, 0, 0], 300)  # 450 + 560 is crossed itself
+    assert (filled(opened), opened.book[0, NO, 560]) == (0, 300)  # 450 + 560 is crossed itself
     opened = after(level(1, YES, 450, 0), level(1, NO, 545, 300), price=460, lots=1_000)
-    assert (filled(opened), opened.book[0, NO, 545], opened.best[0, NO]) == ([300, 300, 300], 0, 520)
+    assert (filled(opened), opened.book[0, NO, 545], opened.best[0, NO]) == (300, 0, 520)
 
 
-def test_an_invalid_book_moves_no_place_until_it_is_valid() -> None:
+@pytest.mark.parametrize("queue", MODELS)
+def test_an_invalid_book_moves_no_place_until_it_is_valid(queue: str) -> None:
     gap = life(1, INVALID), level(1, YES, 450, 0), level(2, YES, 450, 3_000)
-    assert ahead(after(*gap)) == [10_000, 10_000, 10_000]
-    assert ahead(after(*gap, life(3, VALID))) == [3_000, 10_000, 3_000]
+    assert ahead(after(*gap, queue=queue)) == 10_000
+    assert ahead(after(*gap, life(3, VALID), queue=queue)) == (10_000 if queue == "trade_only" else 3_000)
 
 
 def test_own_consumption_ends_when_the_level_changes() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.replay.reference.exchange import Exchange
-from tests.replay.reference.orders import MAIN, MODELS, OPTIMISTIC, PESSIMISTIC
 
 LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID = range(10)
 #: What may be due at one time, in this order.
@@ -17,8 +17,8 @@ def unpack(word: int) -> tuple[int, int, int, int, int]:
     return word & 15, word >> 15 & 16383, word >> 4 & 1, word >> 5 & 1023, word >> 29
 
 
-class Reference(Exchange):
-    """One replay of a tape under rules and settings. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`."""
+class Replay(Exchange):
+    """One replay of a tape under rules and settings, with one queue model. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`."""
 
     def __init__(self, tape, rules, settings) -> None:
         super().__init__(tape, rules, settings)
@@ -26,7 +26,7 @@ class Reference(Exchange):
         self.start = tape.start
         self.events = [(ts, *unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True)]
         self.rows = list(zip(tape.rows_end.tolist(), tape.rows_ts.tolist(), strict=True))
-        self.samples: list[tuple[int, int, int, int, int, int]] = []
+        self.samples: list[tuple[int, int, int, int]] = []
         self.steps = 0
         self.end = self.events[-1][0]
         if rules.decisions == "book_rows" and self.rows:
@@ -112,11 +112,9 @@ class Reference(Exchange):
 
     def _sample(self, at: int, *, cash_only: bool = False) -> None:
         if cash_only:
-            main, pessimistic, optimistic = (account.cash for account in self.accounts)
-            self.samples.append((at, main, main, main, pessimistic, optimistic))
+            self.samples.append((at, self.account.cash, self.account.cash, self.account.cash))
         else:
-            main, pessimistic, optimistic = (self.equity(model) for model in MODELS)
-            self.samples.append((at, self.accounts[MAIN].cash, main, self.mid_equity(), pessimistic, optimistic))
+            self.samples.append((at, self.account.cash, self.equity(), self.mid_equity()))
 
     # What the recording says
 
@@ -159,35 +157,29 @@ class Reference(Exchange):
             return
         self._close(ticker)
         market.settled = True
-        for account in self.accounts:
-            if value is None:
-                account.void(ticker)
-            else:
-                account.settle(ticker, value)
+        if value is None:
+            self.account.void(ticker)
+        else:
+            self.account.settle(ticker, value)
 
     def _print(self, ticker: int, side: int, price: int, lots: int) -> None:
         queue = self.markets[ticker].resting[side]
-        for model in MODELS:
-            left = lots
-            if self.rules.through:
-                for order in [order for order in queue if order.bid > price]:
-                    left -= self._make(order, model, min(left, order.remaining(model)))
-                    order.ahead[model] = 0
-            here = [order for order in queue if order.bid == price]
-            eaten = 0
-            for order in here:
-                others = min(left, max(0, order.ahead[model] - eaten))
-                eaten += others
-                left -= others
-                if left == 0:
-                    break
-                left -= self._make(order, model, min(left, order.remaining(model)))
-            for order in here:
-                order.ahead[model] = max(0, order.ahead[model] - eaten)
-        for order in queue:
-            if order.bid == price:
-                order.ahead[PESSIMISTIC] = max(order.ahead[PESSIMISTIC], order.ahead[MAIN])
-                order.ahead[OPTIMISTIC] = min(order.ahead[OPTIMISTIC], order.ahead[MAIN])
+        left = lots
+        if self.rules.through:
+            for order in [order for order in queue if order.bid > price]:
+                left -= self._make(order, min(left, order.remaining))
+                order.ahead = 0
+        here = [order for order in queue if order.bid == price]
+        eaten = 0
+        for order in here:
+            others = min(left, max(0, order.ahead - eaten))
+            eaten += others
+            left -= others
+            if left == 0:
+                break
+            left -= self._make(order, min(left, order.remaining))
+        for order in here:
+            order.ahead = max(0, order.ahead - eaten)
         self._let_go_of_filled(ticker, side)
 
     def _cross_all(self) -> None:
@@ -202,14 +194,48 @@ class Reference(Exchange):
         market = self.markets[ticker]
         best = market.best(side)
         opposite = sorted(market.displayed[1 - side].items(), reverse=True)
-        for model in MODELS:
-            left = dict(opposite)
-            for order in list(market.resting[side]):
-                for price, shown in list(left.items()):
-                    if price < 1000 - order.bid or best + price >= 1000 or order.status == "cancelled":
-                        continue
-                    lots = self._make(order, model, min(shown, order.remaining(model)))
-                    left[price] -= lots
-                    if model == MAIN and self.rules.consume:
-                        market.consume(1 - side, price, lots)
+        left = dict(opposite)
+        for order in list(market.resting[side]):
+            for price, shown in list(left.items()):
+                if price < 1000 - order.bid or best + price >= 1000 or order.status == "cancelled":
+                    continue
+                lots = self._make(order, min(shown, order.remaining))
+                left[price] -= lots
+                if self.rules.consume:
+                    market.consume(1 - side, price, lots)
         self._let_go_of_filled(ticker, side)
+
+
+class Reference(Replay):
+    """A replay, and beside it two that are asked for the same under the pessimistic and the optimistic queue, at the same time."""
+
+    def __init__(self, tape, rules, settings) -> None:
+        super().__init__(tape, rules, settings)
+        self.bounds = [Replay(tape, rules, replace(settings, queue=queue)) for queue in ("trade_only", "optimistic")]
+
+    def step(self) -> bool:
+        answers = {replay.step() for replay in self.bounds}
+        more = super().step()
+        assert answers == {more}
+        return more
+
+    def place(self, *order: int) -> int:
+        numbers = {replay.place(*order) for replay in self.bounds}
+        number = super().place(*order)
+        assert numbers == {number}, "an order has one number in all three"
+        return number
+
+    def cancel(self, number: int) -> bool:
+        for replay in self.bounds:
+            replay.cancel(number)
+        return super().cancel(number)
+
+    def amend(self, number: int, price: int, lots: int) -> str:
+        for replay in self.bounds:
+            replay.amend(number, price, lots)
+        return super().amend(number, price, lots)
+
+    def cancel_all(self, ticker: int = -1) -> int:
+        for replay in self.bounds:
+            replay.cancel_all(ticker)
+        return super().cancel_all(ticker)

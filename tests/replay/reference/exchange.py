@@ -8,20 +8,20 @@ from collections.abc import Callable
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, Account
 from tests.replay.reference.market import Market
-from tests.replay.reference.orders import FOK, GTC, GTD, IOC, MAIN, MODELS, POST_ONLY, Fill, Order, Walk, reserve, walk
+from tests.replay.reference.orders import FOK, GTC, GTD, IOC, POST_ONLY, Fill, Order, Walk, reserve, walk
 
 MAX_LOTS = 10**9
 
 
 class Exchange:
-    """Markets, accounts and orders under rules and settings. `now` is the agent's time, `clock` that of the instant under way."""
+    """Markets, an account and orders under rules and settings. `now` is the agent's time, `clock` that of the instant under way."""
 
     def __init__(self, tape, rules, settings) -> None:
         self.rules, self.settings = rules, settings
         self.grid = tape.grid.tolist()
         self.terms = tape.fees.tolist()
         self.markets = [Market() for _ in tape.tickers]
-        self.accounts = [Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net") for _ in MODELS]
+        self.account = Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net")
         self.orders: list[Order] = []
         self.fills: list[Fill] = []
         self.now = self.clock = tape.start
@@ -101,13 +101,13 @@ class Exchange:
             return "not_resting"
         if self._bad_size(lots):
             return "bad_size"
-        if price == order.price and lots <= order.remaining(MAIN):
-            order.count = order.filled[MAIN] + lots
+        if price == order.price and lots <= order.remaining:
+            order.count = order.filled + lots
             return ""
         queue = self.markets[order.ticker].resting[order.bid_side]
         place, before = queue.index(order), (order.price, order.count)
         self._leave(order, "pending", "", -1)
-        order.price, order.count = price, order.filled[MAIN] + lots
+        order.price, order.count = price, order.filled + lots
         reason = self._enter(order, lots, at)
         if reason:
             order.price, order.count = before
@@ -198,7 +198,7 @@ class Exchange:
 
     def _left_after(self, order: Order, plan: Walk, *, rests: bool, at: int) -> int:
         """Cash less reserve if the order did what it would do."""
-        account, accumulated = self.accounts[MAIN].copy(), order.accumulated[MAIN]
+        account, accumulated = self.account.copy(), order.accumulated
         for price, lots in plan.takes:
             own = order.own_price(1000 - price)
             fee, accumulated = self._fee(order, accumulated, own, lots, taker=True, at=at)
@@ -221,9 +221,8 @@ class Exchange:
             if not self.rules.self_trade_allowed:
                 for own in market.resting[other]:
                     if own.bid == price:
-                        own.ahead = [max(0, ahead - lots) for ahead in own.ahead]
-            for model in MODELS:
-                self._book(order, model, order.own_price(1000 - price), lots, taker=True, at=at)
+                        own.ahead = max(0, own.ahead - lots)
+            self._book(order, order.own_price(1000 - price), lots, taker=True, at=at)
             order.taken += lots
         for own in plan.cancels:
             self._leave(own, "cancelled", "self_trade", at)
@@ -238,29 +237,27 @@ class Exchange:
 
     # Money
 
-    def _make(self, order: Order, model: int, lots: int) -> int:
+    def _make(self, order: Order, lots: int) -> int:
         """Fill a resting order; returns the lots that were filled."""
         if lots == 0:
             return 0
         price = order.bid if order.action != BUY and self.rules.maker_sell_price == "canonical" else order.price
-        if model == MAIN and self.rules.collateral:
-            after = self.accounts[MAIN].copy()
-            fee, _ = self._fee(order, order.accumulated[MAIN], price, lots, taker=False, at=self.clock)
+        if self.rules.collateral:
+            after = self.account.copy()
+            fee, _ = self._fee(order, order.accumulated, price, lots, taker=False, at=self.clock)
             after.fill(order.ticker, order.side, order.action, price, lots, fee)
             if after.cash < 0:
                 self._leave(order, "cancelled", "insufficient_cash", self.clock)
                 return 0
-        self._book(order, model, price, lots, taker=False, at=self.clock)
-        if model == MAIN and order.remaining(MAIN) == 0:
+        self._book(order, price, lots, taker=False, at=self.clock)
+        if order.remaining == 0:
             order.end("filled", "", self.clock)
         return lots
 
-    def _book(self, order: Order, model: int, price: int, lots: int, *, taker: bool, at: int) -> None:
-        fee, order.accumulated[model] = self._fee(order, order.accumulated[model], price, lots, taker=taker, at=at)
-        self.accounts[model].fill(order.ticker, order.side, order.action, price, lots, fee)
-        order.filled[model] += lots
-        if model != MAIN:
-            return
+    def _book(self, order: Order, price: int, lots: int, *, taker: bool, at: int) -> None:
+        fee, order.accumulated = self._fee(order, order.accumulated, price, lots, taker=taker, at=at)
+        self.account.fill(order.ticker, order.side, order.action, price, lots, fee)
+        order.filled += lots
         order.cost += 10 * price * lots
         order.fees += fee
         role, wait = ("taker", 0) if taker else ("maker", at - order.queued)
@@ -277,13 +274,11 @@ class Exchange:
     def reserved(self) -> int:
         if not self.rules.collateral:
             return 0
-        return sum(
-            reserve(self.accounts[MAIN], ticker, market.resting, self.terms, self.rules) for ticker, market in enumerate(self.markets)
-        )
+        return sum(reserve(self.account, ticker, market.resting, self.terms, self.rules) for ticker, market in enumerate(self.markets))
 
-    def equity(self, model: int = MAIN) -> int:
+    def equity(self) -> int:
         """Cash, and positions at the prices at which they could be closed."""
-        account = self.accounts[model]
+        account = self.account
         return account.cash + sum(
             10 * self._closing_price(market, side, long=lots > 0) * lots
             for market, held in zip(self.markets, account.position, strict=True)
@@ -299,7 +294,7 @@ class Exchange:
 
     def mid_equity(self) -> int:
         """Cash, and positions in the middle of the quotes."""
-        account = self.accounts[MAIN]
+        account = self.account
         return account.cash + sum(
             5 * self._mid2(market, side) * lots
             for market, held in zip(self.markets, account.position, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.replay.reference.orders import MAIN, MODELS, OPTIMISTIC, PESSIMISTIC, Order
+from tests.replay.reference.orders import Order
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Market:
         """Rest an order behind what is displayed at its level, and behind our own orders there."""
         queue = self.resting[order.bid_side]
         here = [other for other in queue if other.bid == order.bid]
-        order.ahead = list(here[0].ahead) if here and behind_own else [self.shown(order.bid_side, order.bid)] * 3
+        order.ahead = here[0].ahead if here and behind_own else self.shown(order.bid_side, order.bid)
         place = sum(other.bid >= order.bid for other in queue)
         queue.insert(place, order)
 
@@ -59,17 +59,15 @@ class Market:
             return
         for order in self.resting[side]:
             if order.bid == price:
-                for model in MODELS:
-                    name = {MAIN: queue_model, PESSIMISTIC: "trade_only", OPTIMISTIC: "optimistic"}[model]
-                    order.ahead[model] = ahead_after(name, order.ahead[model], before, lots, by_prints=by_prints)
+                order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints)
 
     def valid_again(self, *, queue_model: str) -> None:
         self.valid = self.raised = True
+        if queue_model == "trade_only":
+            return
         for side in (0, 1):
             for order in self.resting[side]:
-                for model in (MAIN, OPTIMISTIC):
-                    if model == OPTIMISTIC or queue_model != "trade_only":
-                        order.ahead[model] = min(order.ahead[model], self.shown(side, order.bid))
+                order.ahead = min(order.ahead, self.shown(side, order.bid))
 
 
 def put(levels: dict[int, int], price: int, lots: int) -> None:

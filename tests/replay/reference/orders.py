@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, SELL, Account
 
 IOC, GTC, POST_ONLY, FOK, GTD = range(5)
-MAIN, PESSIMISTIC, OPTIMISTIC = range(3)
-MODELS = (MAIN, PESSIMISTIC, OPTIMISTIC)
 
 
 @dataclass(eq=False)
 class Order:
-    """One order as sent, and what became of it. Lists of three: main, pessimistic and optimistic model."""
+    """One order as sent, and what became of it."""
 
     number: int
     ticker: int
@@ -30,9 +28,9 @@ class Order:
     arrived: int = -1
     queued: int = -1
     ended: int = -1
-    filled: list[int] = field(default_factory=lambda: [0, 0, 0])
-    ahead: list[int] = field(default_factory=lambda: [0, 0, 0])
-    accumulated: list[int] = field(default_factory=lambda: [0, 0, 0])
+    filled: int = 0
+    ahead: int = 0
+    accumulated: int = 0
     taken: int = 0
     cost: int = 0
     fees: int = 0
@@ -51,8 +49,9 @@ class Order:
         """The price, on the side as sent, of a fill that costs `bid` on the side whose bid this order is."""
         return bid if self.action == BUY else 1000 - bid
 
-    def remaining(self, model: int) -> int:
-        return max(0, self.count - self.filled[model])
+    @property
+    def remaining(self) -> int:
+        return self.count - self.filled
 
     def end(self, status: str, reason: str, at: int) -> None:
         self.status, self.reason, self.ended = status, reason, at
@@ -60,7 +59,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Fill:
-    """A fill of the main model; price in mills of the side as sent."""
+    """A fill; price in mills of the side as sent."""
 
     order: int
     ticker: int
@@ -100,7 +99,7 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
         shown = displayed.get(price, 0)
         here = [other for other in own if other.bid == price]
         if here:
-            before = min(left, shown, here[0].ahead[MAIN])
+            before = min(left, shown, here[0].ahead)
             if before < left and self_trade == "cancel_taker":
                 shown, stopped = before, True
             elif before < left:
@@ -121,7 +120,7 @@ def reserve(account: Account, ticker: int, resting: tuple[list[Order], list[Orde
     for bid_side in (0, 1):
         cover = {BUY: held[1 - bid_side]} if account.net else {BUY: max(0, -held[bid_side]), SELL: max(0, held[1 - bid_side])}
         for order in resting[bid_side]:
-            lots = order.remaining(MAIN)
+            lots = order.remaining
             kind = BUY if account.net else order.action
             covered = min(cover[kind], lots)
             cover[kind] -= covered

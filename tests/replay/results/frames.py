@@ -36,6 +36,7 @@ _PLAIN = {
     "steps": 10,
     "cadence_seconds": 300.0,
     "queue_model": "proportional",
+    "band": "accounts",
     "parameters": "{}",
     "seed": 0,
     "settings_digest": "s",

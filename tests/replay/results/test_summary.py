@@ -50,7 +50,7 @@ def test_rule_sets_are_never_mixed() -> None:
 def test_a_failed_episode_is_a_line_with_its_reason_and_counts() -> None:
     failed = backtests(backtest("a", "E", -3, failure="ValueError: no | such <b>price</b>", failed_step=4))
     assert summarise(failed)["failures"].to_list() == [1]
-    assert agent_tables(results(failed))[0].notes == ("E: ended early: ValueError: no | such <b>price</b>",)
+    assert agent_tables(results(failed))[0].notes[1:] == ("E: ended early: ValueError: no | such <b>price</b>",)
 
 
 def test_the_summary_has_a_row_per_agent_with_statistics_over_episodes() -> None:
@@ -108,6 +108,19 @@ def test_agents_stand_beside_one_another_the_best_first() -> None:
 def test_the_band_holds_the_result_also_where_more_fills_earn_less() -> None:
     summary = summarise(backtests(backtest("a", "E", 9, pnl_pessimistic=5, pnl_optimistic=-2)))
     assert comparison_table(summary).rows[0][-1] == "-2.00…+9.00"
+
+
+def test_tables_say_where_their_bands_come_from() -> None:
+    kinds = [{"band": "accounts"}, {"band": "rerun"}]
+    mixed, again = (
+        backtests(*(backtest("a", episode, 1, **kind) for episode, kind in zip("EF", pair, strict=True)))
+        for pair in (kinds, [kinds[1]] * 2)
+    )
+    assert [results(frame)["band"].to_list() for frame in (mixed, again)] == [["accounts", "rerun", "mixed"], ["rerun"] * 3]
+    for frame, kind in ((mixed, "mixed"), (again, "rerun")):
+        assert summarise(frame)["band"].to_list() == [kind]
+        for table in (comparison_table(summarise(frame)), *agent_tables(results(frame))):
+            assert sum(note.startswith(f"PnL band ({kind}):") for note in table.notes) == 1
 
 
 def test_intervals_are_shown_from_three_episodes_on() -> None:
