@@ -60,7 +60,7 @@ def tear_sheet(backtest: Backtest) -> Page:
     if len(markets) > _MOST_MARKETS:
         notes.append(f"Plots show the {_MOST_MARKETS} markets with the most fills of {len(markets)}.")
     marked = ", a mark and no settlement" if row["unsettled"] else ""
-    lead = f"P&L {signed(row['pnl'])} dollars{marked} ({band(row)} by the queue alone), {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    lead = f"P&L {signed(row['pnl'])} dollars{marked} ({band(row)} under other queues), {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
     if backtest.failure is not None:
         lead += f"; failed at decision {backtest.failure.step}"
     return Page(f"{backtest.agent} in {backtest.episode}", lead, facts, list(_sections(backtest, row, markets[:_MOST_MARKETS])), notes)
