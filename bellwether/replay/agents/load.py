@@ -30,8 +30,8 @@ def agent_class(reference: str) -> type[Agent]:
     return found
 
 
-def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:
-    """A new agent of the class that `reference` names, under a name. Raises `ConfigError` for a class that cannot be had or made of these parameters."""
+def make_agent(reference: str, params: Mapping[str, Any], name: str | None) -> Agent:
+    """A new agent of the class that `reference` names, under a name; the class's own for None. Raises `ConfigError` for a class that cannot be had or made of these parameters."""
     found = agent_class(reference)
     try:
         agent = found(**params)
@@ -41,7 +41,8 @@ def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:
         raise ConfigError(
             f"making the agent {reference}: {_said(error)}; correct the parameters {dict(params)!r:.200} or the class"
         ) from error
-    agent.name = name
+    if name is not None:
+        agent.name = name
     return agent
 
 
