@@ -298,7 +298,7 @@ def _run_python(one: _Run, agent: Agent, ctx: AgentContext) -> Failure | None:
             session.cancel_all()
         while session.step():
             pass
-        ctx._begin(session.steps, session.now, 0)
+        ctx._begin(session.steps, 0)
         return failed or _guarded(limit, lambda: agent.end(ctx), session.steps, session.now)
 
 
@@ -319,9 +319,11 @@ def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Fai
     """All decisions; the failure that ended them early."""
     session, calls = one.session, one.settings.calls_per_step
     step, act, whole, show, begin, finish = session.step, agent.act, one.gateway.begin, ctx._begin, limit.begin, limit.finish
+    number = -1
     while step():
+        number += 1
         whole()
-        show(session.step_index, session.now, calls)
+        show(number, calls)
         try:
             begin()
             answer = act(ctx)
@@ -332,5 +334,5 @@ def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Fai
             raise
         except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
             limit.stop()
-            return failure(error, session.step_index, session.now, beyond=__file__)
+            return failure(error, number, session.now, beyond=__file__)
     return None

@@ -103,27 +103,36 @@ class AgentContext:
         self.seed = seed
         self._random: random.Random | None = None
         self._limit, self._max_orders, self._version = calls_per_step, max_orders, 0
+        self._bids: np.ndarray | None
+        self._sizes: np.ndarray | None
+        self._held: np.ndarray | None
+        self._touch: list[list[int]] | None
+        self._held_rows: list[list[int]] | None
         self._series = {name: Series(number) for number, name in enumerate(series)}
-        self._begin(-1, info.start_ns, 0)
+        self._begin(-1, 0)
 
-    def _begin(self, step: int, now: int, calls: int) -> None:
+    def _begin(self, step: int, calls: int) -> None:
         """A decision point was reached: what was read before is to be read again. The simulator counts the calls itself."""
-        self._step, self._now, self._left, self._beyond = step, now, calls, 0
+        self._step, self._left, self._beyond = step, calls, 0
+        self._now: int | None = None
         self._states: np.ndarray | None = None
         self._states_list: list[int] | None = None
-        self._changed()
+        self._version += 1
+        self._bids = self._touch = self._sizes = self._held = self._held_rows = None
 
     # Observations.
 
     @property
     def now_ns(self) -> int:
         """The time of this decision, ns UTC."""
+        if self._now is None:
+            self._now = self._door.now()
         return self._now
 
     @property
     def now(self) -> datetime:
         """The time of this decision, aware UTC, to the microsecond below."""
-        return EPOCH + timedelta(microseconds=self._now // 1000)
+        return EPOCH + timedelta(microseconds=self.now_ns // 1000)
 
     @property
     def step(self) -> int:
@@ -361,20 +370,18 @@ class AgentContext:
 
     def _quoted(self, left: int | None) -> None:
         """Quotes were sent: what is left of the calls, -1 where they did not suffice."""
+        if left == self._left:
+            # What stood was wanted.
+            return
         self._changed()
+        self._left = 0 if left is None else max(left, 0)
         if left is None or left < 0:
-            self._left = 0
             self._refuse(0)
-        self._left = left
 
     def _changed(self) -> None:
         """Orders were sent or taken back, or time has passed: what was read of books and account is to be read again."""
         self._version += 1
-        self._bids: np.ndarray | None = None
-        self._touch: list[list[int]] | None = None
-        self._sizes: np.ndarray | None = None
-        self._held: np.ndarray | None = None
-        self._held_rows: list[list[int]] | None = None
+        self._bids = self._touch = self._sizes = self._held = self._held_rows = None
 
     def _best(self) -> np.ndarray:
         if self._bids is None:
@@ -393,17 +400,17 @@ class AgentContext:
 
     def _best_list(self) -> list[list[int]]:
         if self._touch is None:
-            self._touch = self._best().tolist()
+            self._touch = self._door.bid_rows()
         return self._touch
 
     def _held_list(self) -> list[list[int]]:
         if self._held_rows is None:
-            self._held_rows = self.positions.tolist()
+            self._held_rows = self._door.position_rows()
         return self._held_rows
 
     def _status_list(self) -> list[int]:
         if self._states_list is None:
-            self._states_list = self._status().tolist()
+            self._states_list = self._door.status_list()
         return self._states_list
 
     def _code_of(self, ticker: str) -> int:
@@ -430,7 +437,7 @@ class AgentContext:
 
 
 def _fixed(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 

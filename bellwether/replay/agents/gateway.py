@@ -80,6 +80,11 @@ class Gateway:
         self._delay, self._shown, self._series = data_latency, observation_depth, list((series or {}).values())
         self._tickers = len(session.positions)
         self._every = np.arange(self._tickers)
+        #: int64[T, 2], as arrays and as lists: best bids for YES and NO in mills, 0 for none; lots held of YES and NO. int64[T]: bits of
+        #: `codes.TickerStatus`. Methods of arrays that stay where they are: no frame of Python for what is read most.
+        self.bids, self.bid_rows = session.best.copy, session.best.tolist
+        self.positions, self.position_rows = session.positions.copy, session.positions.tolist
+        self.statuses, self.status_list = session.status.copy, session.status.tolist
         self._cash, self._equity, self._known_orders = session.cash, session.cash, 0
         self._dropped: set[int] = set()
         self._cancelled: set[int] = set()
@@ -98,17 +103,9 @@ class Gateway:
 
     # What costs nothing.
 
-    def bids(self) -> np.ndarray:
-        """int64[T, 2]: best bids for YES and NO, mills; 0 for none."""
-        return self._session.best.copy()
-
-    def positions(self) -> np.ndarray:
-        """int64[T, 2]: lots held of YES and NO."""
-        return self._session.positions.copy()
-
-    def statuses(self) -> np.ndarray:
-        """int64[T]: bits of `codes.TickerStatus`."""
-        return self._session.status.copy()
+    def now(self) -> int:
+        """Time of the decision, ns UTC."""
+        return self._session.now
 
     def sizes(self) -> np.ndarray:
         """int64[T, 2]: lots at the best bids for YES and NO."""
@@ -240,20 +237,22 @@ class Gateway:
         """Keep two post-only bids in the book for at most `calls`; how many of them are left, -1 if they did not suffice."""
         if not self._known(code):
             return None
-        return self._quoted(calls, lambda most: self._session.quote(code, yes_price, no_price, lots, most))
+        most, before = max(0, min(calls, self._left)), self._before()
+        return self._quoted(most, self._session.quote(code, yes_price, no_price, lots, most), before)
 
     def quote_many(self, prices: np.ndarray, lots: int, calls: int) -> int | None:
         """`quote` for all markets, int64[T, 2]."""
         if prices.shape != (self._tickers, 2):
             return None
-        return self._quoted(calls, lambda most: self._session.quote_many(prices, lots, most))
+        most, before = max(0, min(calls, self._left)), self._before()
+        return self._quoted(most, self._session.quote_many(prices, lots, most), before)
 
-    def _quoted(self, calls: int, quote: Callable[[int], int]) -> int:
-        """Spend what a quote costs, and note which of the quotes before it cancelled."""
-        most = max(0, min(calls, self._left))
-        before = self._session.quoted if self._frozen else None
-        left = quote(most)
-        self._left -= most - max(left, 0)
+    def _before(self) -> np.ndarray | None:
+        return self._session.quoted if self._frozen else None
+
+    def _quoted(self, most: int, left: int, before: np.ndarray | None) -> int:
+        """Spend what a quote cost, and note which of the quotes before it cancelled."""
+        self._left -= most - left if left > 0 else most
         if before is not None:
             gone = before[(before >= 0) & (before != self._session.quoted)]
             rows = self._session.orders[gone]
@@ -284,7 +283,22 @@ class Gateway:
 
 
 #: Names of the calls, those that cost nothing first.
-FREE_CALLS = ("bids", "positions", "statuses", "sizes", "cash", "available", "equity", "sent", "order", "conditions")
+FREE_CALLS = (
+    "now",
+    "bids",
+    "bid_rows",
+    "positions",
+    "position_rows",
+    "statuses",
+    "status_list",
+    "sizes",
+    "cash",
+    "available",
+    "equity",
+    "sent",
+    "order",
+    "conditions",
+)
 PRICED_CALLS = (
     "book",
     "resting",

@@ -28,14 +28,16 @@ class RemoteDoor:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._rows: dict[int, Row | None] = {}
-        self._statuses: list[int] = []
 
-    def show(self, state: Any, statuses: Any = None) -> None:
+    def begin(self, now: int, statuses: list[int], state: Any) -> None:
+        """A decision point was reached."""
+        self._now, self._statuses = now, statuses
+        self._show(state)
+
+    def _show(self, state: Any) -> None:
         """Books and account are now these."""
         self._sent, self._cash, self._available, self._bids, self._positions = state
         self._rows.clear()
-        if statuses is not None:
-            self._statuses = statuses
 
     def _ask(self, *message: Any) -> Any:
         self._channel.send(message)
@@ -43,19 +45,31 @@ class RemoteDoor:
 
     def _change(self, *message: Any) -> Any:
         answer, state, row = self._ask(*message)
-        self.show(state)
+        self._show(state)
         if row is not None:
             self._rows[answer] = row
         return answer
 
+    def now(self) -> int:
+        return self._now
+
     def bids(self) -> np.ndarray:
         return np.array(self._bids, np.int64).reshape(-1, 2)
+
+    def bid_rows(self) -> list[list[int]]:
+        return self._bids
 
     def positions(self) -> np.ndarray:
         return np.array(self._positions, np.int64).reshape(-1, 2)
 
+    def position_rows(self) -> list[list[int]]:
+        return self._positions
+
     def statuses(self) -> np.ndarray:
         return np.array(self._statuses, np.int64)
+
+    def status_list(self) -> list[int]:
+        return self._statuses
 
     def sizes(self) -> np.ndarray:
         return np.array(self._ask("sizes"), np.int64).reshape(-1, 2)
@@ -186,9 +200,9 @@ def _serve(channel: Channel, agent: Agent) -> None:
     ctx = AgentContext(door, info, seed=seed, calls_per_step=about["calls_per_step"], max_orders=about["max_orders"], series=series)  # type: ignore[arg-type]
     phases = {"start": lambda: agent.start(ctx, info), "act": lambda: _act(agent, ctx), "end": lambda: agent.end(ctx)}
     while True:
-        phase, step, now, calls, state, statuses = channel.receive()
-        door.show(state, statuses)
-        ctx._begin(step, now, calls)
+        phase, step, now, calls, statuses, state = channel.receive()
+        door.begin(now, statuses, state)
+        ctx._begin(step, calls)
         phases[phase]()
         channel.send(["done"])
 

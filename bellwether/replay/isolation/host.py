@@ -218,9 +218,8 @@ class IsolatedAgent:
         """One call of the agent: tell it, answer what it asks, until it is done."""
         begun, now = time.monotonic(), session.now
         deadline = begun + min(self._seconds, self._left)
-        state = [*_state(gateway), gateway.statuses()]
         try:
-            self._channel.send([phase, step, now, calls, state[:-1], state[-1]], deadline)
+            self._channel.send([phase, step, now, calls, gateway.status_list(), _state(gateway)], deadline)
             while True:
                 name, arguments = checked(self._channel.receive(deadline))
                 if name in REQUESTS:
@@ -253,7 +252,7 @@ class IsolatedAgent:
 
 
 def _state(gateway: Gateway) -> list[Any]:
-    return [gateway.sent(), gateway.cash(), gateway.available(), gateway.bids().tolist(), gateway.positions().tolist()]
+    return [gateway.sent(), gateway.cash(), gateway.available(), gateway.bid_rows(), gateway.position_rows()]
 
 
 def _answer(gateway: Gateway, name: str, arguments: list[Any]) -> Any:
