@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bellwether.replay.backtest import Backtest, BacktestSettings
+    from bellwether.replay.isolation import Isolation
     from bellwether.replay.sweep import Candidate
 
 _MILLISECOND = 1_000_000
@@ -50,6 +51,18 @@ _MOST_SHOWN = 20
 @click.option("--bankroll", type=str, metavar="DOLLARS", help="Money at the start; the episode's when left out.")
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
+@click.option("--isolated", is_flag=True, help="Run each agent in a process of its own, without the tape, network and files.")
+@click.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="MB of memory of an isolated agent.")
+@click.option(
+    "--decision-seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Real seconds of a decision."
+)
+@click.option(
+    "--run-seconds",
+    default=3600.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Real seconds that all decisions of an isolated agent may take in an episode.",
+)
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
 @AS_JSON
@@ -58,6 +71,9 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
 
     Beside each P&L stands the band in which the queue model alone can move it. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
+
+    With --isolated an agent that cheats, hangs or breaks off fails alone; use it for code that you did not write. The exit code is 1 if an agent
+    failed.
     """
     from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.grid import grid, parameters
@@ -72,14 +88,15 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, out:
         candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
         settings=_settings(options),
         cache=settings().tapes_path,
+        isolated=_isolation(options),
     )
     if out is not None:
         _make(out)
     with compile_notice(_say):
-        if len(combinations) > 1 or jobs > 1:
-            _sweep(request, jobs, out, as_json)
-        else:
-            _each(request, out, as_json)
+        together = len(combinations) > 1 or jobs > 1
+        frame = _sweep(request, jobs, out, as_json) if together else _each(request, out, as_json)
+    if frame["failure"].null_count() < frame.height:
+        raise SystemExit(1)
 
 
 def _say(text: str) -> None:
@@ -108,6 +125,16 @@ class _Request:
     candidates: list[Candidate]
     settings: BacktestSettings
     cache: Path
+    isolated: Isolation | None
+
+
+def _isolation(options: dict[str, Any]) -> Isolation | None:
+    """The limits of isolated agents; None where agents run in this process."""
+    from bellwether.replay.isolation import Isolation
+
+    if not options["isolated"]:
+        return None
+    return Isolation(memory=options["memory"] << 20, seconds_per_run=options["run_seconds"])
 
 
 def _settings(options: dict[str, Any]) -> BacktestSettings:
@@ -120,6 +147,7 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     if options["bankroll"] is not None:
         given["bankroll"] = _money(options["bankroll"], MICROS)
     given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
+    given["seconds_per_step"] = options["decision_seconds"]
     given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
     return BacktestSettings(**given)
 
@@ -147,7 +175,7 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
     from bellwether.replay.grid import label
     from bellwether.replay.sweep import Candidate
 
-    found = agent_of(name)
+    found = agent_of(name, isolated=_isolation(options))
     cadence = found.cadence if options["cadence"] is None else None
     return [
         Candidate(found.agent, found.name, label(found.name, varied), {**found.params, **params, **varied}, varied, cadence, found.title)
@@ -176,8 +204,8 @@ def _folder(name: str) -> Path:
     )
 
 
-def _each(request: _Request, out: Path | None, as_json: bool) -> None:
-    """Every agent in every episode, one after the other, with all that they did."""
+def _each(request: _Request, out: Path | None, as_json: bool) -> pl.DataFrame:
+    """Every agent in every episode, one after the other, with all that they did; a row of each."""
     import polars as pl
 
     from bellwether.replay.results.frames import backtests, equity, fills, orders
@@ -191,6 +219,16 @@ def _each(request: _Request, out: Path | None, as_json: bool) -> None:
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
+    _say_confinement(runs)
+    for one in runs:
+        if one.failure is not None and one.failure.traceback:
+            _say(f"{one.agent} in {one.episode}, decision {one.failure.step}:\n{one.failure.traceback}")
+    return frame
+
+
+def _say_confinement(runs: Sequence[Backtest]) -> None:
+    for text in dict.fromkeys(str(one.confinement) for one in runs if one.confinement is not None):
+        _say(f"Isolated agents: {text}")
 
 
 def _runs(request: _Request, folder: Path) -> list[Backtest]:
@@ -199,10 +237,15 @@ def _runs(request: _Request, folder: Path) -> list[Backtest]:
     from bellwether.replay.prepared import prepare
 
     prepared = prepare(load(folder, cache=request.cache), request.settings.rules, cache=request.cache)
+    if request.isolated:
+        return [
+            run(prepared, candidate.source(), candidate.settings(request.settings), isolated=request.isolated)
+            for candidate in request.candidates
+        ]
     return [run(prepared, candidate.make(), candidate.settings(request.settings)) for candidate in request.candidates]
 
 
-def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> None:
+def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
     import polars as pl
     from rich.progress import Progress
@@ -218,6 +261,7 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> Non
             request.settings,
             cache=request.cache,
             jobs=jobs,
+            isolated=request.isolated,
             progress=lambda count: bar.advance(total, count),
         )
     frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))
@@ -226,10 +270,11 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> Non
         _write({"backtests": frame}, out, varied)
     if as_json:
         emit(frame.to_dicts())
-        return
+        return frame
     _show_summary(frame, request)
     share = f"{done.busy / done.cpu:.1%} of them" if done.cpu else "all"
     click.echo(f"{frame.height:,} backtests, {done.cpu:.1f} s of CPU, {share} in engine and agents", err=True)
+    return frame
 
 
 def _show_results(frame: pl.DataFrame, request: _Request) -> None:

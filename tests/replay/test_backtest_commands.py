@@ -94,9 +94,12 @@ def test_a_failure_is_shown_and_not_raised(episode: Path, tmp_path: Path) -> Non
     mine.write_text(
         "from bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        raise ValueError('[bold]no[/bold]')\n"
     )
-    result = backtest("--agent", f"{mine}:Mine", "--episode", episode)
-    assert result.exit_code == 0
-    assert "ValueError: [bold]no[/bold]" in result.output
+    for option in ((), ("--isolated",)):
+        result = backtest("--agent", f"{mine}:Mine", "--episode", episode, *option)
+        assert result.exit_code == 1
+        assert "ValueError: [bold]no[/bold]" in result.output
+        assert f'File "{mine}", line 4, in act' in result.output
+        assert ("Isolated agents: kept from it: " in result.output) == bool(option)
 
 
 @pytest.mark.parametrize(

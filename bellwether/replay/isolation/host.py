@@ -42,6 +42,10 @@ _ENVIRONMENT = {
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
+#: Real seconds in which an agent must be loaded, unless a decision may take more.
+_LOADING = 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What an agent's process says of it: untrusted. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring."""
@@ -55,7 +59,7 @@ class Loaded:
 class IsolatedAgent:
     """An agent in a process of its own. As a context manager it starts and loads it; at the end the process is killed.
 
-    seconds: that loading and each decision may take. Raises `ConfigError` on entry when the agent cannot be loaded there, or not be isolated at all.
+    seconds: that each decision may take. Raises `ConfigError` on entry when the agent cannot be loaded there, or not be isolated at all.
     """
 
     def __init__(self, source: AgentSource, limits: Isolation, seconds: float) -> None:
@@ -77,7 +81,7 @@ class IsolatedAgent:
         self._stop()
 
     def look(self) -> Loaded:
-        """The class alone, loaded in a process that then ends: its name and what it says of itself. Raises `ConfigError` as on entry."""
+        """The class alone, loaded in a process that then ends. Raises `ConfigError` as on entry."""
         self._start()
         try:
             return self._load(class_alone=True)
@@ -128,11 +132,12 @@ class IsolatedAgent:
             "params": None if class_alone else dict(source.params),
             "name": source.name,
             "memory": self._limits.memory,
-            "cpu_seconds": self._limits.seconds_per_run + 2 * self._seconds,
+            "cpu_seconds": min(self._limits.seconds_per_run + self._seconds + _LOADING, 2.0**31),
         }
-        deadline = time.monotonic() + self._seconds
+        seconds = max(self._seconds, _LOADING)
+        deadline = time.monotonic() + seconds
         try:
-            self._channel.send(plan if plan["cpu_seconds"] < 2**31 else {**plan, "cpu_seconds": 2**31}, deadline)
+            self._channel.send(plan, deadline)
             name, held = checked(self._channel.receive(deadline))
             if name == "confined":
                 self.confinement = Confinement(*held)
@@ -140,7 +145,7 @@ class IsolatedAgent:
             if name not in ("loaded", "refused", "failed"):
                 raise Malformed(f"{name} before it was loaded")
         except OutOfTime:
-            raise ConfigError(f"loading the agent {source.reference}: it took longer than {self._seconds:g} s") from None
+            raise ConfigError(f"loading the agent {source.reference}: it took longer than {seconds:g} s") from None
         except Closed:
             raise ConfigError(f"loading the agent {source.reference}: {self._end()}\n{readable(self._channel.printed)}".rstrip()) from None
         except Malformed as error:
@@ -249,6 +254,11 @@ class IsolatedAgent:
     def _with_output(self, trace: str) -> str:
         printed = readable(self._channel.printed)
         return "\n".join(part for part in (trace, f"The agent printed last:\n{printed}" if printed else "") if part)
+
+
+def look(source: AgentSource, limits: Isolation) -> Loaded:
+    """What a class says of itself, loaded in a process that then ends. Raises `ConfigError` when it cannot be loaded or not be isolated."""
+    return IsolatedAgent(source, limits, _LOADING).look()
 
 
 def _state(gateway: Gateway) -> list[Any]:
