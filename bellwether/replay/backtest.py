@@ -250,7 +250,7 @@ def _run_here(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
         failed = _run_compiled(one.session, made, one.info, seed)
     else:
         ctx = AgentContext(
-            Door(one.gateway),
+            Door(one.gateway),  # type: ignore[arg-type]
             one.info,
             seed=seed,
             calls_per_step=one.settings.calls_per_step,

@@ -36,7 +36,7 @@ from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
 
 if TYPE_CHECKING:
-    from bellwether.replay.agents.gateway import Door, Row
+    from bellwether.replay.agents.gateway import Gateway, Row
 
 #: Plain integers: an enumeration's member costs compiled code a microsecond.
 _IOC, _GTC, _POST_ONLY, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.POST_ONLY, Tif.GTD))
@@ -88,7 +88,7 @@ class AgentContext:
 
     def __init__(
         self,
-        door: Door,
+        door: Gateway,
         info: EpisodeInfo,
         *,
         seed: int = 0,

@@ -307,7 +307,7 @@ class Series:
         """All points, after those that are new; read-only."""
         known = self.known + len(ts)
         if known > len(self._ts):
-            self._ts, self._values = (np.resize(array, 2 * known) for array in (self._ts, self._values))
+            self._ts, self._values = np.resize(self._ts, 2 * known), np.resize(self._values, 2 * known)
         self._ts[self.known : known], self._values[self.known : known] = ts, values
         self.known = known
         shown = self._ts[:known], self._values[:known]

@@ -21,6 +21,9 @@ from bellwether.replay.agents.load import agent_class, make_agent
 from bellwether.replay.isolation.confine import confine
 from bellwether.replay.isolation.wire import Channel
 
+#: What numba says where it can write nothing.
+_UNCACHED = "cannot cache function"
+
 
 class RemoteDoor:
     """The calls of a `Gateway` that is in another process. What a decision starts with, and what an order changes, comes with the answer."""
@@ -171,6 +174,11 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
         params = _json(agent.params)
     except BaseException as error:
         kind, message = described(error)
+        if _UNCACHED in message:
+            message = (
+                f"isolating the agent {reference}: it uses code that numba compiles and keeps (cache=True), and an isolated agent can write no file. "
+                "Leave cache=True away; compiled agents run within the simulator and cannot be isolated"
+            )
         channel.send(["refused", message if isinstance(error, ConfigError) else f"loading the agent {reference}: {kind}: {message}"])
         os._exit(0)
     channel.send(["loaded", agent.name, params, _kind(found)])
@@ -208,6 +216,6 @@ def _serve(channel: Channel, agent: Agent) -> None:
 
 
 def _act(agent: Agent, ctx: AgentContext) -> None:
-    answer = agent.act(ctx)
+    answer: object = agent.act(ctx)  # type: ignore[func-returns-value]
     if answer is not None:
         raise returned(answer)

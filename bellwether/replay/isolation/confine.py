@@ -115,7 +115,7 @@ def _python() -> list[Path]:
     paths = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     installed = [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages", "lib-dynload")]
     own = Path(bellwether.__file__).parent
-    return [Path(path) for path in (*paths, *installed, own, Path(sys.base_prefix) / "lib", *_SYSTEM)]
+    return [own, Path(sys.base_prefix) / "lib", *(Path(path) for path in (*paths, *installed, *_SYSTEM))]
 
 
 def _libc() -> ctypes.CDLL:

@@ -36,6 +36,7 @@ _ENVIRONMENT = {
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
     "PYTHONUTF8": "1",
+    "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1"),
 }
@@ -160,7 +161,7 @@ class IsolatedAgent:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
         if kind == "compiled":
             raise ConfigError(
-                f"isolating the agent {name}: its decisions are compiled code that runs within the simulator, where the whole tape is; "
+                f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "
                 "run it without isolation, or write it with act(self, ctx)"
             )
         if kind == "waiting":

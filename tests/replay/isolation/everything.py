@@ -27,7 +27,7 @@ class Everything(Agent):
             draw.choice((self._bid, self._take, self._manage, self._quote, self._many, self._wrong))(ctx, market, size)
 
     def end(self, ctx: Any) -> None:
-        assert [order.status for order in self.orders] != None
+        assert all(order.status in ("filled", "cancelled", "rejected", "expired", "resting") for order in self.orders)
         assert ctx.equity == ctx.cash
 
     def _hear(self, ctx: Any, market: Any) -> int:

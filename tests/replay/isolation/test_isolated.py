@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,12 @@ from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.agents.registry import agent_of
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.isolation.wire import Malformed, checked, framed
-from bellwether.replay.units import SECOND
+from bellwether.replay.tape.layout import LEVEL, Tape
+from bellwether.replay.units import NO, SECOND, YES
 from tests.replay.agents.scenes import TRADE, market, settings, two_markets
 from tests.replay.agents.test_context import with_series
 from tests.replay.episode.folders import Native
+from tests.replay.results.tapes import Event, tape
 
 FILE = Path(__file__).parent / "everything.py"
 
@@ -39,12 +42,28 @@ AGENTS = [
 WAYS: list[dict[str, Any]] = [{}, {"order_latency": SECOND}, {"rules": "pmb-2026-01"}]
 
 
+def frozen_market() -> Tape:
+    """A market of which every row of the book is known, as the rules with frozen observations need it: a decision at each."""
+    levels: list[Event] = [
+        (0, LEVEL, 0, YES, 450, 10_000),
+        (0, LEVEL, 0, NO, 520, 5_000),
+        (100, LEVEL, 0, YES, 400, 100),
+        TRADE,
+        (200, LEVEL, 0, YES, 400, 200),
+        (250, LEVEL, 0, NO, 530, 500),
+    ]
+    rows = np.array([0, 100, 200, 250], np.int64) * SECOND
+    return replace(tape(*sorted(levels, key=lambda event: event[0]), end=300), rows_ts=rows, rows_end=np.array([2, 4, 5, 6], np.int64))
+
+
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: getattr(agent, "reference", getattr(agent, "name", "")).rpartition(":")[2])
 @pytest.mark.parametrize("way", WAYS, ids=["at-once", "late", "frozen"])
 def test_fills_are_the_same_to_the_last_integer(agent: Agent | AgentSource, way: dict[str, Any]) -> None:
     chosen = settings(cadence=10 * SECOND, **way)
     source = prepare(two_markets() if isinstance(agent, BuyAndHold) else market(TRADE, (200, *TRADE[1:])), chosen.rules)
-    if isinstance(agent, AgentSource) and not way.get("rules"):
+    if way.get("rules"):
+        source = prepare(frozen_market(), chosen.rules)
+    elif isinstance(agent, AgentSource):
         source = with_series()
     here, there = run(source, agent, chosen), run(source, agent, chosen, isolated=True)
     assert there.digest == here.digest, (here.failure, there.failure)
@@ -71,7 +90,7 @@ def test_a_failure_comes_back_with_its_traceback() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (CompiledMarketMaker(), "its decisions are compiled code that runs within the simulator"),
+        (CompiledMarketMaker(), "compiled agents run within the simulator and cannot be isolated"),
         (AgentSource(f"{FILE}:Waits"), "waits for a service such as a model, and an isolated agent has no network"),
         (AgentSource(f"{FILE}:Nowhere"), "Nowhere is no class that derives from Agent; it has Everything"),
         (AgentSource("/nowhere/agents.py:One"), "there is no file /nowhere/agents.py"),
