@@ -9,9 +9,10 @@ from typing import Any
 from bellwether.replay import Backtest, BacktestSettings, Prepared, prepare
 from bellwether.replay import run as replay
 from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.baselines import Passive
+from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
 from bellwether.replay.tape.layout import Tape
 from bellwether.replay.units import SECOND
-from benchmarks._replay.makers import PlainMaker, VectorMaker, Watcher
 from benchmarks._replay.market import RULES, synthetic
 
 ROUNDS = 5
@@ -35,7 +36,7 @@ def costs(source: Prepared, kind: type[Agent]) -> dict[str, float]:
     )
     here, there, ratios, starts = [], [], [], []
     for number in range(ROUNDS + 1):
-        started, _ = _seconds(empty, Watcher(), isolated=True)
+        started, _ = _seconds(empty, Passive(), isolated=True)
         inside, one = _seconds(source, kind(), isolated=False)
         outside, two = _seconds(source, kind(), isolated=True)
         if one.digest != two.digest:
@@ -51,7 +52,7 @@ def costs(source: Prepared, kind: type[Agent]) -> dict[str, float]:
 def run() -> list[dict[str, Any]]:
     """[{name, ratio, target, detail}]: each ratio is to be at most its target."""
     source, rows, start = prepare(synthetic(), RULES), [], 0.0
-    for kind, words in ((PlainMaker, "plain Python maker"), (VectorMaker, "Python maker over arrays")):
+    for kind, words in ((MarketMaker, "plain Python maker"), (VectorMarketMaker, "Python maker over arrays")):
         cost = costs(source, kind)
         start = cost["start"]
         rows.append(
