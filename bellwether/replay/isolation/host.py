@@ -129,7 +129,7 @@ class IsolatedAgent:
     def _load(self, *, class_alone: bool) -> Loaded:
         source = self._source
         plan = {
-            "reference": source.reference,
+            "reference": _placed(source.reference),
             "params": None if class_alone else dict(source.params),
             "name": source.name,
             "memory": self._limits.memory,
@@ -260,6 +260,12 @@ class IsolatedAgent:
 def look(source: AgentSource, limits: Isolation) -> Loaded:
     """What a class says of itself, loaded in a process that then ends. Raises `ConfigError` when it cannot be loaded or not be isolated."""
     return IsolatedAgent(source, limits, _LOADING).look()
+
+
+def _placed(reference: str) -> str:
+    """With the whole path of a file, which the other process looks for from another folder."""
+    where, _, name = reference.rpartition(":")
+    return f"{os.path.abspath(where)}:{name}" if where.endswith(".py") else reference
 
 
 def _state(gateway: Gateway) -> list[Any]:

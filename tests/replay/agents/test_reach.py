@@ -33,6 +33,8 @@ _FOLLOWED = {
     "__class__",
     "__base__",
 }
+#: Where the walk goes on from an object of a class; it stops at those of other packages, which know nothing of runs.
+_HOMES = ("bellwether.replay", "tests.replay", "builtins", "numpy", "functools", "collections", "types", "random")
 _LEAVES = (int, float, str, bytes, bool, type(None), complex, range, slice)
 
 
@@ -43,9 +45,12 @@ def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
         way, thing = waiting.popleft()
         if isinstance(thing, _LEAVES):
             continue
+        if not type(thing).__module__.startswith(_HOMES):
+            yield way, thing
+            continue
         # A bound method is another object each time that it is looked at.
         owner = getattr(thing, "__self__", None)
-        mark = id(thing) if owner is None or isinstance(owner, type(sys)) else hash((id(owner), getattr(thing, "__name__", "")))
+        mark = id(thing) if owner is None or isinstance(owner, type(sys)) else hash((id(owner), str(getattr(thing, "__name__", ""))))
         if mark in seen:
             continue
         seen.add(mark)
@@ -54,13 +59,7 @@ def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
         waiting.extend((f"{way}{step}", found) for step, found in _next(thing))
 
 
-#: Where the walk goes on from an object of a class; it stops at those of other packages, which know nothing of runs.
-_HOMES = ("bellwether.replay", "tests.replay", "builtins", "numpy", "functools", "collections", "types", "random")
-
-
 def _next(thing: Any) -> Iterator[tuple[str, Any]]:
-    if not type(thing).__module__.startswith(_HOMES):
-        return
     if isinstance(thing, dict):
         yield from ((f"[{key!r:.30}]", value) for key, value in [*thing.items(), *((key, key) for key in thing)])
         return
