@@ -152,16 +152,11 @@ def run(
     settings = settings or BacktestSettings()
     prepared = _ready(source, settings, cache)
     settings = settings.of(prepared)
-    session = Session(prepared.tape, prepared.rules, settings.engine())
-    gateway = _gateway(session, prepared, settings)
-    info = _info(prepared, session.settings.bankroll)
-    run_agent = _run_isolated if isolated else _run_here
-    limits = isolated if isinstance(isolated, Isolation) else Isolation()
-    made = run_agent(agent, _Run(session, gateway, info, prepared, settings, limits))
+    session, made = _trade(prepared, agent, settings, isolated)
     return Backtest(
-        episode=info.id,
+        episode=prepared.info.id,
         episode_digest=prepared.digest,
-        venue=info.venue,
+        venue=prepared.info.venue,
         agent=made.name,
         params=made.params,
         rules=prepared.rules,
@@ -198,6 +193,17 @@ class _Ran:
     params: Mapping[str, Any]
     failure: Failure | None
     confinement: Confinement | None = None
+
+
+def _trade(
+    prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, isolated: bool | Isolation
+) -> tuple[Session, _Ran]:
+    """The replay at its end, and the agent that traded it."""
+    session = Session(prepared.tape, prepared.rules, settings.engine())
+    gateway, info = _gateway(session, prepared, settings), _info(prepared, session.settings.bankroll)
+    limits = isolated if isinstance(isolated, Isolation) else Isolation()
+    one = _Run(session, gateway, info, prepared, settings, limits)
+    return session, _run_isolated(agent, one) if isolated else _run_here(agent, one)
 
 
 def _ready(source: Episode | Tape | Prepared, settings: BacktestSettings, cache: Path | None) -> Prepared:

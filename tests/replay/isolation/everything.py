@@ -117,8 +117,14 @@ class Waits(Agent):
 
     timed = False
 
+    def act(self, ctx: Any) -> None:
+        pass
+
 
 class BadName(Agent):
     """Has a name that steers a terminal."""
 
     name = "bad\x1b[31m"
+
+    def act(self, ctx: Any) -> None:
+        pass

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from bellwether.replay import AgentSource, Backtest, Isolation, run
+from bellwether.replay.engine.codes import O_COUNT
 from tests.replay.agents.scenes import market, settings
 from tests.replay.episode.folders import Native
 
@@ -97,7 +98,7 @@ def test_it_is_harmless(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     failure = backtest.failure
     assert (None if failure is None else failure.type) == case.failure, failure
     orders = backtest.outcome.orders
-    assert LOOT not in orders[:, 5], "it got through"
+    assert LOOT not in orders[:, O_COUNT], "it got through"
     assert len(orders) == case.orders
     assert backtest.outcome.pnl[0] == 0, "no order of these fills"
     assert time.monotonic() - begun < 2 * SECONDS
@@ -112,7 +113,7 @@ def test_a_message_that_is_none_ends_the_agent_by_name(message: object) -> None:
 
 def test_memory_that_is_not_its_own_cannot_be_read() -> None:
     """It crashes, or reads what its own process has."""
-    assert LOOT not in attacked("ReadsBehindArrays").outcome.orders[:, 5]
+    assert LOOT not in attacked("ReadsBehindArrays").outcome.orders[:, O_COUNT]
 
 
 def test_what_it_patches_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ def test_in_this_process_the_same_agents_get_through(agent: str, tmp_path: Path,
     with socket.create_server(("127.0.0.1", 0)) as server:
         target = str(server.getsockname()[1]) if agent == "ConnectsOut" else str(Native().write(tmp_path / "KXTEST-26JAN20"))
         backtest = run(market(), AgentSource(f"{FILE}:{agent}", {"target": target}), settings())
-    assert LOOT in backtest.outcome.orders[:, 5]
+    assert LOOT in backtest.outcome.orders[:, O_COUNT]
 
 
 @linux
