@@ -11,21 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, MarketInfo, cents, contracts
-    from bellwether.replay.agents.context import AgentContext, requests
+    from bellwether.replay.agents.arguments import requests
+    from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.failures import Failure
     from bellwether.replay.agents.limits import BudgetError, OrderError
     from bellwether.replay.agents.views import Book, Market, Order
-    from bellwether.replay.backtest import Backtest, BacktestSettings, Failure, run
+    from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.episode import load
+    from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
     from bellwether.replay.prepared import Prepared, prepare
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
 
 _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "EpisodeInfo", "MarketInfo", "cents", "contracts"),
-    "agents.context": ("AgentContext", "requests"),
+    "agents.arguments": ("requests",),
+    "agents.context": ("AgentContext",),
     "agents.limits": ("BudgetError", "OrderError"),
     "agents.views": ("Book", "Market", "Order"),
-    "backtest": ("Backtest", "BacktestSettings", "Failure", "run"),
+    "agents.failures": ("Failure",),
+    "backtest": ("Backtest", "BacktestSettings", "run"),
     "episode": ("load",),
+    "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "prepared": ("Prepared", "prepare"),
     "units": ("BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES"),
 }
@@ -44,13 +50,16 @@ __all__ = [
     "YES",
     "Agent",
     "AgentContext",
+    "AgentSource",
     "Backtest",
     "BacktestSettings",
     "Book",
     "BudgetError",
     "CompiledAgent",
+    "Confinement",
     "EpisodeInfo",
     "Failure",
+    "Isolation",
     "Market",
     "MarketInfo",
     "Order",

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, stable_seed
+from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, stable_seed
 from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.failures import Failure, failure, returned
+from bellwether.replay.agents.gateway import Door, Gateway
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
-from bellwether.replay.agents.load import check_complete
-from bellwether.replay.agents.views import Series
+from bellwether.replay.agents.load import check_complete, make_agent
 from bellwether.replay.engine import Outcome, Session, bound_by, bounded
 from bellwether.replay.engine import Settings as EngineSettings
+from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
 #: Where the band comes from: the same calls under the queue models that bound the chosen one, or the agent run again under each of them.
 Band = Literal["accounts", "rerun"]
 
-_LONGEST_MESSAGE = 300
 _LARGEST_SEED = 2**63
-#: Where an object lies in memory, as its `repr` says: another place in each process.
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +96,14 @@ class BacktestSettings:
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an agent's episode ended early: the type and the first line of its error, the decision (from 0; -1: before the first) and its time, ns."""
-
-    type: str
-    message: str
-    step: int
-    at: int
-
-    def __str__(self) -> str:
-        return f"{self.type}: {self.message}" if self.message else self.type
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Backtest:
     """What came of one agent in one episode.
 
     episode, episode_digest: what was replayed. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
     bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
-    failure: why the agent's episode ended early; None when it did not. default_fees: fee terms of a market are stated by nothing.
+    failure: why the agent's episode ended early; None when it did not. confinement: what the system kept from an isolated agent; None for one that
+    ran in this process. default_fees: fee terms of a market are stated by nothing.
 
     `summary`, `orders`, `fills`, `equity` and `market_pnl` are Polars frames with the columns of the tables of the data dictionary: exact decimals
     of dollars and contracts, times in UTC.
@@ -134,6 +120,7 @@ class Backtest:
     outcome: Outcome
     steps: int
     failure: Failure | None = None
+    confinement: Confinement | None = None
     default_fees: bool = False
 
     @property
@@ -212,72 +199,103 @@ class Backtest:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of fills, cash, equity and failure: equal runs have equal ones, on every machine."""
-        text = json.dumps([self.outcome.digest(), None if self.failure is None else asdict(self.failure)])
+        failed = None if self.failure is None else {name: getattr(self.failure, name) for name in ("type", "message", "step", "at")}
+        text = json.dumps([self.outcome.digest(), failed])
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def run(
-    source: Episode | Tape | Prepared, agent: Agent | type[Agent], settings: BacktestSettings | None = None, *, cache: Path | None = None
+    source: Episode | Tape | Prepared,
+    agent: Agent | type[Agent] | AgentSource,
+    settings: BacktestSettings | None = None,
+    *,
+    isolated: bool | Isolation = False,
+    cache: Path | None = None,
 ) -> Backtest:
     """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end.
 
-    With the band `rerun` the agent, made anew, also trades it under the pessimistic and the optimistic queue, which bound the outcome. An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
-    what it was. cache: folder of tapes. Raises `ConfigError` for settings that do not fit, `SchemaError` for an episode that is refused, `RunStopped`
-    when the agent can neither go on nor has failed.
+    An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
+    what it was. With the band `rerun` the agent, made anew, also trades the episode under the pessimistic and the optimistic queue, which bound the
+    outcome. isolated: in a process of its own, which gets observations alone; `Isolation` sets its limits. The agent is loaded there anew from
+    its class and parameters. cache: folder of tapes. Raises `ConfigError` for settings that do not fit and for an agent that cannot be loaded or
+    isolated, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither go on nor has failed.
     """
     settings = settings or BacktestSettings()
     prepared = _ready(source, settings, cache)
     settings = settings.of(prepared)
-    agent = _fresh(agent)
-    session, failure = _trade(prepared, agent, settings, bounds=settings.band == "accounts")
-    outcome = session.result()
+    session, made = _trade(prepared, agent, settings, isolated, bounds=settings.band == "accounts")
+    outcome, failed = session.result(), made.failure
     if settings.band == "rerun":
-        outcome, failure = _run_again(prepared, agent, settings, outcome, failure)
+        again = partial(_trade, prepared, agent, isolated=isolated, bounds=False)
+        outcome, failed = _run_again(again, settings, outcome, failed)
     return Backtest(
         episode=prepared.info.id,
         episode_digest=prepared.digest,
         venue=prepared.info.venue,
-        agent=agent.name,
-        params=agent.params,
+        agent=made.name,
+        params=made.params,
         rules=prepared.rules,
         settings=settings,
         tape=prepared.tape,
         outcome=outcome,
         steps=session.steps,
-        failure=failure,
+        failure=failed,
+        confinement=made.confinement,
         default_fees=prepared.default_fees,
     )
 
 
-def _trade(prepared: Prepared, agent: Agent, settings: BacktestSettings, *, bounds: bool) -> tuple[Session, Failure | None]:
-    """The replay at its end, and why the agent's trading ended early."""
-    engine = settings.engine()
-    session = Session(prepared.tape, prepared.rules, engine, bounds=bounds)
-    seed = stable_seed(prepared.digest, agent.name, settings.seed)
-    info = replace(prepared.info, bankroll=engine.bankroll)
-    if isinstance(agent, CompiledAgent):
-        return session, _run_compiled(session, agent, info, seed)
-    return session, _run_python(session, agent, _context(session, prepared, settings, info, seed), settings.seconds_per_step)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What an agent is run in."""
+
+    session: Session
+    gateway: Gateway
+    info: EpisodeInfo
+    prepared: Prepared
+    settings: BacktestSettings
+    limits: Isolation
+
+    def seed(self, name: str) -> int:
+        """Of an agent of this name."""
+        return stable_seed(self.prepared.digest, name, self.settings.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """An agent that has run."""
+
+    name: str
+    params: Mapping[str, Any]
+    failure: Failure | None
+    confinement: Confinement | None = None
+
+
+def _trade(
+    prepared: Prepared, agent: Agent | type[Agent] | AgentSource, settings: BacktestSettings, isolated: bool | Isolation, *, bounds: bool
+) -> tuple[Session, _Ran]:
+    """The replay at its end, and the agent that traded it."""
+    session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
+    gateway, info = _gateway(session, prepared, settings), _info(prepared, session.settings.bankroll)
+    limits = isolated if isinstance(isolated, Isolation) else Isolation()
+    one = _Run(session, gateway, info, prepared, settings, limits)
+    return session, _run_isolated(agent, one) if isolated else _run_here(agent, one)
 
 
 def _run_again(
-    prepared: Prepared, agent: Agent, settings: BacktestSettings, chosen: Outcome, failure: Failure | None
+    trade: Callable[[BacktestSettings], tuple[Session, _Ran]], settings: BacktestSettings, chosen: Outcome, failed: Failure | None
 ) -> tuple[Outcome, Failure | None]:
     """The outcome with the agent's own runs under the two bounding queue models as its bounds; a failure that only one of them had says under which."""
-    pessimistic = optimistic = chosen
-    if settings.queue != "trade_only":
-        pessimistic, failure = _rerun(prepared, agent, replace(settings, queue="trade_only"), failure)
-    if settings.queue != "optimistic":
-        optimistic, failure = _rerun(prepared, agent, replace(settings, queue="optimistic"), failure)
-    return bounded(chosen, *(bound_by(outcome, len(chosen.orders)) for outcome in (pessimistic, optimistic))), failure
-
-
-def _rerun(prepared: Prepared, agent: Agent, settings: BacktestSettings, failure: Failure | None) -> tuple[Outcome, Failure | None]:
-    """The agent's run under another queue model, and why the first run that failed did."""
-    session, other = _trade(prepared, agent.anew(), settings, bounds=False)
-    if failure is None and other is not None:
-        failure = replace(other, message=f"under the queue model {settings.queue}: {other.message}")
-    return session.result(), failure
+    bounds = []
+    for queue in ("trade_only", "optimistic"):
+        outcome = chosen
+        if settings.queue != queue:
+            session, made = trade(replace(settings, queue=queue))
+            outcome = session.result()
+            if failed is None and made.failure is not None:
+                failed = replace(made.failure, message=f"under the queue model {queue}: {made.failure.message}")
+        bounds.append(bound_by(outcome, len(chosen.orders)))
+    return bounded(chosen, *bounds), failed
 
 
 def _ready(source: Episode | Tape | Prepared, settings: BacktestSettings, cache: Path | None) -> Prepared:
@@ -290,9 +308,62 @@ def _ready(source: Episode | Tape | Prepared, settings: BacktestSettings, cache:
     return source
 
 
-def _fresh(agent: Agent | type[Agent]) -> Agent:
+def _info(prepared: Prepared, bankroll: int) -> EpisodeInfo:
+    """A copy for one agent: what it does to its own reaches no other run."""
+    return replace(prepared.info, bankroll=bankroll, markets=tuple(replace(market) for market in prepared.info.markets))
+
+
+def _gateway(session: Session, prepared: Prepared, settings: BacktestSettings) -> Gateway:
+    return Gateway(
+        session,
+        frozen=prepared.rules.observations == "frozen",
+        calls_per_step=settings.calls_per_step,
+        data_latency=settings.data_latency,
+        observation_depth=prepared.info.observation_depth,
+        series=prepared.exogenous,
+    )
+
+
+def _run_isolated(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
+    from bellwether.replay.isolation.host import IsolatedAgent
+
+    source = agent if isinstance(agent, AgentSource) else AgentSource.of(agent)
+    with IsolatedAgent(source, one.limits, one.settings.seconds_per_step) as there:
+        name = there.loaded.name
+        failed = there.run(
+            one.session,
+            one.gateway,
+            one.info,
+            series=list(one.prepared.exogenous),
+            seed=one.seed(name),
+            calls_per_step=one.settings.calls_per_step,
+        )
+        return _Ran(name, there.loaded.params, failed, there.confinement)
+
+
+def _run_here(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
+    made = _fresh(agent)
+    seed = one.seed(made.name)
+    if isinstance(made, CompiledAgent):
+        failed = _run_compiled(one.session, made, one.info, seed)
+    else:
+        ctx = AgentContext(
+            Door(one.gateway),  # type: ignore[arg-type]
+            one.info,
+            seed=seed,
+            calls_per_step=one.settings.calls_per_step,
+            max_orders=one.settings.max_orders,
+            series=tuple(one.prepared.exogenous),
+        )
+        failed = _run_python(one, made, ctx)
+    return _Ran(made.name, made.params, failed)
+
+
+def _fresh(agent: Agent | type[Agent] | AgentSource) -> Agent:
     """An agent that has not run yet."""
-    if isinstance(agent, type) and issubclass(agent, Agent):
+    if isinstance(agent, AgentSource):
+        agent = make_agent(agent.reference, agent.params, agent.name)
+    elif isinstance(agent, type) and issubclass(agent, Agent):
         agent = agent()
     if not isinstance(agent, Agent):
         raise ConfigError(f"running a backtest: {agent!r:.80} is no agent; make one of a class that derives from bellwether.replay.Agent")
@@ -303,45 +374,34 @@ def _fresh(agent: Agent | type[Agent]) -> Agent:
     return agent
 
 
-def _context(session: Session, prepared: Prepared, settings: BacktestSettings, info: Any, seed: int) -> AgentContext:
-    return AgentContext(
-        session,
-        info,
-        frozen=prepared.rules.observations == "frozen",
-        seed=seed,
-        calls_per_step=settings.calls_per_step,
-        data_latency=settings.data_latency,
-        series={name: Series(ts, values) for name, (ts, values) in prepared.exogenous.items()},
-    )
-
-
-def _run_compiled(session: Session, agent: CompiledAgent, info: Any, seed: int) -> Failure | None:
-    failure = None
+def _run_compiled(session: Session, agent: CompiledAgent, info: EpisodeInfo, seed: int) -> Failure | None:
+    failed = None
     try:
         session.run_compiled(type(agent).strategy, agent.numbers(info, seed))
     except RunStopped:
         raise
     except Exception as error:
-        failure = _failure(error, session.step_index, session.now)
+        failed = failure(error, session.step_index, session.now, beyond=__file__)
         session.cancel_all()
     while session.step():
         pass
-    return failure
+    return failed
 
 
-def _run_python(session: Session, agent: Agent, ctx: AgentContext, seconds: float) -> Failure | None:
-    with StepLimit(seconds if agent.timed else float("inf")) as limit:
-        failure = _guarded(limit, lambda: agent.start(ctx, ctx.info), -1, ctx.info.start_ns) or _decide(session, agent, ctx, limit)
-        ctx.end_step()
-        if failure is not None:
+def _run_python(one: _Run, agent: Agent, ctx: AgentContext) -> Failure | None:
+    session = one.session
+    with StepLimit(one.settings.seconds_per_step if agent.timed else float("inf")) as limit:
+        failed = _guarded(limit, lambda: agent.start(ctx, one.info), -1, one.info.start_ns) or _decide(one, agent, ctx, limit)
+        one.gateway.end()
+        if failed is not None:
             session.cancel_all()
-            while session.step():
-                pass
-            return failure
-        return _guarded(limit, lambda: agent.end(ctx), session.steps, session.now)
+        while session.step():
+            pass
+        ctx._begin(session.steps, 0)
+        return failed or _guarded(limit, lambda: agent.end(ctx), session.steps, session.now)
 
 
-def _guarded(limit: StepLimit, call: Any, step: int, at: int) -> Failure | None:
+def _guarded(limit: StepLimit, call: Callable[[], Any], step: int, at: int) -> Failure | None:
     try:
         limit.begin()
         call()
@@ -350,40 +410,28 @@ def _guarded(limit: StepLimit, call: Any, step: int, at: int) -> Failure | None:
         raise
     except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
         limit.stop()
-        return _failure(error, step, at)
+        return failure(error, step, at, beyond=__file__)
     return None
 
 
-def _decide(session: Session, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Failure | None:
+def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Failure | None:
     """All decisions; the failure that ended them early."""
-    step, act, begin_step, begin, finish = session.step, agent.act, ctx.begin_step, limit.begin, limit.finish
+    session, calls = one.session, one.settings.calls_per_step
+    step, act, whole, show, begin, finish = session.step, agent.act, one.gateway.begin, ctx._begin, limit.begin, limit.finish
+    number = -1
     while step():
-        begin_step()
+        number += 1
+        whole()
+        show(number, calls)
         try:
             begin()
             answer = act(ctx)
             finish()
             if answer is not None:
-                raise TypeError(f"act returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
+                raise returned(answer)
         except RunStopped:
             raise
         except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
             limit.stop()
-            return _failure(error, session.step_index, session.now)
+            return failure(error, number, session.now, beyond=__file__)
     return None
-
-
-def _failure(error: BaseException, step: int, at: int) -> Failure:
-    if isinstance(error, StepTimeout):
-        return Failure("StepTimeout", "the step took longer than seconds_per_step", step, at)
-    try:
-        lines = str(error).splitlines()
-    except Exception:
-        lines = ["its message could not be read"]
-    return Failure(type(error).__name__, _plain(lines[0]) if lines else "", step, at)
-
-
-def _plain(message: str) -> str:
-    """A message without control characters, and equal in every process."""
-    printable = "".join(sign if sign.isprintable() else " " for sign in _ADDRESS.sub("", message))
-    return printable[:_LONGEST_MESSAGE]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bellwether.replay.backtest import Backtest, BacktestSettings
+    from bellwether.replay.isolation import Isolation
     from bellwether.replay.sweep import Candidate
 
 _MILLISECOND = 1_000_000
@@ -68,6 +69,18 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
 @click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
+@click.option("--isolated", is_flag=True, help="Run each agent in a process of its own, without the tape, network and files.")
+@click.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="MB of memory of an isolated agent.")
+@click.option(
+    "--decision-seconds", default=60.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Real seconds of a decision."
+)
+@click.option(
+    "--run-seconds",
+    default=3600.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Real seconds that all decisions of an isolated agent may take in an episode.",
+)
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
 @click.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder.")
@@ -78,6 +91,8 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
     Beside each P&L stands its band under the pessimistic and the optimistic queue; --band says how that is found. The command fails, after all is
     shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
+
+    With --isolated an agent that cheats, hangs or breaks off fails alone; use it for code that you did not write.
     """
     from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.grid import grid, parameters
@@ -93,6 +108,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
         settings=_settings(options),
         cache=settings().tapes_path,
         unsettled=options["unsettled"],
+        isolated=_isolation(options),
     )
     out, html = options["out"], options["html"]
     sweeping = len(combinations) > 1 or jobs > 1
@@ -133,7 +149,17 @@ class _Request:
     candidates: list[Candidate]
     settings: BacktestSettings
     cache: Path
+    isolated: Isolation | None
     unsettled: bool = False
+
+
+def _isolation(options: dict[str, Any]) -> Isolation | None:
+    """The limits of isolated agents; None where agents run in this process."""
+    from bellwether.replay.isolation import Isolation
+
+    if not options["isolated"]:
+        return None
+    return Isolation(memory=options["memory"] << 20, seconds_per_run=options["run_seconds"])
 
 
 def _settings(options: dict[str, Any]) -> BacktestSettings:
@@ -146,6 +172,7 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     if options["bankroll"] is not None:
         given["bankroll"] = _money(options["bankroll"], MICROS)
     given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
+    given["seconds_per_step"] = options["decision_seconds"]
     given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
     return BacktestSettings(**given)
 
@@ -173,7 +200,7 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
     from bellwether.replay.grid import label
     from bellwether.replay.sweep import Candidate
 
-    found = agent_of(name)
+    found = agent_of(name, isolated=_isolation(options))
     cadence = found.cadence if options["cadence"] is None else None
     return [
         Candidate(found.agent, found.name, label(found.name, varied), {**found.params, **params, **varied}, varied, cadence, found.title)
@@ -203,7 +230,7 @@ def _folder(name: str) -> Path:
 
 
 def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool) -> pl.DataFrame:
-    """Every agent in every episode, one after the other, with all that they did."""
+    """Every agent in every episode, one after the other, with all that they did; a row of each."""
     import polars as pl
 
     from bellwether.replay.results.frames import backtests, equity, fills, market_pnl, orders
@@ -219,6 +246,10 @@ def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool)
         emit(frame.to_dicts())
     else:
         _show_results(frame, request)
+    _say_confinement(runs)
+    for one in runs:
+        if one.failure is not None and one.failure.traceback:
+            _say(f"{one.agent} in {one.episode}, decision {one.failure.step}:\n{one.failure.traceback}")
     return frame
 
 
@@ -228,12 +259,22 @@ def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
     _say(f"wrote {len(runs)} tear sheet{'' if len(runs) == 1 else 's'} into {folder}")
 
 
+def _say_confinement(runs: Sequence[Backtest]) -> None:
+    for text in dict.fromkeys(str(one.confinement) for one in runs if one.confinement is not None):
+        _say(f"Isolated agents: {text}")
+
+
 def _runs(request: _Request, folder: Path) -> list[Backtest]:
     from bellwether.replay.backtest import run
     from bellwether.replay.episode import load
     from bellwether.replay.prepared import prepare
 
     prepared = prepare(load(folder, cache=request.cache), request.settings.rules, cache=request.cache)
+    if request.isolated:
+        return [
+            run(prepared, candidate.source(), candidate.settings(request.settings), isolated=request.isolated)
+            for candidate in request.candidates
+        ]
     return [run(prepared, candidate.make(), candidate.settings(request.settings)) for candidate in request.candidates]
 
 
@@ -253,6 +294,7 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.
             request.settings,
             cache=request.cache,
             jobs=jobs,
+            isolated=request.isolated,
             progress=lambda count: bar.advance(total, count),
         )
     frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))

@@ -23,6 +23,7 @@ from bellwether.replay.agents.agent import Agent, CompiledAgent
 from bellwether.replay.agents.load import make_agent
 from bellwether.replay.backtest import BacktestSettings, run
 from bellwether.replay.episode import load
+from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.results.metrics import metrics
 
@@ -53,6 +54,10 @@ class Candidate:
         """A new agent."""
         return make_agent(self.agent, self.params, self.name)
 
+    def source(self) -> AgentSource:
+        """Where another process loads it from."""
+        return AgentSource(self.agent, self.params, self.name)
+
     def settings(self, settings: BacktestSettings) -> BacktestSettings:
         """The settings of its runs."""
         return settings if self.cadence is None else replace(settings, cadence=self.cadence)
@@ -79,6 +84,7 @@ class _Task:
     candidates: Sequence[Candidate]
     settings: BacktestSettings
     cache: Path | None
+    isolated: Isolation | None
 
 
 @dataclass(frozen=True)
@@ -98,21 +104,23 @@ def sweep(
     *,
     cache: Path | None = None,
     jobs: int = 1,
+    isolated: Isolation | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
     """Run every candidate in every episode; rows do not depend on `jobs`.
 
-    folders: of episodes. cache: folder of tapes, by which workers share them. jobs: workers. progress: told of the runs that each finished task held.
+    folders: of episodes. cache: folder of tapes, by which workers share them. jobs: workers. isolated: each agent in a process of its own, which alone
+    loads it. progress: told of the runs that each finished task held.
     Raises `ConfigError` for a candidate that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
     """
-    made = [candidate.make() for candidate in candidates]
+    made = [] if isolated else [candidate.make() for candidate in candidates]
     for folder in folders:
         _prepared(folder, settings.rules, cache)
-    tasks = list(_tasks(folders, candidates, settings, cache, jobs))
+    tasks = [replace(task, isolated=isolated) for task in _tasks(folders, candidates, settings, cache, jobs)]
     rows: list[Mapping[str, Any]] = [{}] * (len(folders) * len(candidates))
     cpu: dict[int, float] = {}
     busy = server = 0.0
-    for done in _carry_out(tasks, jobs, threads=all(isinstance(agent, CompiledAgent) for agent in made)):
+    for done in _carry_out(tasks, jobs, threads=bool(made) and all(isinstance(agent, CompiledAgent) for agent in made)):
         rows[done.first : done.first + len(done.rows)] = done.rows
         cpu[done.worker] = max(done.cpu, cpu.get(done.worker, 0.0))
         busy, server = busy + done.busy, done.server
@@ -129,7 +137,7 @@ def _tasks(
     length = max(1, -(-len(candidates) // pieces))
     for place, folder in enumerate(folders):
         for start in range(0, len(candidates), length):
-            yield _Task(place * len(candidates) + start, folder, candidates[start : start + length], settings, cache)
+            yield _Task(place * len(candidates) + start, folder, candidates[start : start + length], settings, cache, None)
 
 
 def _carry_out(tasks: Sequence[_Task], jobs: int, *, threads: bool) -> Iterator[_Done]:
@@ -174,9 +182,10 @@ def _runs(task: _Task) -> _Done:
     prepared = _prepared(task.folder, task.settings.rules, task.cache)
     rows, busy = [], 0.0
     for candidate in task.candidates:
-        agent, settings = candidate.make(), candidate.settings(task.settings)
+        agent = candidate.source() if task.isolated else candidate.make()
+        settings = candidate.settings(task.settings)
         begun = time.thread_time()
-        backtest = run(prepared, agent, settings)
+        backtest = run(prepared, agent, settings, isolated=task.isolated or False)
         backtest.digest  # noqa: B018 - the engine's part of the row: worked out here, and kept
         busy += time.thread_time() - begun
         rows.append({**metrics(backtest), "agent": candidate.label})

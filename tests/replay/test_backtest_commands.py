@@ -107,9 +107,13 @@ def test_a_failure_is_shown_in_full_and_ends_the_command_with_an_error(episode: 
     mine.write_text(
         "from bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        raise ValueError('[bold]no[/bold]')\n"
     )
-    result = backtest("--agent", f"{mine}:Mine", "--episode", episode, "--jobs", jobs, "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "ValueError: [bold]no[/bold]" in result.output
+    for option in ((), ("--isolated",)):
+        result = backtest("--agent", f"{mine}:Mine", "--episode", episode, "--jobs", jobs, "--out", tmp_path / "out", *option)
+        assert result.exit_code == 1
+        assert "ValueError: [bold]no[/bold]" in result.output
+        if jobs == 1:
+            assert f'File "{mine}", line 4, in act' in result.output
+            assert ("Isolated agents: kept from it: " in result.output) == bool(option)
     assert read_backtests(tmp_path / "out").height == 1
 
 

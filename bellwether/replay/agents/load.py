@@ -43,8 +43,11 @@ def check_complete(cls: type[Agent]) -> None:
         raise ConfigError(f"loading the agent {cls.__name__}: it has no {missing}; write one")
 
 
-def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:
-    """A new agent of the class that `reference` names, under a name. Raises `ConfigError` for a class that cannot be had or made of these parameters."""
+def make_agent(reference: str, params: Mapping[str, Any], name: str | None) -> Agent:
+    """A new agent of the class that `reference` names, under a name; the class's own for None.
+
+    Raises `ConfigError` for a class that cannot be had or made of these parameters.
+    """
     found = agent_class(reference)
     try:
         agent = found(**params)
@@ -54,7 +57,8 @@ def make_agent(reference: str, params: Mapping[str, Any], name: str) -> Agent:
         raise ConfigError(
             f"making the agent {reference}: {_said(error)}; correct the parameters {dict(params)!r:.200} or the class"
         ) from error
-    agent.name = name
+    if name is not None:
+        agent.name = name
     return agent
 
 

@@ -12,6 +12,7 @@ from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.load import agent_class, make_agent
+from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
 
@@ -66,10 +67,13 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
     return {name: entry for name, entry in agents(folder).items() if entry.asks is None or entry.asks in models}
 
 
-def agent_of(name: str, folder: Path | None = None) -> RegisteredAgent:
-    """The agent called `name`, or the class that `file.py:Class` or `module:Class` names. Raises `ConfigError` when there is none."""
+def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None) -> RegisteredAgent:
+    """The agent called `name`, or the class that `file.py:Class` or `module:Class` names. Raises `ConfigError` when there is none.
+
+    isolated: load such a class in a process of its own and not in this one.
+    """
     if ":" in name:
-        return _unregistered(name)
+        return _unregistered(name, isolated)
     known = agents(folder)
     if name in known:
         return known[name]
@@ -89,11 +93,16 @@ def _registered(entry: registry.Entry) -> RegisteredAgent:
     return found.model_copy(update={"agent": f"{path.absolute()}:{name}"})
 
 
-def _unregistered(reference: str) -> RegisteredAgent:
+def _unregistered(reference: str, isolated: Isolation | None) -> RegisteredAgent:
     where, _, name = reference.rpartition(":")
     if not where or not name.isidentifier():
         raise ConfigError(f"no agent is called {reference!r:.80}; write my_file.py:MyAgent")
     if where.endswith(".py"):
         where = str(Path(where).absolute())
+    if isolated is not None:
+        from bellwether.replay.isolation.host import look
+
+        there = look(AgentSource(f"{where}:{name}"), isolated)
+        return RegisteredAgent(name=there.name, agent=f"{where}:{name}", description=there.about)
     found = agent_class(f"{where}:{name}")
     return RegisteredAgent(name=found.name, agent=f"{where}:{name}", description=(found.__doc__ or "").strip().partition("\n")[0])

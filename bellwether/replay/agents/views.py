@@ -1,4 +1,4 @@
-"""What an agent looks at: markets, books, orders and series as light views that read the simulator and cannot change it.
+"""What an agent looks at: markets, books, orders and series as light views of what its context has read.
 
 Prices are mills of the side they are named for, sizes lots, money micro-dollars, times ns UTC.
 """
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bellwether.replay.agents import gateway
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine import codes
 from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.engine import Session
 
 SIDES = ("yes", "no")
 ACTIONS = ("buy", "sell")
@@ -36,16 +36,6 @@ _MARKET_STATUS = tuple(
 BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 
 
-def sealed(array: np.ndarray) -> np.ndarray:
-    """A view of the same memory that cannot be written to nor made writable again."""
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    offset = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    flat = np.frombuffer(owner.reshape(-1).data.toreadonly(), owner.dtype)
-    return np.ndarray(array.shape, array.dtype, flat, offset, array.strides)
-
-
 class Market:
     """One market as it is now; read again after the next step it says what is then. None where a side of the book is empty."""
 
@@ -57,40 +47,39 @@ class Market:
     @property
     def yes_bid(self) -> int | None:
         """Best bid for YES."""
-        return self._ctx._touch()[self.code][YES] or None
+        return self._ctx._best_list()[self.code][YES] or None
 
     @property
     def no_bid(self) -> int | None:
         """Best bid for NO."""
-        return self._ctx._touch()[self.code][NO] or None
+        return self._ctx._best_list()[self.code][NO] or None
 
     @property
     def yes_ask(self) -> int | None:
         """Best price at which YES can be bought: a dollar less the best bid for NO."""
-        bid = self._ctx._touch()[self.code][NO]
+        bid = self._ctx._best_list()[self.code][NO]
         return DOLLAR - bid if bid else None
 
     @property
     def no_ask(self) -> int | None:
         """Best price at which NO can be bought."""
-        bid = self._ctx._touch()[self.code][YES]
+        bid = self._ctx._best_list()[self.code][YES]
         return DOLLAR - bid if bid else None
 
     @property
     def mid(self) -> float | None:
         """Middle of the best YES bid and ask; None unless there are both."""
-        yes, no = self._ctx._touch()[self.code]
+        yes, no = self._ctx._best_list()[self.code]
         return (yes + DOLLAR - no) / 2 if yes and no else None
 
     @property
     def spread(self) -> int | None:
         """Best YES ask less best YES bid; None unless there are both."""
-        yes, no = self._ctx._touch()[self.code]
+        yes, no = self._ctx._best_list()[self.code]
         return DOLLAR - no - yes if yes and no else None
 
     def _size(self, side: int) -> int:
-        price = self._ctx._touch()[self.code][side]
-        return int(self._ctx._book[self.code, side, price]) if price else 0
+        return int(self._ctx._best_sizes()[self.code, side])
 
     @property
     def yes_bid_lots(self) -> int:
@@ -105,22 +94,22 @@ class Market:
     @property
     def yes_position(self) -> int:
         """YES contracts held, lots."""
-        return self._ctx._held()[self.code][YES]
+        return self._ctx._held_list()[self.code][YES]
 
     @property
     def no_position(self) -> int:
         """NO contracts held, lots."""
-        return self._ctx._held()[self.code][NO]
+        return self._ctx._held_list()[self.code][NO]
 
     @property
     def is_active(self) -> bool:
         """Whether orders are accepted now."""
-        return not self._ctx._states()[self.code] & BLOCKING
+        return not self._ctx._status_list()[self.code] & BLOCKING
 
     @property
     def status(self) -> str:
         """active, no_book, invalid, halted, closed or settled. Orders are accepted while it is active."""
-        return status_text(self._ctx._states()[self.code])
+        return status_text(self._ctx._status_list()[self.code])
 
     @property
     def seconds_to_close(self) -> float | None:
@@ -150,25 +139,16 @@ class Book:
         return tuple((DOLLAR - price, lots) for price, lots in self.yes_bids)
 
 
-def book_of(ticker: str, sizes: np.ndarray, depth: int | None) -> Book:
-    """The book in `sizes`, int64[2, 1001], lots by side and price; depth: most levels of a side."""
-    sides = []
-    for side in (YES, NO):
-        prices = np.flatnonzero(sizes[side])[::-1][:depth]
-        sides.append(tuple(zip(prices.tolist(), sizes[side, prices].tolist(), strict=True)))
-    return Book(ticker, sides[YES], sides[NO])
-
-
 class Order:
     """An order that was sent, as it is now. It can stand wherever an id is asked for.
 
     One that the venue did not even record has the id -1: it is rejected, and of nothing.
     """
 
-    __slots__ = ("_session", "_tickers", "id")
+    __slots__ = ("_ctx", "_row", "_version", "id")
 
-    def __init__(self, session: Session, tickers: tuple[str, ...], number: int) -> None:
-        self._session, self._tickers, self.id = session, tickers, number
+    def __init__(self, ctx: AgentContext, number: int) -> None:
+        self._ctx, self.id, self._version = ctx, number, -1
 
     def __index__(self) -> int:
         return self.id
@@ -176,7 +156,9 @@ class Order:
     def _get(self, column: int) -> int:
         if self.id < 0:
             raise OrderError("reading an order: the venue has no record of it; look at its status and reason first")
-        return int(self._session.orders[self.id, column])
+        if self._version != self._ctx._version:
+            self._row, self._version = self._ctx._row(self.id), self._ctx._version
+        return self._row[column]
 
     def _amount(self, column: int) -> int:
         return self._get(column) if self.id >= 0 else 0
@@ -184,32 +166,32 @@ class Order:
     @property
     def ticker(self) -> str:
         """The market."""
-        return self._tickers[self._get(codes.O_TICKER)]
+        return self._ctx.tickers[self._get(gateway.TICKER)]
 
     @property
     def side(self) -> str:
         """yes or no, as sent."""
-        return SIDES[self._get(codes.O_SIDE)]
+        return SIDES[self._get(gateway.SIDE)]
 
     @property
     def action(self) -> str:
         """buy or sell."""
-        return ACTIONS[self._get(codes.O_ACTION)]
+        return ACTIONS[self._get(gateway.ACTION)]
 
     @property
     def price(self) -> int | None:
         """Limit on the side as sent; None for a market order."""
-        return self._amount(codes.O_PRICE) or None
+        return self._amount(gateway.PRICE) or None
 
     @property
     def lots(self) -> int:
         """Size asked for; an amendment changes it."""
-        return self._amount(codes.O_COUNT)
+        return self._amount(gateway.LOTS)
 
     @property
     def filled(self) -> int:
         """Lots filled so far."""
-        return self._amount(codes.O_FILLED)
+        return self._amount(gateway.FILLED)
 
     @property
     def remaining(self) -> int:
@@ -219,7 +201,7 @@ class Order:
     @property
     def status(self) -> str:
         """pending (on its way), resting, filled, cancelled, rejected or expired."""
-        return _STATUS[self._get(codes.O_STATUS)] if self.id >= 0 else "rejected"
+        return _STATUS[self._get(gateway.STATUS)] if self.id >= 0 else "rejected"
 
     @property
     def reason(self) -> str | None:
@@ -234,25 +216,24 @@ class Order:
     @property
     def _reason(self) -> int:
         if self.id >= 0:
-            return self._get(codes.O_REASON)
-        used_up = len(self._session.orders) >= self._session.settings.max_orders
-        return codes.Reason.ORDER_LIMIT if used_up else codes.Reason.NO_BOOK
+            return self._get(gateway.REASON)
+        return codes.Reason.ORDER_LIMIT if self._ctx._orders_used_up else codes.Reason.NO_BOOK
 
     @property
     def is_resting(self) -> bool:
         """In the book's queue now."""
-        return self.id >= 0 and self._get(codes.O_STATUS) == _RESTING
+        return self.id >= 0 and self._get(gateway.STATUS) == _RESTING
 
     @property
     def cost(self) -> int:
         """What its fills cost so far without fees, micro-dollars; negative where they brought money in."""
-        cost = self._amount(codes.O_COST)
-        return -cost if cost and self._get(codes.O_ACTION) == SELL else cost
+        cost = self._amount(gateway.COST)
+        return -cost if cost and self._get(gateway.ACTION) == SELL else cost
 
     @property
     def fees(self) -> int:
         """Fees of its fills so far, micro-dollars."""
-        return self._amount(codes.O_FEES)
+        return self._amount(gateway.FEES)
 
     def __repr__(self) -> str:
         if self.id < 0:
@@ -264,14 +245,28 @@ class Order:
 class Quotes:
     """Best prices of all markets at once: int64[T], mills, in the order of `AgentContext.tickers`. A missing bid is 0, a missing ask 1000.
 
-    yes_bid, no_bid: live: they change with the market; copy what is to be kept. bids: int64[T, 2], both beside each other.
+    Each array says how the market is when it is read, and stays as it is; all are read-only.
     """
 
-    __slots__ = ("_book", "_codes", "_status", "bids", "no_bid", "yes_bid")
+    __slots__ = ("_ctx",)
 
-    def __init__(self, best: np.ndarray, book: np.ndarray, status: np.ndarray) -> None:
-        self.bids, self.yes_bid, self.no_bid = best, best[:, YES], best[:, NO]
-        self._book, self._status, self._codes = book, status, np.arange(len(best))
+    def __init__(self, ctx: AgentContext) -> None:
+        self._ctx = ctx
+
+    @property
+    def bids(self) -> np.ndarray:
+        """int64[T, 2]: best bids for YES and for NO."""
+        return self._ctx._best()
+
+    @property
+    def yes_bid(self) -> np.ndarray:
+        """Best bids for YES."""
+        return self._ctx._best()[:, YES]
+
+    @property
+    def no_bid(self) -> np.ndarray:
+        """Best bids for NO."""
+        return self._ctx._best()[:, NO]
 
     @property
     def yes_ask(self) -> np.ndarray:
@@ -286,39 +281,39 @@ class Quotes:
     @property
     def yes_bid_lots(self) -> np.ndarray:
         """Sizes at the best YES bids; 0 where there is none."""
-        return self._book[self._codes, YES, self.yes_bid]
+        return self._ctx._best_sizes()[:, YES]
 
     @property
     def no_bid_lots(self) -> np.ndarray:
         """Sizes at the best NO bids; 0 where there is none."""
-        return self._book[self._codes, NO, self.no_bid]
+        return self._ctx._best_sizes()[:, NO]
 
     @property
     def active(self) -> np.ndarray:
         """bool[T]: markets that accept orders."""
-        return (self._status & BLOCKING) == 0
+        return (self._ctx._status() & BLOCKING) == 0
 
 
 class Series:
-    """An exogenous series of which only what has been published is shown.
+    """What has been published so far of an exogenous series: ts int64, ns UTC, ascending; values float64. number: its place among the series."""
 
-    ts: int64, ns UTC, ascending. values: float64. What the agent gets are views of buffers into which later points have not been copied yet.
-    """
+    __slots__ = ("_ts", "_values", "known", "number")
 
-    __slots__ = ("_all_ts", "_all_values", "_known", "_ts", "_values")
+    def __init__(self, number: int) -> None:
+        self.number, self.known = number, 0
+        self._ts, self._values = np.zeros(16, np.int64), np.zeros(16)
 
-    def __init__(self, ts: np.ndarray, values: np.ndarray) -> None:
-        self._all_ts, self._all_values, self._known = ts, values, 0
-        self._ts, self._values = np.zeros_like(ts), np.full_like(values, np.nan)
-
-    def until(self, now: int) -> tuple[np.ndarray, np.ndarray]:
-        """(ts, values) of the points at or before `now`, read-only."""
-        known = int(np.searchsorted(self._all_ts, now, side="right"))
-        if known > self._known:
-            fresh = slice(self._known, known)
-            self._ts[fresh], self._values[fresh] = self._all_ts[fresh], self._all_values[fresh]
-            self._known = known
-        return sealed(self._ts)[:known], sealed(self._values)[:known]
+    def extended(self, ts: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All points, after those that are new; read-only."""
+        known = self.known + len(ts)
+        if known > len(self._ts):
+            self._ts, self._values = np.resize(self._ts, 2 * known), np.resize(self._values, 2 * known)
+        self._ts[self.known : known], self._values[self.known : known] = ts, values
+        self.known = known
+        shown = self._ts[:known], self._values[:known]
+        for array in shown:
+            array.flags.writeable = False
+        return shown
 
 
 def status_text(bits: int) -> str:

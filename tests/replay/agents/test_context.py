@@ -244,12 +244,11 @@ def test_quotes_cost_a_call_for_each_order_they_send_or_cancel() -> None:
         assert ctx.calls_left == before - 2
         ctx.quote("M-0", 430, 490, CONTRACT)
         assert ctx.calls_left == before - 4
-        ctx.calls_left = 1
         with pytest.raises(BudgetError):
             ctx.quote_many(np.array([[0, 0]]), CONTRACT)
         assert ctx.calls_left == 0
 
-    traded(once(act))
+    traded(once(act), calls_per_step=5)
 
 
 def test_an_offer_at_a_dollar_is_an_order_that_is_rejected() -> None:
@@ -305,14 +304,21 @@ def test_nothing_can_be_called_outside_of_a_decision() -> None:
     assert (backtest.failure.type, backtest.failure.step) == ("BudgetError", -1)
 
 
-@pytest.mark.parametrize("name", ["positions", "yes_bid", "no_bid", "bids", "_book", "_status"])
-def test_what_is_seen_cannot_be_changed(name: str) -> None:
+@pytest.mark.parametrize("name", ["positions", "bids", "yes_bid", "no_bid", "yes_bid_lots"])
+def test_what_is_seen_cannot_be_changed_and_what_is_forced_to_change_is_a_copy(name: str) -> None:
+    def read(ctx: AgentContext) -> np.ndarray:
+        return getattr(ctx.quotes, name) if hasattr(ctx.quotes, name) else getattr(ctx, name)
+
     def act(ctx: AgentContext) -> None:
-        array = getattr(ctx.quotes, name) if hasattr(ctx.quotes, name) else getattr(ctx, name)
+        array = read(ctx)
+        before = array.copy()
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 7
-        with pytest.raises(ValueError, match="WRITEABLE"):
-            array.flags.writeable = True
+        owner = array if array.base is None else array.base
+        owner.flags.writeable = True
+        owner[...] = 7
+        ctx.buy("M-0", YES, 100, 440)
+        assert read(ctx).tolist() == before.tolist(), "read again, it is what it was"
 
     traded(once(act))
 
@@ -348,8 +354,10 @@ def test_a_series_is_known_up_to_now_and_no_further(latency: int, known: list[in
 
 
 def test_a_series_cannot_be_changed() -> None:
-    ts, values = Series(np.arange(3, dtype=np.int64), np.arange(3.0)).until(1)
-    assert (ts.tolist(), values.tolist()) == ([0, 1], [0.0, 1.0])
+    series = Series(0)
+    for fresh in (np.arange(2), np.arange(2, 40), np.arange(0)):
+        ts, values = series.extended(fresh, fresh / 2)
+    assert (ts.tolist(), values.tolist()) == (list(range(40)), [number / 2 for number in range(40)])
     with pytest.raises(ValueError, match="read-only"):
         values[0] = 5
 

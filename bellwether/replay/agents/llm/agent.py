@@ -270,15 +270,15 @@ class _Recorded:
 
 
 def _terms(ctx: AgentContext) -> Terms:
-    session = ctx._session
-    return Terms(session.rules, session.settings, session.tape.fees, session.tape.grid)
+    conditions = ctx._door.conditions()
+    return Terms(conditions.rules, conditions.settings, conditions.fees, conditions.grid)
 
 
 def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str, Any]:
     """Everything about the replay that decides a step, by name."""
     return {
         "episode": episode.id,
-        "episode_digest": ctx._session.tape.digest,
+        "episode_digest": ctx._door.conditions().tape_digest,
         "rules": terms.rules.name,
         "rules_digest": _digest(_plain(terms.rules)),
         "fees_digest": _digest(terms.fees.tolist()),

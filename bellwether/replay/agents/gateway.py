@@ -1,0 +1,335 @@
+"""The simulator's side of what an agent sees and sends: it knows the session, counts the budget, and gives out copies.
+
+An agent's context calls it through `hidden`, which has no attribute that leads back here, or from another process. Everything that goes in is an
+integer or an int64 array, everything that comes out an integer, a tuple of integers or a new array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from bellwether.replay.engine import codes
+
+if TYPE_CHECKING:
+    from bellwether.replay.engine import Session
+    from bellwether.replay.engine import Settings as EngineSettings
+    from bellwether.replay.rules import RuleSet
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_RESTING, _FILLED = int(codes.Status.RESTING), int(codes.Status.FILLED)
+
+#: What an agent may know of its order: columns of the engine's row, in this order. Its place in the queue is not among them.
+ORDER_COLUMNS = (
+    codes.O_TICKER,
+    codes.O_SIDE,
+    codes.O_ACTION,
+    codes.O_PRICE,
+    codes.O_COUNT,
+    codes.O_FILLED,
+    codes.O_STATUS,
+    codes.O_REASON,
+    codes.O_COST,
+    codes.O_FEES,
+)
+TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(len(ORDER_COLUMNS))
+
+#: An order as an agent sees it, by `ORDER_COLUMNS`.
+Row = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under what an episode is traded. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
+
+    tape_digest: SHA-256 of the tape's content. calls_per_step: tool calls of a decision.
+    """
+
+    rules: RuleSet
+    settings: EngineSettings
+    fees: np.ndarray
+    grid: np.ndarray
+    tape_digest: str
+    calls_per_step: int
+
+
+class Gateway:
+    """Observations and orders of one run. A call that costs more than is left of the budget does nothing and returns None.
+
+    frozen: cash, equity and resting orders are shown as the decision found them. data_latency: ns until the agent sees an event. observation_depth:
+    levels of a book that are shown, -1 for all. series: name -> (ts, values) of the whole episode; what lies beyond now is never given out.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        frozen: bool = False,
+        calls_per_step: int = 100,
+        data_latency: int = 0,
+        observation_depth: int = -1,
+        series: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    ) -> None:
+        self._session, self._frozen, self._limit, self._left = session, frozen, calls_per_step, 0
+        self._delay, self._shown, self._series = data_latency, observation_depth, list((series or {}).values())
+        self._tickers = len(session.positions)
+        self._every = np.arange(self._tickers)
+        #: int64[T, 2], as arrays and as lists: best bids for YES and NO in mills, 0 for none; lots held of YES and NO. int64[T]: bits of
+        #: `codes.TickerStatus`. Methods of arrays that stay where they are: no frame of Python for what is read most.
+        self.bids, self.bid_rows = session.best.copy, session.best.tolist
+        self.positions, self.position_rows = session.positions.copy, session.positions.tolist
+        self.statuses, self.status_list = session.status.copy, session.status.tolist
+        self._cash, self._equity, self._known_orders = session.cash, session.cash, 0
+        self._dropped: set[int] = set()
+        self._cancelled: set[int] = set()
+
+    def begin(self) -> None:
+        """A decision point was reached: the budget is whole again."""
+        self._left = self._limit
+        if self._frozen:
+            self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
+            self._dropped |= self._cancelled
+            self._cancelled.clear()
+
+    def end(self) -> None:
+        """The agent has answered: nothing that costs can be called until the next decision."""
+        self._left = 0
+
+    # What costs nothing.
+
+    def now(self) -> int:
+        """Time of the decision, ns UTC."""
+        return self._session.now
+
+    def sizes(self) -> np.ndarray:
+        """int64[T, 2]: lots at the best bids for YES and NO."""
+        best = self._session.best
+        return np.stack([np.where(best[:, side] > 0, self._session.book[self._every, side, best[:, side]], 0) for side in (0, 1)], axis=1)
+
+    def cash(self) -> int:
+        """Micro-dollars."""
+        return self._cash if self._frozen else self._session.cash
+
+    def available(self) -> int:
+        """Cash that nothing is reserved from, micro-dollars."""
+        return self._session.available
+
+    def equity(self) -> int:
+        """Cash and positions at the prices at which they could be sold now, micro-dollars."""
+        return self._equity if self._frozen else self._session.equity()
+
+    def sent(self) -> int:
+        """How many orders were sent so far."""
+        return len(self._session.orders)
+
+    def order(self, number: int) -> Row | None:
+        """An order by its id; None where there is none."""
+        orders = self._session.orders
+        if not 0 <= number < len(orders):
+            return None
+        row = orders[number].tolist()
+        return tuple([row[column] for column in ORDER_COLUMNS])
+
+    def conditions(self) -> Conditions:
+        """Under what the episode is traded, as copies."""
+        session = self._session
+        return Conditions(
+            replace(session.rules),
+            replace(session.settings),
+            session.tape.fees.copy(),
+            session.tape.grid.copy(),
+            session.tape.digest,
+            self._limit,
+        )
+
+    # What costs calls.
+
+    def book(self, code: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...] | None:
+        """The bids for YES and for NO as (price, lots), best first; depth: most levels of a side, -1 for all."""
+        if not self._known(code) or not self._spend(1):
+            return None
+        depths = [levels for levels in (depth, self._shown) if levels >= 0]
+        sides = []
+        for side in (0, 1):
+            sizes = self._session.book[code, side]
+            prices = np.flatnonzero(sizes)[::-1][: min(depths) if depths else None]
+            sides.append(tuple(zip(prices.tolist(), sizes[prices].tolist(), strict=True)))
+        return tuple(sides)
+
+    def resting(self, code: int) -> list[int] | None:
+        """Ids of the orders in the book, of one market or of all for -1, in price-time priority."""
+        if not (code == -1 or self._known(code)) or not self._spend(1):
+            return None
+        numbers = self._listed(code) if self._frozen else self._session.resting(code)
+        return numbers.tolist()
+
+    def are_resting(self, numbers: np.ndarray) -> np.ndarray | None:
+        """bool[n]: which orders are in the book's queue now; False for ids of no order."""
+        if not self._spend(1):
+            return None
+        orders = self._session.orders
+        known = (numbers >= 0) & (numbers < len(orders))
+        found = np.zeros(len(numbers), bool)
+        found[known] = orders[numbers[known], codes.O_STATUS] == _RESTING
+        return found
+
+    def points(self, series: int, after: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """(ts, values) of a series from the point `after` on, as far as they are known now."""
+        if not 0 <= series < len(self._series) or not self._spend(1):
+            return None
+        ts, values = self._series[series]
+        known = int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
+        first = max(after, 0)
+        return ts[first:known].copy(), values[first:known].copy()
+
+    # Orders.
+
+    def place(self, code: int, side: int, action: int, price: int, lots: int, tif: int, expires: int) -> int | None:  # noqa: PLR0917
+        """Send an order; its id, or -1 for one of which the venue has no record."""
+        if not self._spend(1):
+            return None
+        return self._session.place(code, side, action, price, lots, tif, expires)
+
+    def place_many(self, requests: np.ndarray) -> np.ndarray | None:
+        """Send orders, int64[n, 7]; int64[n], as `place` for each."""
+        if not self._spend(len(requests)):
+            return None
+        return self._session.place_many(requests)
+
+    def cancel(self, number: int) -> bool | None:
+        """Cancel an order; whether it rested."""
+        if not self._spend(1):
+            return None
+        done = self._session.cancel(number)
+        if done and self._frozen:
+            self._cancelled.add(number)
+        return done
+
+    def cancel_many(self, numbers: np.ndarray) -> np.ndarray | None:
+        """Cancel orders; bool[n], as `cancel` for each."""
+        if not self._spend(len(numbers)):
+            return None
+        if self._frozen:
+            self._cancelled.update(numbers[(numbers >= 0) & (numbers < self.sent())].tolist())
+        return self._session.cancel_many(numbers)
+
+    def cancel_all(self, code: int) -> int | None:
+        """Cancel every order of a market, or of all for -1; how many rested."""
+        if not (code == -1 or self._known(code)) or not self._spend(1):
+            return None
+        if self._frozen:
+            self._cancelled.update(self._listed(code).tolist())
+        return self._session.cancel_all(code)
+
+    def amend(self, number: int, price: int, lots: int) -> int | None:
+        """Change an order's price or remaining size: 0, or the code of the reason why not."""
+        if not self._spend(1):
+            return None
+        return self._session.amend(number, price, lots)
+
+    def quote(self, code: int, yes_price: int, no_price: int, lots: int, calls: int) -> int | None:
+        """Keep two post-only bids in the book for at most `calls`; how many of them are left, -1 if they did not suffice."""
+        if not self._known(code):
+            return None
+        most, before = max(0, min(calls, self._left)), self._before()
+        return self._quoted(most, self._session.quote(code, yes_price, no_price, lots, most), before)
+
+    def quote_many(self, prices: np.ndarray, lots: int, calls: int) -> int | None:
+        """`quote` for all markets, int64[T, 2]."""
+        if prices.shape != (self._tickers, 2):
+            return None
+        most, before = max(0, min(calls, self._left)), self._before()
+        return self._quoted(most, self._session.quote_many(prices, lots, most), before)
+
+    def _before(self) -> np.ndarray | None:
+        return self._session.quoted if self._frozen else None
+
+    def _quoted(self, most: int, left: int, before: np.ndarray | None) -> int:
+        """Spend what a quote cost, and note which of the quotes before it cancelled."""
+        self._left -= most - left if left > 0 else most
+        if before is not None:
+            gone = before[(before >= 0) & (before != self._session.quoted)]
+            rows = self._session.orders[gone]
+            taken_back = (rows[:, codes.O_STATUS] <= _RESTING) | (rows[:, codes.O_REASON] == codes.Reason.AGENT)
+            self._cancelled.update(gone[taken_back].tolist())
+        return left
+
+    def _known(self, code: int) -> bool:
+        return 0 <= code < self._tickers
+
+    def _spend(self, calls: int) -> bool:
+        if calls > self._left:
+            return False
+        self._left -= calls
+        return True
+
+    def _listed(self, code: int) -> np.ndarray:
+        """Frozen observations: what rested when the step began, and what has filled since it rested and was not cancelled."""
+        orders = self._session.orders[: self._known_orders]
+        status = orders[:, codes.O_STATUS]
+        maker_filled = (status == _FILLED) & (orders[:, codes.O_TAKEN] < orders[:, codes.O_COUNT])
+        listed = (status == _RESTING) | maker_filled
+        listed[[number for number in self._cancelled if number < len(listed)]] = True
+        listed[[number for number in self._dropped if number < len(listed)]] = False
+        if code >= 0:
+            listed &= orders[:, codes.O_TICKER] == code
+        return np.flatnonzero(listed)
+
+
+#: Names of the calls, those that cost nothing first.
+FREE_CALLS = (
+    "now",
+    "bids",
+    "bid_rows",
+    "positions",
+    "position_rows",
+    "statuses",
+    "status_list",
+    "sizes",
+    "cash",
+    "available",
+    "equity",
+    "sent",
+    "order",
+    "conditions",
+)
+PRICED_CALLS = (
+    "book",
+    "resting",
+    "are_resting",
+    "points",
+    "place",
+    "place_many",
+    "cancel",
+    "cancel_many",
+    "cancel_all",
+    "amend",
+    "quote",
+    "quote_many",
+)
+
+
+def hidden(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """The same function as an object of C of which no attribute leads to it, and so to nothing that it can reach.
+
+    `lru_cache` that keeps nothing is such an object once `__wrapped__` is gone; what a closure of Python holds can be read off it.
+    """
+    wrapper: Any = lru_cache(maxsize=0)(function)
+    vars(wrapper).clear()
+    return wrapper
+
+
+class Door:
+    """The calls of a `Gateway`, hidden, under the same names."""
+
+    __slots__ = (*FREE_CALLS, *PRICED_CALLS)
+
+    def __init__(self, gateway: Gateway) -> None:
+        for name in self.__slots__:
+            setattr(self, name, hidden(getattr(gateway, name)))

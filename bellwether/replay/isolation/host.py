@@ -1,0 +1,281 @@
+"""The simulator's side of an isolated agent: its process, its time, and the answers to what it asks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
+from bellwether.replay.agents.gateway import Gateway
+from bellwether.replay.engine import Session
+from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
+from bellwether.replay.isolation.wire import CHANGES, REQUESTS, Channel, Closed, Malformed, OutOfTime, checked
+
+_PROGRAM = (
+    "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
+    "from bellwether.replay.isolation.child import main; main(int(sys.argv[2]))"
+)
+#: All that the agent's process gets of an environment, besides where the system looks for shared libraries.
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/nonexistent",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "PYTHONUTF8": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"), "1"),
+}
+_PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+#: Real seconds in which an agent must be loaded, unless a decision may take more.
+_LOADING = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What an agent's process says of it: untrusted. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring."""
+
+    name: str
+    params: Mapping[str, Any]
+    kind: str
+    about: str = ""
+
+
+class IsolatedAgent:
+    """An agent in a process of its own. As a context manager it starts and loads it; at the end the process is killed.
+
+    seconds: that each decision may take. Raises `ConfigError` on entry when the agent cannot be loaded there, or not be isolated at all.
+    """
+
+    def __init__(self, source: AgentSource, limits: Isolation, seconds: float) -> None:
+        self._source, self._limits, self._seconds = source, limits, seconds
+        self._left = limits.seconds_per_run
+        self.confinement = Confinement()
+        self.loaded: Loaded
+
+    def __enter__(self) -> Self:
+        self._start()
+        try:
+            self.loaded = self._load(class_alone=False)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop()
+
+    def look(self) -> Loaded:
+        """The class alone, loaded in a process that then ends. Raises `ConfigError` as on entry."""
+        self._start()
+        try:
+            return self._load(class_alone=True)
+        finally:
+            self._stop()
+
+    # The process.
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        reading, writing = os.pipe()
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | _ENVIRONMENT
+        paths = [os.path.abspath(entry) for entry in sys.path if entry]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-P", "-s", "-c", _PROGRAM, repr(paths), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            os.close(reading)
+            raise
+        finally:
+            theirs.close()
+            os.close(writing)
+        self._socket, self._reading = ours, reading
+        self._channel = Channel(ours.fileno(), reading)
+
+    def _stop(self) -> None:
+        """End the process and all of its group, whatever it does with signals."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
+        os.close(self._reading)
+
+    def _load(self, *, class_alone: bool) -> Loaded:
+        source = self._source
+        plan = {
+            "reference": _placed(source.reference),
+            "params": None if class_alone else dict(source.params),
+            "name": source.name,
+            "memory": self._limits.memory,
+            "cpu_seconds": min(self._limits.seconds_per_run + self._seconds + _LOADING, 2.0**31),
+        }
+        seconds = max(self._seconds, _LOADING)
+        deadline = time.monotonic() + seconds
+        try:
+            self._channel.send(plan, deadline)
+            name, held = checked(self._channel.receive(deadline))
+            if name == "confined":
+                self.confinement = Confinement(*held)
+                name, said = checked(self._channel.receive(deadline))
+            if name not in ("loaded", "refused", "failed"):
+                raise Malformed(f"{name} before it was loaded")
+        except OutOfTime:
+            raise ConfigError(f"loading the agent {source.reference}: it took longer than {seconds:g} s") from None
+        except Closed:
+            raise ConfigError(f"loading the agent {source.reference}: {self._end()}\n{readable(self._channel.printed)}".rstrip()) from None
+        except Malformed as error:
+            raise ConfigError(f"loading the agent {source.reference}: it sent {plain(str(error))}") from None
+        if name != "loaded":
+            raise ConfigError(plain(": ".join(said[:2])))
+        return self._checked(*said, class_alone=class_alone)
+
+    def _checked(self, name: str, said: str, kind: str, *, class_alone: bool) -> Loaded:
+        reference = self._source.reference
+        if not name or name != plain(name) or len(name) > 100:
+            raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
+        if kind == "compiled":
+            raise ConfigError(
+                f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "
+                "run it without isolation, or write it with act(self, ctx)"
+            )
+        if kind == "waiting":
+            raise ConfigError(f"isolating the agent {name}: it waits for a service such as a model, and an isolated agent has no network")
+        if class_alone:
+            return Loaded(name, {}, kind, plain(said))
+        try:
+            params = orjson.loads(said)
+        except orjson.JSONDecodeError:
+            params = None
+        if type(params) is not dict:
+            raise ConfigError(f"loading the agent {reference}: its parameters are no JSON object")
+        return Loaded(name, params, kind)
+
+    def _end(self) -> str:
+        """How the process ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        code = self._process.returncode
+        if code is None:
+            return "its process closed the connection"
+        if code < 0:
+            known = {one.value: one.name for one in signal.Signals}
+            return f"its process was ended by {known.get(-code, f'signal {-code}')}"
+        return f"its process ended with code {code}"
+
+    # The run.
+
+    def run(
+        self, session: Session, gateway: Gateway, info: EpisodeInfo, *, series: list[str], seed: int, calls_per_step: int
+    ) -> Failure | None:
+        """All decisions of a run, from the start to the end; the failure that ended them early. Then the session is at its end."""
+        about = {
+            "info": {**asdict(info), "markets": [[m.ticker, m.title, m.open_ns, m.close_ns] for m in info.markets]},
+            "series": series,
+            "seed": f"{seed:x}",
+            "calls_per_step": calls_per_step,
+            "max_orders": session.settings.max_orders,
+        }
+        failure = self._send(about, session) or self._phase("start", -1, session, gateway, 0)
+        while failure is None and session.step():
+            gateway.begin()
+            failure = self._phase("act", session.step_index, session, gateway, calls_per_step)
+        gateway.end()
+        if failure is not None:
+            session.cancel_all()
+            while session.step():
+                pass
+            return failure
+        return self._phase("end", session.steps, session, gateway, 0)
+
+    def _send(self, about: dict[str, Any], session: Session) -> Failure | None:
+        try:
+            self._channel.send(about, time.monotonic() + self._seconds)
+        except (Closed, OutOfTime) as error:
+            return self._failed(error, -1, session.now)
+        return None
+
+    def _phase(self, phase: str, step: int, session: Session, gateway: Gateway, calls: int) -> Failure | None:
+        """One call of the agent: tell it, answer what it asks, until it is done."""
+        begun, now = time.monotonic(), session.now
+        deadline = begun + min(self._seconds, self._left)
+        try:
+            self._channel.send([phase, step, now, calls, gateway.status_list(), _state(gateway)], deadline)
+            while True:
+                name, arguments = checked(self._channel.receive(deadline))
+                if name in REQUESTS:
+                    self._channel.send(_answer(gateway, name, arguments), deadline)
+                elif name == "done":
+                    return None
+                elif name == "failed":
+                    kind, message, trace = arguments
+                    return Failure(plain(kind), plain(message), step, now, self._with_output(readable(trace)))
+                else:
+                    raise Malformed(f"{name} while it ran")
+        except (Closed, OutOfTime, Malformed) as error:
+            return self._failed(error, step, now)
+        finally:
+            self._left -= time.monotonic() - begun
+
+    def _failed(self, error: Exception, step: int, now: int) -> Failure:
+        output = self._with_output("")
+        if isinstance(error, Malformed):
+            return Failure("MalformedMessage", plain(f"its process sent {error}"), step, now, output)
+        if isinstance(error, Closed):
+            return Failure("ProcessEnded", self._end(), step, now, output)
+        if self._left <= self._seconds:
+            return Failure("RunTimeout", "the decisions took longer than seconds_per_run in all", step, now, output)
+        return Failure("StepTimeout", STEP_TIMEOUT, step, now, output)
+
+    def _with_output(self, trace: str) -> str:
+        printed = readable(self._channel.printed)
+        return "\n".join(part for part in (trace, f"The agent printed last:\n{printed}" if printed else "") if part)
+
+
+def look(source: AgentSource, limits: Isolation) -> Loaded:
+    """What a class says of itself, loaded in a process that then ends. Raises `ConfigError` when it cannot be loaded or not be isolated."""
+    return IsolatedAgent(source, limits, _LOADING).look()
+
+
+def _placed(reference: str) -> str:
+    """With the whole path of a file, which the other process looks for from another folder."""
+    where, _, name = reference.rpartition(":")
+    return f"{os.path.abspath(where)}:{name}" if where.endswith(".py") else reference
+
+
+def _state(gateway: Gateway) -> list[Any]:
+    return [gateway.sent(), gateway.cash(), gateway.available(), gateway.bid_rows(), gateway.position_rows()]
+
+
+def _answer(gateway: Gateway, name: str, arguments: list[Any]) -> Any:
+    answer = getattr(gateway, name)(*arguments)
+    if name == "points" and answer is not None:
+        return [answer[0].tolist(), [value.hex() for value in answer[1].tolist()]]
+    if name not in CHANGES:
+        return answer
+    return [answer, _state(gateway), gateway.order(answer) if name == "place" and answer is not None else None]

@@ -1,0 +1,88 @@
+"""What an isolated agent is, what it may use, and what the system keeps from it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from typing import Any
+
+import orjson
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent
+
+_LEAST_MEMORY = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """Limits of an isolated agent, beyond `BacktestSettings.seconds_per_step`. Raises `ConfigError` for values that make no sense.
+
+    memory: bytes of address space. seconds_per_run: real seconds that its decisions may take in all.
+    """
+
+    memory: int = 2 << 30
+    seconds_per_run: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if type(self.memory) is not int or not self.memory >= _LEAST_MEMORY:
+            raise ConfigError(f"isolating an agent: memory is {self.memory!r:.60}; give {_LEAST_MEMORY:,} bytes or more")
+        if not self.seconds_per_run > 0:
+            raise ConfigError(f"isolating an agent: seconds_per_run is {self.seconds_per_run!r:.60}; it is above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What the system keeps from an isolated agent, by what means; None where it cannot."""
+
+    network: str | None = None
+    files: str | None = None
+    processes: str | None = None
+    memory: str | None = None
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """What the system cannot keep from it."""
+        return tuple(name for name in self.__slots__ if getattr(self, name) is None)
+
+    def __str__(self) -> str:
+        kept = ", ".join(f"{name} ({means})" for name in self.__slots__ if (means := getattr(self, name)) is not None)
+        return f"kept from it: {kept or 'nothing'}" + (f"; this system cannot keep from it: {', '.join(self.open)}" if self.open else "")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSource:
+    """An agent that is not loaded here. reference: `file.py:Class` or `package.module:Class`. name: what seeds and results call it; the class's own
+    when left out. params: keyword arguments of the class, values of JSON. Raises `ConfigError` for others.
+    """
+
+    reference: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        values = dict(self.params)
+        try:
+            same = orjson.loads(orjson.dumps(values)) == values
+        except (orjson.JSONEncodeError, orjson.JSONDecodeError):
+            same = False
+        if not same:
+            raise ConfigError(
+                f"isolating the agent {self.reference}: its parameters {values!r:.200} are no values of JSON; give such values"
+            )
+
+    @classmethod
+    def of(cls, agent: Agent | type[Agent]) -> AgentSource:
+        """Where an agent that is loaded here comes from. Raises `ConfigError` for a class that another process cannot load."""
+        kind = agent if isinstance(agent, type) else type(agent)
+        name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
+        module = sys.modules.get(kind.__module__)
+        if getattr(module, kind.__qualname__, None) is not kind:
+            raise ConfigError(f"isolating the agent {kind.__qualname__}: another process cannot load it; define it at the top of a module")
+        file = getattr(module, "__file__", None)
+        found = kind.__module__ != "__main__" and PathFinder.find_spec(kind.__module__.partition(".")[0]) is not None
+        if not found and file is None:
+            raise ConfigError(f"isolating the agent {kind.__qualname__}: its module {kind.__module__} has no file; write it to one")
+        return cls(f"{kind.__module__ if found else file}:{kind.__qualname__}", params, name)

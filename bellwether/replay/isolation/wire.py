@@ -1,0 +1,228 @@
+"""The wire between the simulator and an isolated agent: frames of JSON over a pair of sockets, four bytes of length first.
+
+Every message of the agent is `[name, argument...]` of `REQUESTS` or `ENDS`, and is checked to be exactly that before it is used. Whole numbers are
+below 2^62 in absolute value, lists of them become int64 arrays. No message makes an object of a class that the sender names.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+
+#: The longest message of an agent, bytes: a `place_many` of 100,000 orders fits.
+MOST_BYTES = 16 << 20
+_LENGTH = struct.Struct(">I")
+_LARGEST = 2**62
+_LONGEST_TEXT = 10_000
+_CHUNK = 1 << 16
+_POLL_ERRORS = select.POLLHUP | select.POLLERR
+
+
+class Malformed(Exception):
+    """What an agent sent is no message."""
+
+
+class Closed(Exception):
+    """The other side has ended."""
+
+
+class OutOfTime(Exception):
+    """A message did not come, or was not taken, in time."""
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not -_LARGEST < value < _LARGEST:
+        raise Malformed(f"{value!r:.60} where a whole number below 2^62 belongs")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or len(value) > _LONGEST_TEXT:
+        raise Malformed(f"{value!r:.60} where a text of at most {_LONGEST_TEXT:,} characters belongs")
+    return value
+
+
+def _optional_text(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _array(value: Any, columns: int | None) -> np.ndarray:
+    if type(value) is not list:
+        raise Malformed(f"{value!r:.60} where a list of whole numbers belongs")
+    shape = (0,) if columns is None else (0, columns)
+    try:
+        found = np.array(value) if value else np.zeros(shape, np.int64)
+    except (ValueError, OverflowError):
+        raise Malformed("a list whose rows differ in length") from None
+    if found.dtype != np.int64 or found.ndim != len(shape) or found.shape[1:] != shape[1:]:
+        raise Malformed(f"{found.dtype}{list(found.shape)} where int64{['n', *shape[1:]]} belongs")
+    if found.size and (found.max() >= _LARGEST or found.min() <= -_LARGEST):
+        raise Malformed("a number of 2^62 or more")
+    return found
+
+
+def _ids(value: Any) -> np.ndarray:
+    return _array(value, None)
+
+
+def _orders(value: Any) -> np.ndarray:
+    return _array(value, 7)
+
+
+def _prices(value: Any) -> np.ndarray:
+    return _array(value, 2)
+
+
+_I = _integer
+#: Calls of `Gateway` that an agent may make, and the types of their arguments.
+REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "sizes": (),
+    "equity": (),
+    "order": (_I,),
+    "book": (_I, _I),
+    "resting": (_I,),
+    "are_resting": (_ids,),
+    "points": (_I, _I),
+    "place": (_I, _I, _I, _I, _I, _I, _I),
+    "place_many": (_orders,),
+    "cancel": (_I,),
+    "cancel_many": (_ids,),
+    "cancel_all": (_I,),
+    "amend": (_I, _I, _I),
+    "quote": (_I, _I, _I, _I, _I),
+    "quote_many": (_prices, _I, _I),
+}
+#: Those that may change books and account.
+CHANGES = frozenset({"place", "place_many", "cancel", "cancel_many", "cancel_all", "amend", "quote", "quote_many"})
+#: How a phase ends: done, or failed with type, message and traceback. Before the first comes `confined`, the fields of a `Confinement`, and `loaded`
+#: (name, parameters, kind) or `refused`, which says why there is no agent.
+ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
+    "confined": (_optional_text, _optional_text, _optional_text, _optional_text),
+    "loaded": (_text, _text, _text),
+    "refused": (_text,),
+    "done": (),
+    "failed": (_text, _text, _text),
+}
+
+
+def checked(message: Any) -> tuple[str, list[Any]]:
+    """The name and the arguments of a message. Raises `Malformed`."""
+    if type(message) is not list or not message or type(message[0]) is not str:
+        raise Malformed(f"{message!r:.60} where a list that begins with a name belongs")
+    name, *arguments = message
+    types = REQUESTS.get(name) if name in REQUESTS else ENDS.get(name)
+    if types is None:
+        raise Malformed(f"the unknown request {name!r:.60}")
+    if len(arguments) != len(types):
+        raise Malformed(f"{name} with {len(arguments)} arguments; it has {len(types)}")
+    return name, [convert(argument) for convert, argument in zip(types, arguments, strict=True)]
+
+
+def framed(message: Any) -> bytes:
+    """A message as it travels; arrays of numbers become lists."""
+    body = orjson.dumps(message, default=_listed)
+    return _LENGTH.pack(len(body)) + body
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+class Channel:
+    """One end of the wire, by its descriptor. output: what another descriptor prints, of which the end is kept.
+
+    With an output no call blocks beyond its deadline; without one, as the agent's side has it, there are no deadlines.
+    """
+
+    def __init__(self, descriptor: int, output: int | None = None) -> None:
+        self._descriptor, self._output, self._received, self._printed = descriptor, output, bytearray(), b""
+        self._blocks = output is None
+        self._poll = select.poll()
+        os.set_blocking(descriptor, self._blocks)
+        if output is not None:
+            os.set_blocking(output, False)
+            for one in (descriptor, output):
+                self._poll.register(one, select.POLLIN)
+
+    @property
+    def printed(self) -> str:
+        """The last that came from `output`, undecodable bytes replaced."""
+        self._drain()
+        return self._printed.decode("utf-8", "replace")
+
+    def send(self, message: Any, deadline: float = float("inf")) -> None:
+        """Send a message. deadline: on the monotonic clock. Raises `Closed`, `OutOfTime`."""
+        left = memoryview(framed(message))
+        while left:
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:
+                self._wait_for(select.POLLOUT, deadline)
+            except OSError:
+                raise Closed from None
+
+    def receive(self, deadline: float = float("inf")) -> Any:
+        """The next message. Raises `Malformed`, `Closed`, `OutOfTime`."""
+        received = self._received
+        while True:
+            if len(received) >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(received)
+                if length > MOST_BYTES:
+                    raise Malformed(f"a message of {length:,} bytes; {MOST_BYTES:,} is the most")
+                end = _LENGTH.size + length
+                if len(received) >= end:
+                    body = bytes(received[_LENGTH.size : end])
+                    del received[:end]
+                    return _parsed(body)
+            if not self._blocks:
+                self._wait_for(select.POLLIN, deadline)
+            try:
+                fresh = os.read(self._descriptor, _CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError:
+                raise Closed from None
+            if not fresh:
+                raise Closed
+            received += fresh
+
+    def _wait_for(self, event: int, deadline: float) -> None:
+        """Until the descriptor can be read or written, or has ended."""
+        self._poll.modify(self._descriptor, event)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise OutOfTime
+            for descriptor, found in self._poll.poll(None if left == float("inf") else min(left, 3600.0) * 1000):
+                if descriptor == self._descriptor:
+                    return
+                self._drain()
+                if found & _POLL_ERRORS and self._output is not None:
+                    self._poll.unregister(self._output)
+                    self._output = None
+
+    def _drain(self) -> None:
+        while self._output is not None:
+            try:
+                fresh = os.read(self._output, _CHUNK)
+            except OSError:
+                return
+            if not fresh:
+                return
+            self._printed = (self._printed + fresh)[-4000:]
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Malformed(f"what is no JSON: {error}") from None

@@ -1,0 +1,130 @@
+"""Agents that use all of the context, and agents that fail in known ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bellwether.replay import BUY, CONTRACT, NO, YES, Agent, BudgetError, OrderError, requests
+
+
+class Everything(Agent):
+    """Draws what to call, and lets what it is told decide its next orders."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.offset = seed
+
+    def start(self, ctx: Any, episode: Any) -> None:
+        self.orders: list[Any] = []
+        self.heard = ctx.cash + ctx.equity + ctx.now_ns + len(episode.exogenous)
+
+    def act(self, ctx: Any) -> None:
+        draw = ctx.random
+        market = draw.choice(ctx.markets())
+        size = 100 * (1 + self._hear(ctx, market) % 7)
+        for _ in range(3):
+            draw.choice((self._bid, self._take, self._manage, self._quote, self._many, self._wrong))(ctx, market, size)
+
+    def end(self, ctx: Any) -> None:
+        assert all(order.status in ("filled", "cancelled", "rejected", "expired", "resting") for order in self.orders)
+        assert ctx.equity == ctx.cash
+
+    def _hear(self, ctx: Any, market: Any) -> int:
+        book, quotes = ctx.book(market.ticker, ctx.random.choice((None, 1, 0))), ctx.quotes
+        seen = [ctx.cash, ctx.available, ctx.equity, ctx.calls_left, ctx.step, ctx.now_ns // 10**9, self.offset, market.yes_bid or 0]
+        seen += [sum(price * lots for price, lots in book.yes_bids + book.no_asks), market.yes_bid_lots, market.no_position]
+        seen += [int(quotes.yes_ask.sum() + quotes.no_bid_lots.sum() + quotes.active.sum() + ctx.positions.sum())]
+        seen += [order.filled + order.cost + order.fees + len(order.status) + len(order.reason or "") for order in self.orders]
+        seen += [order.id * order.remaining for order in ctx.resting()]
+        if ctx._series:
+            ts, values = ctx.exogenous(next(iter(ctx._series)))
+            seen += [int(ts.sum()) // 10**9, int(values.sum() * 100)]
+        self.heard = hash((self.heard, *seen)) % 2**40
+        return self.heard
+
+    def _bid(self, ctx: Any, market: Any, size: int) -> None:
+        self.orders.append(ctx.buy(market.ticker, ctx.random.choice((YES, NO)), size, ctx.random.choice((440, 450, 470, 1000))))
+
+    def _take(self, ctx: Any, market: Any, size: int) -> None:
+        self.orders.append(ctx.sell(market.ticker, "yes", size) if market.yes_position > 200 else ctx.buy(market.ticker, "no", size))
+
+    def _manage(self, ctx: Any, market: Any, size: int) -> None:
+        for order in self.orders[-3:]:
+            self.heard += 1 if ctx.amend(order, 430, size) is None else 2
+        if self.orders:
+            self.heard += (
+                ctx.cancel(self.orders[0]) + int(ctx.cancel_many([self.orders[-1]]).sum()) + int(ctx.is_resting(self.orders).sum())
+            )
+            self.heard += ctx.order(self.orders[0].id).lots
+        self.heard += ctx.cancel_all(ctx.random.choice((None, market.ticker))) if self.heard % 3 == 0 else 0
+
+    def _quote(self, ctx: Any, market: Any, size: int) -> None:
+        ctx.quote(market.ticker, ctx.random.choice((None, 430, 440)), ctx.random.choice((None, 490, 1000, 1010)), size)
+        ctx.quote_many(np.full((len(ctx.tickers), 2), ctx.random.choice((0, -1, 420))), size)
+
+    def _many(self, ctx: Any, market: Any, size: int) -> None:
+        code = ctx.tickers.index(market.ticker)
+        numbers = ctx.place_many(requests(code, np.array([YES, NO, 7]), BUY, np.array([430, 500, 5]), size))
+        self.orders += [ctx.order(number) for number in numbers.tolist() if number >= 0]
+
+    def _wrong(self, ctx: Any, market: Any, size: int) -> None:
+        for call in (lambda: ctx.buy("X", YES, 1), lambda: ctx.cancel(10**6), lambda: ctx.order(-9), lambda: ctx.exogenous("none")):
+            try:
+                call()
+            except OrderError as error:
+                self.heard += len(str(error))
+
+
+class Fails(Agent):
+    """Divides by zero at its third decision."""
+
+    def act(self, ctx: Any) -> None:
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 440)
+        if ctx.step == 2:
+            print("printed by it")  # noqa: T201
+            self._divide(0)
+
+    def _divide(self, by: int) -> float:
+        return 1 / by
+
+
+class Greedy(Agent):
+    """Orders until its budget is used up, and notes how far it came."""
+
+    def act(self, ctx: Any) -> None:
+        try:
+            while True:
+                ctx.buy(ctx.tickers[0], YES, 1 + ctx.step, 400)
+        except BudgetError:
+            assert ctx.calls_left == 0
+
+
+class Runaway(Agent):
+    """Swallows every refusal, of calls that are counted here and there."""
+
+    def act(self, ctx: Any) -> None:
+        while True:
+            for call in (ctx.markets, lambda: ctx.buy(ctx.tickers[0], YES, 1, 400), lambda: ctx.quote(ctx.tickers[0], 410, None, 100)):
+                try:
+                    call()
+                except BudgetError:
+                    continue
+
+
+class Waits(Agent):
+    """Waits for others."""
+
+    timed = False
+
+    def act(self, ctx: Any) -> None:
+        pass
+
+
+class BadName(Agent):
+    """Has a name that steers a terminal."""
+
+    name = "bad\x1b[31m"
+
+    def act(self, ctx: Any) -> None:
+        pass

@@ -1,0 +1,177 @@
+"""Isolated agents trade as they do in the process of the simulator, to the last integer; and what cannot be isolated says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from bellwether.cli import main
+from bellwether.errors import ConfigError
+from bellwether.replay import AgentSource, Isolation, prepare, run
+from bellwether.replay.agents.agent import Agent
+from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
+from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
+from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
+from bellwether.replay.agents.registry import agent_of
+from bellwether.replay.isolation.settings import Confinement
+from bellwether.replay.isolation.wire import Malformed, checked, framed
+from bellwether.replay.tape.layout import LEVEL, Tape
+from bellwether.replay.units import NO, SECOND, YES
+from tests.replay.agents.scenes import TRADE, market, settings, two_markets
+from tests.replay.agents.test_context import with_series
+from tests.replay.episode.folders import Native
+from tests.replay.results.tapes import Event, tape
+
+FILE = Path(__file__).parent / "everything.py"
+
+AGENTS = [
+    MarketMaker(size=1),
+    VectorMarketMaker(size=1),
+    RandomAgent(trade_probability=0.9),
+    BuyAndHold(),
+    AgentSource(f"{FILE}:Everything", {"seed": 3}),
+    AgentSource(f"{FILE}:Fails"),
+    AgentSource(f"{FILE}:Greedy"),
+    AgentSource(f"{FILE}:Runaway"),
+]
+WAYS: list[dict[str, Any]] = [{}, {"order_latency": SECOND}, {"rules": "pmb-2026-01"}]
+
+
+def frozen_market() -> Tape:
+    """A market of which every row of the book is known, as the rules with frozen observations need it: a decision at each."""
+    levels: list[Event] = [
+        (0, LEVEL, 0, YES, 450, 10_000),
+        (0, LEVEL, 0, NO, 520, 5_000),
+        (100, LEVEL, 0, YES, 400, 100),
+        TRADE,
+        (200, LEVEL, 0, YES, 400, 200),
+        (250, LEVEL, 0, NO, 530, 500),
+    ]
+    rows = np.array([0, 100, 200, 250], np.int64) * SECOND
+    return replace(tape(*sorted(levels, key=lambda event: event[0]), end=300), rows_ts=rows, rows_end=np.array([2, 4, 5, 6], np.int64))
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: getattr(agent, "reference", getattr(agent, "name", "")).rpartition(":")[2])
+@pytest.mark.parametrize("way", WAYS, ids=["at-once", "late", "frozen"])
+def test_fills_are_the_same_to_the_last_integer(agent: Agent | AgentSource, way: dict[str, Any]) -> None:
+    chosen = settings(cadence=10 * SECOND, **way)
+    source = prepare(two_markets() if isinstance(agent, BuyAndHold) else market(TRADE, (200, *TRADE[1:])), chosen.rules)
+    if way.get("rules"):
+        source = prepare(frozen_market(), chosen.rules)
+    elif isinstance(agent, AgentSource):
+        source = with_series()
+    here, there = run(source, agent, chosen), run(source, agent, chosen, isolated=True)
+    assert there.digest == here.digest, (here.failure, there.failure)
+    assert np.array_equal(there.outcome.fills, here.outcome.fills)
+    assert np.array_equal(there.outcome.orders, here.outcome.orders)
+    assert (there.agent, there.parameters, there.failure) == (here.agent, here.parameters, here.failure)
+    assert len(here.outcome.orders) > 0
+    assert here.confinement is None
+    assert there.confinement is not None
+
+
+def test_a_failure_comes_back_with_its_traceback() -> None:
+    for isolated in (False, True):
+        failure = run(market(), AgentSource(f"{FILE}:Fails"), settings(), isolated=isolated).failure
+        assert failure is not None
+        assert (failure.type, failure.message, failure.step) == ("ZeroDivisionError", "division by zero", 2)
+        assert "everything.py" in failure.traceback
+        assert "in _divide" in failure.traceback
+        assert "backtest.py" not in failure.traceback
+        assert "child.py" not in failure.traceback
+        assert ("printed by it" in failure.traceback) == isolated
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (CompiledMarketMaker(), "compiled agents run within the simulator and cannot be isolated"),
+        (AgentSource(f"{FILE}:Waits"), "waits for a service such as a model, and an isolated agent has no network"),
+        (AgentSource(f"{FILE}:Nowhere"), "Nowhere is no class that derives from Agent; it has Everything"),
+        (AgentSource("/nowhere/agents.py:One"), "there is no file /nowhere/agents.py"),
+        (AgentSource("no_such_module:One"), "the module no_such_module cannot be imported"),
+        (AgentSource(f"{FILE}:Everything", {"colour": 1}), "its parameters are seed"),
+        (AgentSource(f"{FILE}:BadName"), "give it one of at most 100 printable characters"),
+    ],
+    ids=lambda value: value.reference.rpartition(":")[2] if isinstance(value, AgentSource) else None,
+)
+def test_what_cannot_be_isolated_says_so(source: Agent | AgentSource, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run(market(), source, settings(), isolated=True)
+
+
+def test_a_class_that_another_process_cannot_load_is_refused() -> None:
+    class Local(Passive):
+        pass
+
+    with pytest.raises(ConfigError, match="define it at the top of a module"):
+        run(market(), Local(), settings(), isolated=True)
+
+
+@pytest.mark.parametrize("params", [{"x": object()}, {"x": float("nan")}, {"x": (1, 2)}, {1: 2}])
+def test_parameters_travel_as_json_or_not_at_all(params: dict[Any, Any]) -> None:
+    with pytest.raises(ConfigError, match="no values of JSON"):
+        AgentSource("a.py:A", params)
+
+
+@pytest.mark.parametrize("wrong", [{"memory": 1}, {"memory": 2.0**31}, {"seconds_per_run": 0.0}, {"seconds_per_run": float("nan")}])
+def test_limits_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        Isolation(**wrong)
+
+
+def test_what_holds_and_what_does_not_is_said() -> None:
+    assert str(Confinement("seccomp", None, None, "RLIMIT_AS")) == (
+        "kept from it: network (seccomp), memory (RLIMIT_AS); this system cannot keep from it: files, processes"
+    )
+
+
+def test_the_wire_carries_numbers_and_nothing_else() -> None:
+    assert checked(["place", 0, 1, 0, 450, 100, 1, 0]) == ("place", [0, 1, 0, 450, 100, 1, 0])
+    name, (rows,) = checked(["place_many", [[0, 1, 0, 450, 100, 1, 0]]])
+    assert (name, rows.dtype, rows.shape) == ("place_many", np.int64, (1, 7))
+    assert checked(["place_many", []])[1][0].shape == (0, 7)
+    assert framed([np.arange(2), None])[4:] == b"[[0,1],null]"
+    with pytest.raises(Malformed, match="unknown request"):
+        checked(["begin"])
+
+
+MINE = """
+from bellwether.replay import Agent
+open({trace!r}, "a").write("loaded ")
+class Mine(Agent):
+    def act(self, ctx):
+        pass
+"""
+
+
+def test_the_command_does_not_load_the_file_in_its_own_process(tmp_path: Path) -> None:
+    trace, mine = tmp_path / "trace", tmp_path / "mine.py"
+    mine.write_text(MINE.format(trace=str(trace)))
+    with pytest.raises(ConfigError, match=r"mine\.py: (PermissionError|OSError)"):
+        agent_of(f"{mine}:Mine", isolated=Isolation())
+    assert not trace.exists()
+
+
+def test_the_command_shows_the_same_numbers(tmp_path: Path) -> None:
+    episode = Native().write(tmp_path / "KXTEST-26JAN20")
+    words = ["backtest", "--agent", "market-maker", "--agent", f"{FILE}:Everything", "--param", "seed=1", "--episode", str(episode)]
+    words = [word for word in words if word not in ("--param", "seed=1")]
+    shown = [CliRunner().invoke(main, [*words, "--cadence", "5", "--json", *more]) for more in ((), ("--isolated",))]
+    assert [one.exit_code for one in shown] == [0, 0], shown[1].output
+    assert shown[0].stdout == shown[1].stdout
+    assert "Isolated agents: kept from it: " in shown[1].stderr
+
+
+@pytest.mark.slow
+def test_a_sweep_isolates_too(tmp_path: Path) -> None:
+    episode = Native().write(tmp_path / "KXTEST-26JAN20")
+    words = ["backtest", "--agent", "market-maker", "--episode", str(episode), "--cadence", "5", "--grid", "spread_cents=2,4", "--json"]
+    here, there = (CliRunner().invoke(main, [*words, "--jobs", "2", *more]) for more in ((), ("--isolated",)))
+    assert there.exit_code == 0, there.output
+    assert here.stdout == there.stdout
