@@ -224,7 +224,7 @@ def test_a_file_that_cannot_be_scored_is_refused(name: str, tmp_path: Path, monk
         ),
         ("f.parquet", b"PAR1 no", "f.parquet: it cannot be read as Parquet"),
         ("f.csv.gz", b"p,y\n", "f.csv.gz: it cannot be read (Not a gzipped file"),
-        ("f.csv.gz", gzip.compress(b"p,y\n0.5,1\n")[:-9], "f.csv.gz: it cannot be read"),
+        ("f.csv.gz", gzip.compress(b"p,y\n0.5,1\n", mtime=0)[:-9], "f.csv.gz: it cannot be read"),
         ("f.xlsx", b"", "f.xlsx: not a file of forecasts by its name; give .csv, .tsv, .parquet, .jsonl or .json"),
         ("f", b"", "f: not a file of forecasts by its name"),
         ("f.parquet.gz", b"", "f.parquet.gz: not a file of forecasts by its name"),
