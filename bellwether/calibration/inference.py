@@ -24,7 +24,7 @@ class Inference:
     Parameters
     ----------
     level: mass of the intervals.
-    replicates: of simulated distributions: shares ranked first, and calibration errors under calibration (2,000 of them at most);
+    replicates: of simulated distributions: shares ranked first, and calibration errors under calibration (1,000 of them at most);
         0 makes neither. Intervals and paired tests need none.
     seed: of the generators (PCG64).
     """

@@ -33,6 +33,11 @@ DEPENDS_ON_ONE = "without some cluster it is undefined, or at the end of its ran
 _LONGEST = np.log(1_000)
 UNBOUNDED = "it would reach to more than a thousand times the value"
 
+#: The interval of the skill over the base rate covers too seldom where the rarer outcome is a share below this and happened less often than that.
+_RARE_SHARE, _RARE_COUNT = 0.15, 25
+RARE = f"fewer than {_RARE_COUNT} outcomes of the rarer kind, below {_RARE_SHARE:.0%} of all"
+UNVARIED_SCORE = "the Brier score does not vary between clusters"
+
 _ROUNDING = 1e-12
 
 
@@ -149,7 +154,21 @@ def _make(sample: _Sample, name: str) -> Bounds:
         return Bounds(reason=f"{half} has none: {_interval(sample, half).reason}")
     if plan.scale is Scale.WILSON:
         return _rate(sample, name, plan.size, value)
+    if name == "brier_skill" and (reason := _unfit_skill(sample)) is not None:
+        return Bounds(reason=reason)
     return _score(sample, name, plan, value)
+
+
+def _unfit_skill(sample: _Sample) -> str | None:
+    """Why the skill over the base rate has no interval, where the forecasts or outcomes are such that none holds its level."""
+    brier = _interval(sample, "brier")
+    if brier.reason == CONSTANT or brier.method == "constant":
+        return UNVARIED_SCORE
+    forecasts = sample.forecasts
+    rate = sample.values["base_rate"]
+    rarer = min(rate, 1 - rate)
+    is_rare = forecasts.is_binary and rarer < _RARE_SHARE and rarer * len(forecasts.y) < _RARE_COUNT
+    return RARE if is_rare and min(way.count for way in sample.clusters.ways) >= MANY else None
 
 
 def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:

@@ -11,6 +11,10 @@ from typing import Any
 import click
 
 from bellwether.console import AS_JSON, console, emit
+from bellwether.errors import ConfigError
+
+#: With fewer, a simulated p-value is too coarse.
+LEAST_REPLICATES = 200
 
 
 @click.command()
@@ -31,16 +35,18 @@ from bellwether.console import AS_JSON, console, emit
 @click.option("--skip-unresolved", is_flag=True, help="Leave out rows without an outcome.")
 @click.option("--independent", is_flag=True, help="Count questions as independent though there is a column of clusters.")
 @click.option("--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="What pairs are compared by.")
-@click.option("--bins", default=10, show_default=True, type=click.IntRange(1), help="Bins of calibration errors and reliability.")
-@click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
+@click.option("--bins", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Bins of calibration errors and reliability.")
+@click.option(
+    "--level", default=0.95, show_default=True, type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Level of the intervals."
+)
 @click.option(
     "--replicates",
     default=10_000,
     show_default=True,
-    type=click.IntRange(0),
-    help="Of simulated distributions; 0 for no test of calibration.",
+    type=click.IntRange(0, 1_000_000),
+    help="Of simulated distributions: 200 or more, or 0 for no test of calibration.",
 )
-@click.option("--seed", default=1950, show_default=True, help="Seed of simulated distributions.")
+@click.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions.")
 @click.option("--figures", type=click.Path(file_okay=False, path_type=Path), help="Also draw figures (PNG) into this folder.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Also write one page with interactive diagrams.")
 @AS_JSON
@@ -52,6 +58,9 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     """
     from bellwether.scoring.score import score as score_files
 
+    if not (options["replicates"] == 0 or options["replicates"] >= LEAST_REPLICATES):
+        raise click.BadParameter(f"{options['replicates']} is too few; give at least {LEAST_REPLICATES}, or 0", param_hint="--replicates")
+    _keep_inputs(files, options["outcomes"], html)
     with _progress() as tell:
         result = score_files(list(files), progress=tell, **options)
     if as_json:
@@ -67,6 +76,13 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
             written.append(html)
     if written:
         click.echo(f"wrote {', '.join(map(str, written))}", err=True)
+
+
+def _keep_inputs(files: tuple[Path, ...], outcomes: Path | None, html: Path | None) -> None:
+    """Raise `ConfigError` where the page would replace a file that is read."""
+    read = {path.resolve() for path in (*files, *([] if outcomes is None else [outcomes]))}
+    if html is not None and html.resolve() in read:
+        raise ConfigError(f"writing {html}: it is read as data; name another file with --html")
 
 
 @contextmanager

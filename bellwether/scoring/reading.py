@@ -69,6 +69,8 @@ def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = 
         check_duplicates(frame, parts)
         check_questions(frame, parts)
     notes += _percent_notes(parts, reading)
+    if known is not None:
+        notes += _unasked(known, reading, frame)
     if not frame["probability"].count():
         raise ScoringError(
             f"{tables[0].source}: no row of a resolved question holds a forecast; give probabilities in {listed(columns.probability)}"
@@ -214,6 +216,17 @@ def _with_outcomes(table: Table, known: Table, reading: Reading) -> tuple[Table,
     beside = known.frame.select(column for column in known.frame.columns if column not in table.frame.columns or column == outcome)
     frame = own.join(beside.with_columns(_key=key), on="_key", how="left", maintain_order="left").drop("_key")
     return replace(table, frame=frame), replace(given, question=given.question or (asked,), outcome=outcome)
+
+
+def _unasked(known: Table, reading: Reading, frame: pl.DataFrame) -> list[str]:
+    """A note on the questions with an outcome on which there is no row."""
+    column = _only_question(known, reading.columns)
+    rest = len({*texts(known, column).drop_nulls()} - {*frame["question"]})
+    return (
+        [f"{counted(rest, 'question')} of {known.source} {'has' if rest == 1 else 'have'} no row: coverage does not count them."]
+        if rest
+        else []
+    )
 
 
 def _only_question(table: Table, given: Columns) -> str:

@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike
 
 from bellwether.calibration.binning import BINS, Bins
 from bellwether.calibration.comparison import Comparison, compare_panel
-from bellwether.calibration.comparison_pairs import Loss
+from bellwether.calibration.comparison_pairs import Loss, Panel
 from bellwether.calibration.evaluation import evaluate_forecasts
+from bellwether.calibration.forecasts import Bools
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.reliability import bins_of
+from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient import log_loss
 from bellwether.scoring.columns import Columns
 from bellwether.scoring.files import Table, frame_table, read_table
@@ -200,7 +202,8 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
             reliability.append(rows.select(pl.lit(part.forecaster).alias("forecaster"), pl.all()))
     tell(len(parts), len(parts) + 1, "scoring pairs")
     panel = sheet.panel()
-    compared = compare_panel(panel, np.asarray(panel.seen.any(axis=0)), loss=loss, plan=plan)
+    ranked, unranked = _ranked(sheet, panel)
+    compared = compare_panel(panel, ranked, loss=loss, plan=plan)
     tell(len(parts) + 1, len(parts) + 1, "")
     scores = pl.concat(frames)
     return ScoreResult(
@@ -213,11 +216,22 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
         sheet.sources,
         sheet.columns,
         sheet.clusters,
-        (*sheet.notes, *_notes(sheet, compared)),
+        (*sheet.notes, *unranked, *_notes(sheet, compared)),
         loss,
         plan,
         bins,
     )
+
+
+def _ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
+    """Who takes part in the ranking, bool (M,), and a note where the forecasters answered different questions."""
+    some, enough = np.asarray(panel.seen.any(axis=0)), np.asarray(panel.seen.mean(axis=0) >= COVERAGE_FLOOR)
+    if not sheet.is_paired or (enough == some).all():
+        return some, []
+    if not enough.any():
+        return some, ["Forecasters answered different questions, so that their scores are not comparable: read the paired differences."]
+    few = [name for name, one, other in zip(panel.names, some, enough, strict=True) if one and not other]
+    return enough, [f"Not ranked, with less than {COVERAGE_FLOOR:.0%} of the questions answered: {', '.join(few)}."]
 
 
 def _parts(sheet: Sheet) -> Iterator[_Part]:

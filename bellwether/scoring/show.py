@@ -10,6 +10,7 @@ import polars as pl
 from rich.console import Console
 from rich.text import Text
 
+from bellwether.calibration.calibration_test import LEAST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.scoring.score import ScoreResult
 from bellwether.scoring.sheet import MARKET
@@ -55,7 +56,7 @@ def _scores(result: ScoreResult) -> TextTable:
         "Scores",
         ("forecaster", "n", "Brier", "log loss", "ROC-AUC", *(["grp"] if grouped else [])),
         f"Brier and log loss: lower is better. Brackets: {100 * result.plan.level:.4g} % intervals; clusters: {result.clusters}."
-        + (f"\ngrp: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}." if grouped else ""),
+        + (f"\ngrp: forecasters that share a letter do not differ significantly (5 %) in {LOSSES[result.loss]}." if grouped else ""),
     )
     for name, metrics in by_forecaster(result.scores):
         cells = [_interval(metrics["brier"]), _interval(metrics["log_loss"]), number(metrics["roc_auc"]["value"])]
@@ -98,7 +99,7 @@ def _pairs(result: ScoreResult) -> Iterator[TextTable]:
         return
     best = [name for name, among in result.ranking.select("forecaster", "in_mcs").iter_rows() if among]
     tested = result.pairs["p_holm"].drop_nulls()
-    caption = f"{int((tested <= SIGNIFICANCE).sum())} of {result.pairs.height} pairs differ after Holm's correction."
+    caption = f"{int((tested <= SIGNIFICANCE).sum())} of {result.pairs.height} pairs differ at the {100 * SIGNIFICANCE:.0f} % level after Holm's correction."
     if best:
         caption += f"\nMay be the best ({100 - 100 * CONFIDENCE_SET_LEVEL:.0f} % confidence set): {', '.join(best)}."
     table = TextTable(f"Paired differences of {LOSSES[result.loss]}", ("pair", "n", "difference", "p", "p Holm"), caption)
@@ -133,6 +134,11 @@ def reasons(result: ScoreResult) -> Iterator[str]:
     )
     for reason, metrics in without.group_by("reason", maintain_order=True).agg(pl.col("metric").unique(maintain_order=True)).iter_rows():
         yield f"No interval of {', '.join(words(metric) for metric in metrics)} for some: {reason}."
+    biased = result.scores.filter(
+        pl.col("metric").is_in(["ece", "smece"]) & pl.col("value").is_not_null() & pl.col("p_calibrated").is_null()
+    )
+    if biased.height and result.plan.replicates:
+        yield f"No test of calibration for some: it needs {LEAST_CLUSTERS} clusters."
     for reason, count in (
         result.pairs.filter(pl.col("reason").is_not_null()).group_by("reason", maintain_order=True).agg(pl.len()).iter_rows()
     ):

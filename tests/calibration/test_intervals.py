@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest
 
 from bellwether.calibration import METRICS, evaluate
-from bellwether.calibration.intervals import wilson
+from bellwether.calibration.intervals import RARE, UNVARIED_SCORE, wilson
 from bellwether.calibration.metrics import TESTED
 from benchmarks import coverage
 
@@ -179,3 +179,43 @@ def test_intervals_contain_the_truth_as_often_as_they_say(clusters: int) -> None
     designs = [coverage.DESIGNS[index] for index in (1, 3, 6, 9)]
     found = {(design.name, clusters): coverage.cell((design, clusters, sets)) for design in designs}
     assert coverage.misses(found, coverage.HEADLINE, sets) == []
+
+
+def rare(clusters: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Overconfident forecasts of events of which 5 % happen."""
+    generator = np.random.default_rng(seed)
+    truth = np.clip(generator.beta(0.3, 6, clusters * each), 1e-9, 1 - 1e-9)
+    y = generator.uniform(size=len(truth)) < truth
+    logit = 2 * np.log(truth / (1 - truth)) - 0.3
+    return np.clip(1 / (1 + np.exp(-logit)), 0.005, 0.995), y.astype(float), np.repeat(np.arange(clusters), each)
+
+
+def test_the_skill_over_a_base_rate_that_few_outcomes_tell_has_no_interval() -> None:
+    for clusters, each in ((25, 5), (100, 1), (20, 20)):
+        p, y, labels = rare(clusters, each, seed=clusters)
+        assert 0 < y.sum() < 25
+        scores = evaluate(p, y, clusters=labels, replicates=0)
+        assert (scores["brier_skill"].lower, scores["brier_skill"].reason) == (None, RARE)
+        assert scores["brier"].lower is not None
+        mirrored = evaluate(1 - p, 1 - y, clusters=labels, replicates=0)
+        assert mirrored["brier_skill"].reason == RARE
+
+
+def test_with_enough_of_the_rarer_outcome_it_has_one_that_covers() -> None:
+    p, y, _ = rare(1, 400_000, seed=0)
+    truth = 1 - np.mean((p - y) ** 2) / np.var(y)
+    inside = []
+    for seed in range(60):
+        p, y, labels = rare(200, 5, seed)
+        found = evaluate(p, y, clusters=labels, replicates=0)["brier_skill"]
+        if found.lower is not None:
+            inside.append(found.lower <= truth <= found.upper)
+    assert len(inside) > 50
+    assert np.mean(inside) > 0.87
+
+
+def test_the_skill_of_a_score_that_does_not_vary_has_no_interval() -> None:
+    y = np.tile([0.0, 1.0], 20)
+    for p in (np.where(y == 1, 0.8, 0.2), np.full(40, 0.5)):
+        found = evaluate(p, y, clusters=range(40), replicates=0)["brier_skill"]
+        assert (found.lower, found.reason) == (None, UNVARIED_SCORE)

@@ -84,7 +84,6 @@ def test_a_perfect_forecaster_has_valid_json(write: Write) -> None:
     [
         (("nowhere.csv",), "Error: nowhere.csv: there is no such file; correct the path"),
         (("f.csv", "--cluster", "nothing"), "Error: f.csv: --cluster names the column 'nothing', which is not there"),
-        (("f.csv", "--replicates", "5"), "Error: inference: replicates is 5; give at least 200"),
         (("f.csv", "--html", "f.csv/page.html"), "Error: writing f.csv/page.html: it cannot be written"),
         (("f.csv", "--figures", "f.csv/figures"), "Error: writing f.csv/figures/reliability.png: it cannot be written"),
     ],
@@ -93,7 +92,7 @@ def test_an_error_is_one_line_and_the_exit_code_is_1(
     words: tuple[str, ...], message: str, rows: Sequence[Row], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(write("f.csv", rows[:30]).parent)
-    done = run(*words, *([] if "--replicates" in words else ["--replicates", 0]))
+    done = run(*words, "--replicates", 0)
     assert done.exit_code == 1
     assert done.stderr.startswith(message) and len(done.stderr.splitlines()) == 1
     assert not [path for path in Path().iterdir() if path.name.startswith(".f")]
@@ -164,3 +163,51 @@ def test_unresolved_rows_and_percentages_by_options(write: Write) -> None:
     done = run(path, "--percent", "p", "--skip-unresolved", "--json", "--replicates", 0)
     (brier,) = [row["value"] for row in json.loads(done.stdout)["scores"] if row["metric"] == "brier"]
     assert brier == pytest.approx((0.65**2 + 0.2**2) / 2)
+
+
+@pytest.mark.parametrize("option", ["--html", "--outcomes"])
+def test_a_page_never_replaces_what_is_read(rows: Sequence[Row], write: Write, option: str) -> None:
+    data = write("f.csv", rows)
+    outcomes = write("o.csv", [{"question": row["question_id"], "outcome": row["outcome"]} for row in rows if row["model"] == "sharp"])
+    written = data if option == "--html" else outcomes
+    before = written.read_bytes()
+    done = run(data, "--outcomes", outcomes, "--html", written)
+    assert done.exit_code == 1
+    assert "it is read as data; name another file with --html" in done.stderr
+    assert written.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--seed", "-1"), "--seed"),
+        (("--replicates", "100"), "100 is too few; give at least 200, or 0"),
+        (("--replicates", "999999999999"), "--replicates"),
+        (("--bins", "100000000"), "--bins"),
+        (("--level", "1"), "--level"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_their_name(rows: Sequence[Row], write: Write, words: Sequence[str], message: str) -> None:
+    done = run(write("f.csv", rows), *words)
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_who_answered_few_questions_is_listed_and_not_ranked(rows: Sequence[Row], write: Write) -> None:
+    few = [row for row in rows if row["model"] == "sharp" or row["question_id"] in {"q1", "q2", "q3"}]
+    result = score(write("f.csv", few), replicates=0)
+    assert dict(result.ranking.select("forecaster", "group").iter_rows())["blunt"] is None
+    assert "Not ranked, with less than 90% of the questions answered: blunt." in result.notes
+    apart = [row for row in rows if (row["model"] == "sharp") == (row["question_id"] > "q3")]
+    note = "Forecasters answered different questions, so that their scores are not comparable: read the paired differences."
+    assert note in score([{key: row[key] for key in row if key != "market_price"} for row in apart], replicates=0).notes
+
+
+def test_outcomes_without_a_forecast_and_tests_that_cannot_be_made_are_said(rows: Sequence[Row], write: Write) -> None:
+    asked = [{key: row[key] for key in ("question_id", "model", "probability")} for row in rows][:6]
+    known = [{"question_id": row["question_id"], "outcome": row["outcome"]} for row in rows if row["model"] == "sharp"]
+    missing = len(known) - len({row["question_id"] for row in asked})
+    text = " ".join(run(write("f.csv", asked), "--outcomes", write("o.csv", known)).stdout.split())
+    assert f"{missing} questions of" in text
+    assert "have no row: coverage does not count them." in text
+    assert "No test of calibration for some: it needs 6 clusters." in text
