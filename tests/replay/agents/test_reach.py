@@ -105,8 +105,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Session]]:
     made: list[Session] = []
     first = Session.__init__
 
-    def noted(self: Session, *arguments: Any) -> None:
-        first(self, *arguments)
+    def noted(self: Session, *arguments: Any, **named: Any) -> None:
+        first(self, *arguments, **named)
         made.append(self)
 
     monkeypatch.setattr(Session, "__init__", noted)
