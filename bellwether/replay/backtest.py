@@ -466,8 +466,8 @@ def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit, opened
     session, calls = one.session, one.settings.calls_per_step
     step, act, whole, show, begin, finish = session.step, agent.act, one.gateway.begin, ctx._begin, limit.begin, limit.finish
     number = -1
-    while opened or step():
-        opened = False
+    goes_on = opened or step()
+    while goes_on:
         number += 1
         whole()
         show(number, calls)
@@ -482,4 +482,5 @@ def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit, opened
         except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
             limit.stop()
             return failure(error, number, session.now, beyond=__file__)
+        goes_on = step()
     return None

@@ -102,8 +102,7 @@ class Gateway:
         self._cancelled: set[int] = set()
         self._read_trades = trades
         self._fill_count = session.fill_count
-        #: Fills before the decision before this one, and before this one; whether this is a call between decisions, and all of its instant has happened.
-        self._fills_before = self._fills_now = 0
+        #: Whether this is a call between decisions, and all of its instant has happened.
         self._between = self._is_over = False
         #: Fills and trades that the agent was told of between decisions; None where it is told of none.
         self._told: int | None = None
@@ -112,7 +111,7 @@ class Gateway:
     def begin(self) -> None:
         """A decision point was reached: the budget is whole again."""
         self._left = self._limit
-        self._fills_before, self._fills_now, self._between, self._is_over = self._fills_now, self._fill_count(), False, False
+        self._between = self._is_over = False
         if self._frozen:
             self._freeze()
 
@@ -256,7 +255,7 @@ class Gateway:
         """int64[n, 9], columns `FILL_COLUMNS`: own fills since the decision before, or all for `whole`; otherwise as `trades`."""
         if not (code == -1 or self._known(code)) or after < 0 or not self._spend(1):
             return None
-        first = 0 if whole else self._fills_now if self._between else self._fills_before
+        first = 0 if whole else self._session.fills_before[self._between]
         rows = self._session.fills[first:, :_FILL_WIDTH]
         return (rows if code < 0 else rows[rows[:, codes.F_TICKER] == code])[after : after + MOST_ROWS].copy()
 

@@ -39,8 +39,8 @@ H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 #: BUDGET: how many orders quotes may still send or cancel. QUOTED: quotes of a batch that are done. ACCOUNTS: how many accounts have a state of their
 #: own: the first alone until an order may rest, then all. BOUND_QUEUE: queue models of the second and the third.
 H_BUDGET, H_QUOTED, H_ACCOUNTS, H_BOUND_QUEUE = range(66, 70)
-#: WATCH: fills are stops too; TOLD: fills that were there at the last of them.
-H_WATCH, H_TOLD = 71, 72
+#: WATCH: fills are stops too. TOLD: fills that were there at the last of them; FILLS_BEFORE, FILLS_THEN: at the decision before the last one, and there.
+H_WATCH, H_TOLD, H_FILLS_BEFORE, H_FILLS_THEN = range(71, 75)
 HEADER = 76
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that

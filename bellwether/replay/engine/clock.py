@@ -17,6 +17,8 @@ from bellwether.replay.engine.arena import (
     H_EXPIRY,
     H_EXPIRY_AT,
     H_FILLS,
+    H_FILLS_BEFORE,
+    H_FILLS_THEN,
     H_FINAL_CASH,
     H_FLAGGED,
     H_FULL,
@@ -406,7 +408,9 @@ def _scheduled(cores, samples, schedule, row, time):
         core[H_STOP], core[H_TIME] = row + 1, time
         if decides or wakes:
             core[H_NOW] = time + core[H_DATA_LATENCY]
-            core[H_STEP] += 1 if decides else 0
+            if decides:
+                core[H_STEP] += 1
+                core[H_FILLS_BEFORE], core[H_FILLS_THEN] = core[H_FILLS_THEN], core[H_FILLS]
         else:
             _sample(core, samples[a], time, row + 1 == schedule.shape[0])
     return AT_DECISION if decides else AT_NEWS if wakes else 0

@@ -17,6 +17,8 @@ from bellwether.replay.engine.arena import (
     H_CASH,
     H_CURSOR,
     H_FILLS,
+    H_FILLS_BEFORE,
+    H_FILLS_THEN,
     H_FULL,
     H_LAST,
     H_M_HEAD,
@@ -48,7 +50,7 @@ from bellwether.replay.engine.arena import (
     new_cores,
     ticker_rows,
 )
-from bellwether.replay.engine.clock import AT_DECISION, AT_NEWS
+from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import F_COLS, O_COLS, O_TWIN, R_COLS, S_COLS, Queue, Tif
 from bellwether.replay.engine.commands import command
 from bellwether.replay.engine.compiling import stamped
@@ -118,9 +120,12 @@ class Session:
 
     def step(self) -> bool:
         """Go on to the next decision. False when none is left; the tape is then processed to its end."""
-        while (found := self.advance()) == AT_NEWS:
-            pass
-        return found == AT_DECISION
+        while (found := command(self._sim, commands.STEP, 0, 0)) != AT_DECISION:
+            if not found:
+                if not self._core[H_FULL]:
+                    return False
+                self._grow()
+        return True
 
     def advance(self) -> int:
         """Go on to the next decision, AT_DECISION, or to what `stop_at_news` asked for, AT_NEWS; 0 as `step`."""
@@ -307,6 +312,11 @@ class Session:
     def fills(self) -> np.ndarray:
         """int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
         return _read_only(self._sim[_FILLS][0, : self._core[H_FILLS]])
+
+    @property
+    def fills_before(self) -> tuple[int, int]:
+        """How many fills there were at the decision before the last one, and at the last one."""
+        return int(self._core[H_FILLS_BEFORE]), int(self._core[H_FILLS_THEN])
 
     @property
     def samples(self) -> np.ndarray:

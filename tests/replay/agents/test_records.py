@@ -12,9 +12,11 @@ import pytest
 
 from bellwether.replay import CONTRACT, MICROS, NO, SECOND, YES, Agent, AgentContext, BudgetError, Fill, Position, Trade, load, prepare, run
 from bellwether.replay.agents import context, gateway
+from bellwether.replay.agents.baselines import RandomAgent
 from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, SETTLE
-from tests.replay.agents.scenes import BOOK, END, TRADE, Scripted, market, once, settings, traded
+from tests.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, market, once, settings, traded
 from tests.replay.episode.folders import Native, at
+from tests.replay.random_tapes import Shape, random_tape
 from tests.replay.results.tapes import tape
 
 SOLD = Trade(90 * SECOND, "M-0", 450, 130 * CONTRACT, "no")
@@ -193,6 +195,27 @@ def test_what_was_settled_is_realised() -> None:
     assert run(tape(*books, tickers=2, end=601), Scripted(act), settings()).failure is None
     # Bought at 40 cents, settled at 25.
     assert notes == [Position("M-1", 0, 0, 0, 0, -1_500_000, 0, 0)]
+
+
+@pytest.mark.parametrize("rules", [RULES, "pmb-2026-01", "polymarket-2026-04-01"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pnl_of_all_positions_is_what_equity_is_above_the_bankroll(seed: int, rules: str) -> None:
+    notes: list[Position] = []
+
+    class Checked(RandomAgent):
+        def act(self, ctx: AgentContext) -> None:
+            found = ctx.portfolio()
+            assert sum(one.pnl for one in found) == ctx.equity - 1000 * MICROS
+            assert [[one.yes_lots, one.no_lots] for one in found] == ctx.positions.tolist()
+            notes.extend(found)
+            super().act(ctx)
+
+    source = prepare(random_tape(seed, Shape(rows=rules.startswith("pmb"))), rules)
+    backtest = run(source, Checked(trade_probability=0.9, max_size=20), settings(rules=rules, cadence=SECOND))
+    assert backtest.failure is None, backtest.failure.traceback
+    assert len({one.realised for one in notes}) > 3
+    assert any(one.unrealised for one in notes)
+    assert any(one.fees for one in notes)
 
 
 # The opening.
