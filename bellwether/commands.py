@@ -80,7 +80,7 @@ def plugins() -> dict[str, PluginCommand]:
 
 
 CORE: Sequence[LazyCommand] = (
-    LazyCommand("agents", "bellwether.replay.backtest_commands:agents", "List the agents that can trade."),
+    LazyCommand("agents", "bellwether.replay.agent_commands:agents", "List the agents that can trade; write a new one."),
     LazyCommand("backtest", "bellwether.replay.backtest_commands:backtest", "Let agents trade recorded episodes; show what they earned."),
     LazyCommand("compat", "bellwether.kalshibench.commands:compat", "Recompute and correct published KalshiBench results."),
     LazyCommand("episode", "bellwether.replay.episode_commands:episode", "Make, import, list and check episodes."),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.failures import Failure
     from bellwether.replay.agents.limits import BudgetError, OrderError
+    from bellwether.replay.agents.records import Fill, Position, Trade
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.episode import load
@@ -27,6 +28,7 @@ _HOMES = {
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
     "agents.limits": ("BudgetError", "OrderError"),
+    "agents.records": ("Fill", "Position", "Trade"),
     "agents.views": ("Book", "Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
@@ -59,12 +61,15 @@ __all__ = [
     "Confinement",
     "EpisodeInfo",
     "Failure",
+    "Fill",
     "Isolation",
     "Market",
     "MarketInfo",
     "Order",
     "OrderError",
+    "Position",
     "Prepared",
+    "Trade",
     "cents",
     "contracts",
     "load",

@@ -14,11 +14,13 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, stable_seed
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, failure, returned
-from bellwether.replay.agents.gateway import Door, Gateway
+from bellwether.replay.agents.gateway import Door, Gateway, Opening
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.load import check_complete, make_agent
+from bellwether.replay.agents.news import Callbacks, tell
 from bellwether.replay.engine import Outcome, Session, bound_by, bounded
 from bellwether.replay.engine import Settings as EngineSettings
+from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.rules import RuleSet
@@ -251,6 +253,7 @@ class _Run:
 
     session: Session
     gateway: Gateway
+    opening: Gateway
     info: EpisodeInfo
     prepared: Prepared
     settings: BacktestSettings
@@ -276,9 +279,9 @@ def _trade(
 ) -> tuple[Session, _Ran]:
     """The replay at its end, and the agent that traded it."""
     session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
-    gateway, info = _gateway(session, prepared, settings), _info(prepared, session.settings.bankroll)
+    gateway, opening = (_gateway(kind, session, prepared, settings) for kind in (Gateway, Opening))
     limits = isolated if isinstance(isolated, Isolation) else Isolation()
-    one = _Run(session, gateway, info, prepared, settings, limits)
+    one = _Run(session, gateway, opening, _info(prepared, session.settings.bankroll), prepared, settings, limits)
     return session, _run_isolated(agent, one) if isolated else _run_here(agent, one)
 
 
@@ -313,14 +316,15 @@ def _info(prepared: Prepared, bankroll: int) -> EpisodeInfo:
     return replace(prepared.info, bankroll=bankroll, markets=tuple(replace(market) for market in prepared.info.markets))
 
 
-def _gateway(session: Session, prepared: Prepared, settings: BacktestSettings) -> Gateway:
-    return Gateway(
+def _gateway(kind: type[Gateway], session: Session, prepared: Prepared, settings: BacktestSettings) -> Gateway:
+    return kind(
         session,
         frozen=prepared.rules.observations == "frozen",
         calls_per_step=settings.calls_per_step,
         data_latency=settings.data_latency,
         observation_depth=prepared.info.observation_depth,
         series=prepared.exogenous,
+        trades=lambda: prepared.trades,
     )
 
 
@@ -333,6 +337,7 @@ def _run_isolated(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
         failed = there.run(
             one.session,
             one.gateway,
+            one.opening,
             one.info,
             series=list(one.prepared.exogenous),
             seed=one.seed(name),
@@ -348,7 +353,7 @@ def _run_here(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
         failed = _run_compiled(one.session, made, one.info, seed)
     else:
         ctx = AgentContext(
-            Door(one.gateway),  # type: ignore[arg-type]
+            Door(one.opening),  # type: ignore[arg-type]
             one.info,
             seed=seed,
             calls_per_step=one.settings.calls_per_step,
@@ -391,7 +396,11 @@ def _run_compiled(session: Session, agent: CompiledAgent, info: EpisodeInfo, see
 def _run_python(one: _Run, agent: Agent, ctx: AgentContext) -> Failure | None:
     session = one.session
     with StepLimit(one.settings.seconds_per_step if agent.timed else float("inf")) as limit:
-        failed = _guarded(limit, lambda: agent.start(ctx, one.info), -1, one.info.start_ns) or _decide(one, agent, ctx, limit)
+        callbacks = Callbacks.of(type(agent))
+        if callbacks:
+            one.gateway.watch(fills=callbacks.on_fill, trades=callbacks.on_trade)
+        opened = session.open()
+        failed = _start(one, agent, ctx, limit) or (_decide_and_hear if callbacks else _decide)(one, agent, ctx, limit, opened)
         one.gateway.end()
         if failed is not None:
             session.cancel_all()
@@ -414,12 +423,51 @@ def _guarded(limit: StepLimit, call: Callable[[], Any], step: int, at: int) -> F
     return None
 
 
-def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Failure | None:
-    """All decisions; the failure that ended them early."""
+def _start(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Failure | None:
+    """The agent sees the opening books, and can send nothing."""
+    one.opening.begin()
+    ctx._begin(-1, one.settings.calls_per_step)
+    failed = _guarded(limit, lambda: agent.start(ctx, one.info), -1, one.info.start_ns)
+    one.opening.end()
+    ctx._door = Door(one.gateway)  # type: ignore[assignment]
+    return failed
+
+
+def _decide_and_hear(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit, opened: bool) -> Failure | None:
+    """All decisions, and between them what the agent is told of its fills and of trades; the failure that ended them early."""
+    session, gateway, calls = one.session, one.gateway, one.settings.calls_per_step
+    found = AT_DECISION if opened else session.advance()
+    while found:
+        failed = None
+        if found == AT_DECISION:
+            gateway.begin()
+            ctx._begin(session.step_index, calls)
+            failed = _guarded(limit, lambda: _act(agent, ctx), session.step_index, session.now)
+        else:
+            gateway.wake(stopped=True)
+        while failed is None and (news := gateway.news()) is not None:
+            gateway.wake(stopped=False)
+            ctx._begin(session.step_index, calls)
+            failed = _guarded(limit, partial(tell, agent, ctx, *news), session.step_index, session.now)
+        if failed is not None:
+            return failed
+        found = session.advance()
+    return None
+
+
+def _act(agent: Agent, ctx: AgentContext) -> None:
+    answer: object = agent.act(ctx)  # type: ignore[func-returns-value]
+    if answer is not None:
+        raise returned(answer)
+
+
+def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit, opened: bool) -> Failure | None:
+    """All decisions; the failure that ended them early. opened: the session is at the first already."""
     session, calls = one.session, one.settings.calls_per_step
     step, act, whole, show, begin, finish = session.step, agent.act, one.gateway.begin, ctx._begin, limit.begin, limit.finish
     number = -1
-    while step():
+    goes_on = opened or step()
+    while goes_on:
         number += 1
         whole()
         show(number, calls)
@@ -434,4 +482,5 @@ def _decide(one: _Run, agent: Agent, ctx: AgentContext, limit: StepLimit) -> Fai
         except (Exception, StepTimeout, RunawayAgent, SystemExit) as error:
             limit.stop()
             return failure(error, number, session.now, beyond=__file__)
+        goes_on = step()
     return None

@@ -1,4 +1,4 @@
-"""`bellwether backtest` and `bellwether agents`: what they ask, and what they show. What they do stands in the other modules here."""
+"""`bellwether backtest`: what it asks, and what it shows. What it does stands in the other modules here."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
 
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import AS_JSON, emit
 from bellwether.errors import ConfigError
 from bellwether.settings import settings
 
@@ -360,21 +357,3 @@ def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | No
         (rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")).write_csv(
             draft, datetime_format=_CSV_TIME
         )
-
-
-@click.command()
-@AS_JSON
-def agents(as_json: bool) -> None:
-    """List the agents that can trade: the built-in ones, and those of agents.toml in your registry folder."""
-    from bellwether.replay.agents.registry import agents as registered
-
-    found = registered().values()
-    if as_json:
-        emit([one.model_dump() for one in found])
-        return
-    table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("agent", "what it does", "parameters"):
-        table.add_column(name, overflow="fold")
-    for one in found:
-        table.add_row(Text(one.name), Text(one.description), Text(", ".join(f"{name}={value}" for name, value in one.params.items())))
-    console().print(table)

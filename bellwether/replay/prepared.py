@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,12 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
 from bellwether.replay.rules import RuleSet, rule_set, rules_for
 from bellwether.replay.tape import Tape
-from bellwether.replay.units import SECOND
+from bellwether.replay.tape.layout import PRINT, fixed, unpack
+from bellwether.replay.units import DOLLAR, SECOND, YES
 
 if TYPE_CHECKING:
     from bellwether.replay.episode import Episode
+    from bellwether.replay.episode.content import Content, Trades
 
 #: The bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of the original's episodes.
 BANKROLL = 1_000_000_000
@@ -27,7 +30,8 @@ BANKROLL = 1_000_000_000
 class Prepared:
     """What a run needs of an episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values).
 
-    default_fees: the rules look at a market's fee terms, and nothing states those of at least one.
+    default_fees: the rules look at a market's fee terms, and nothing states those of at least one. read_trades: the episode's; those of a tape alone are
+    its prints.
     """
 
     info: EpisodeInfo
@@ -37,6 +41,21 @@ class Prepared:
     execution: str = "maker_taker"
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     default_fees: bool = False
+    read_trades: Callable[[], Trades] | None = None
+
+    @cached_property
+    def trades(self) -> np.ndarray:
+        """int64[n, 5], by time: ns UTC, ticker code, mills of YES, lots, side that the taker bought; read when it is first asked for.
+
+        A tape has prints where they filled, which may be before the feed had them; agents are shown an episode's own trades.
+        """
+        if self.read_trades is None:
+            kind, ticker, side, price, lots = unpack(self.tape.event)
+            rows = np.column_stack([self.tape.ts, ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])[kind == PRINT]
+        else:
+            found = self.read_trades()
+            rows = np.column_stack([found.ts, found.ticker, found.price, found.lots, found.taker]).astype(np.int64, copy=False)
+        return fixed(rows)
 
 
 def prepare(source: Episode | Tape, rules: str | RuleSet | None = None, *, cache: Path | None = None) -> Prepared:
@@ -86,4 +105,13 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         observation_depth=about.observation_depth,
     )
     default_fees = chosen.looks_at_terms and any(market.has_default_fee for market in about.markets)
-    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees)
+    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _reader(episode))
+
+
+def _reader(episode: Episode) -> Callable[[], Trades]:
+    """Gives the episode's trades, without keeping its books in memory."""
+    content: Content | None = episode.__dict__.get("content")
+    if content is None:
+        return lambda: replace(episode).content.trades
+    trades = content.trades
+    return lambda: trades

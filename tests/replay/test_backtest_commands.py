@@ -1,4 +1,4 @@
-"""`bellwether backtest` and `bellwether agents`."""
+"""`bellwether backtest`."""
 
 from __future__ import annotations
 
@@ -219,16 +219,6 @@ def test_settings_reach_the_run(episode: Path) -> None:
     first, second = (json.loads(backtest("--agent", "random", "--episode", episode, *more, "--json").output)[0] for more in ((), given))
     assert (second["bankroll"], second["queue_model"]) == ("123.450000", "trade_only")
     assert first["settings_digest"] != second["settings_digest"]
-
-
-def test_agents_are_listed_with_what_they_do() -> None:
-    shown = CliRunner().invoke(main, ["agents"])
-    assert shown.exit_code == 0
-    assert "Never trades." in shown.output
-    listed = json.loads(CliRunner().invoke(main, ["agents", "--json"]).output)
-    assert {"random", "bollinger", "momentum", "spread-capture", "market-maker", "buy-and-hold", "passive"} <= {
-        row["name"] for row in listed
-    }
 
 
 def test_tear_sheets_are_written_for_each_agent_and_episode(episode: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from bellwether.replay.units import CENT, CONTRACT
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
+    from bellwether.replay.agents.records import Fill, Trade
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,20 @@ class Agent:
         return agent
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Called once before the first decision: set up the state of this run. Attributes of `ctx` can be read; its methods are for `act`."""
+        """Called once before the first decision: set up the state of this run.
+
+        `ctx` shows the opening books where the recording has them at the start, and can be read as in `act`; orders are for `act`.
+        """
 
     def act(self, ctx: AgentContext) -> None:
         """Called at each decision point: look at `ctx`, send orders through it."""
         raise TypeError(f"{type(self).__name__} has no act(self, ctx); write one")
+
+    def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+        """Called for each own fill as soon as it can be known: at its time, later by the latency of market data. Has the calls of a decision."""
+
+    def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
+        """Called for each trade of the recorded market as soon as it can be known, as `on_fill`."""
 
     def end(self, ctx: AgentContext) -> None:
         """Called once after the last event, when what settles has settled."""

@@ -10,7 +10,7 @@ changing them changes nothing but what the agent itself sees.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
@@ -31,6 +31,7 @@ from bellwether.replay.agents.arguments import (
     price_of,
 )
 from bellwether.replay.agents.limits import BudgetError, OrderError, RunawayAgent
+from bellwether.replay.agents.records import MOST_ROWS, Fill, Position, Trade, fills_of, trades_of
 from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series, reason_text
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
@@ -228,6 +229,31 @@ class AgentContext:
             self._refuse(0)
         return series.extended(*fresh)
 
+    def trades(self, ticker: str | None = None) -> list[Trade]:
+        """Trades of one market or of all since the decision before this one (before the first: all so far), as far as they are known now, by time.
+
+        Between decisions: since the last one. Costs one more call for every 100,000.
+        """
+        code = -1 if ticker is None else self._code_of(ticker)
+        return trades_of(self._pages(lambda after: self._door.trades(code, after)), self.tickers)
+
+    def fills(self, ticker: str | None = None, *, whole_run: bool = False) -> list[Fill]:
+        """Own fills of one market or of all since the decision before this one began, or of the whole run, in the order of booking.
+
+        Called first at each decision, it gives each fill once: those of orders that traded at once are among those of the next decision. Between
+        decisions: since the last one began. Costs one more call for every 100,000.
+        """
+        code = -1 if ticker is None else self._code_of(ticker)
+        return fills_of(self._pages(lambda after: self._door.fills(code, int(whole_run), after)), self.tickers)
+
+    def position(self, ticker: str) -> Position:
+        """What is held of a market, its average cost, and its P&L."""
+        return self._ledger(self._code_of(ticker))[0]
+
+    def portfolio(self) -> list[Position]:
+        """`position` of each market, in the order of `tickers`."""
+        return self._ledger(-1)
+
     # Orders.
 
     def place(  # noqa: PLR0917
@@ -346,6 +372,26 @@ class AgentContext:
 
     # Inside.
 
+    def _pages(self, page: Callable[[int], np.ndarray | None]) -> list[list[int]]:
+        """All rows of what is read in pages, a call each."""
+        rows: list[list[int]] = []
+        while True:
+            self._spend(1)
+            found = page(len(rows))
+            if found is None:
+                self._refuse(0)
+            rows += found.tolist()
+            if len(found) < MOST_ROWS:
+                return rows
+
+    def _ledger(self, code: int) -> list[Position]:
+        self._spend(1)
+        rows = self._door.ledger(code)
+        if rows is None:
+            self._refuse(0)
+        tickers = self.tickers if code < 0 else (self.tickers[code],)
+        return [Position(ticker, *row) for ticker, row in zip(tickers, rows, strict=True)]
+
     def _spend(self, calls: int) -> None:
         self._left -= calls
         if self._left < 0:
@@ -357,7 +403,7 @@ class AgentContext:
         if self._beyond > _MOST_BEYOND:
             raise RunawayAgent(f"a decision made more than {_MOST_BEYOND} calls beyond the {self._limit} that it may make")
         raise BudgetError(
-            f"a decision may make {self._limit} calls, and only within `act`; this one made more. "
+            f"a decision may make {self._limit} calls; `start` may send no order, and `end` may make no call; this one made more. "
             "Use attributes, `markets()` or `place_many`, or raise calls_per_step"
         )
 

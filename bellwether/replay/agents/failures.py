@@ -60,9 +60,9 @@ def traced(error: BaseException, beyond: str = "") -> str:
         return ""
 
 
-def returned(answer: object) -> TypeError:
-    """The error of an `act` that returns something."""
-    return TypeError(f"act returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
+def returned(answer: object, method: str = "act") -> TypeError:
+    """The error of an `act`, `on_fill` or `on_trade` that returns something."""
+    return TypeError(f"{method} returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
 
 
 def plain(message: str) -> str:

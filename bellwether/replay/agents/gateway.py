@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from bellwether.replay.agents.records import FILL_COLUMNS, MOST_ROWS, TRADE_COLUMNS, unrealised
 from bellwether.replay.engine import codes
+from bellwether.replay.units import DOLLAR
 
 if TYPE_CHECKING:
     from bellwether.replay.engine import Session
@@ -44,6 +46,14 @@ TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(le
 Row = tuple[int, ...]
 
 
+#: `FILL_COLUMNS` are the first columns of the engine's fills.
+_FILL_WIDTH = len(FILL_COLUMNS)
+
+
+def _no_trades() -> np.ndarray:
+    return np.zeros((0, len(TRADE_COLUMNS)), np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """Under what an episode is traded. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
@@ -63,7 +73,8 @@ class Gateway:
     """Observations and orders of one run. A call that costs more than is left of the budget does nothing and returns None.
 
     frozen: cash, equity and resting orders are shown as the decision found them. data_latency: ns until the agent sees an event. observation_depth:
-    levels of a book that are shown, -1 for all. series: name -> (ts, values) of the whole episode; what lies beyond now is never given out.
+    levels of a book that are shown, -1 for all. series: name -> (ts, values) of the whole episode; trades: gives those of the whole episode, int64[n, 5],
+    columns `TRADE_COLUMNS`, by time; what lies beyond now is never given out.
     """
 
     def __init__(
@@ -75,6 +86,7 @@ class Gateway:
         data_latency: int = 0,
         observation_depth: int = -1,
         series: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+        trades: Callable[[], np.ndarray] = _no_trades,
     ) -> None:
         self._session, self._frozen, self._limit, self._left = session, frozen, calls_per_step, 0
         self._delay, self._shown, self._series = data_latency, observation_depth, list((series or {}).values())
@@ -88,18 +100,59 @@ class Gateway:
         self._cash, self._equity, self._known_orders = session.cash, session.cash, 0
         self._dropped: set[int] = set()
         self._cancelled: set[int] = set()
+        self._read_trades = trades
+        self._fill_count = session.fill_count
+        #: Whether this is a call between decisions, and all of its instant has happened.
+        self._between = self._is_over = False
+        #: Fills and trades that the agent was told of between decisions; None where it is told of none.
+        self._told: int | None = None
+        self._heard: int | None = None
 
     def begin(self) -> None:
         """A decision point was reached: the budget is whole again."""
         self._left = self._limit
+        self._between = self._is_over = False
         if self._frozen:
-            self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
-            self._dropped |= self._cancelled
-            self._cancelled.clear()
+            self._freeze()
+
+    def wake(self, *, stopped: bool) -> None:
+        """The agent is called between two decisions: the budget is whole again. stopped: the session is at a stop that is no decision."""
+        self._left, self._between, self._is_over = self._limit, True, self._is_over or stopped
+        if self._frozen:
+            self._freeze()
+
+    def _freeze(self) -> None:
+        """Rules with frozen observations: show money and orders as they are now until the next call."""
+        self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
+        self._dropped |= self._cancelled
+        self._cancelled.clear()
 
     def end(self) -> None:
         """The agent has answered: nothing that costs can be called until the next decision."""
         self._left = 0
+
+    # What an agent is told between decisions.
+
+    def watch(self, *, fills: bool, trades: bool) -> None:
+        """Let the session stop for own fills, and for trades. Before its first step."""
+        if fills:
+            self._told = 0
+        if trades:
+            self._heard = int(np.searchsorted(self._trade_times, self._session.tape.start - self._delay, side="right"))
+        self._session.stop_at_news(self._trade_times if trades else None, fills=fills)
+
+    def news(self) -> tuple[list[list[int]], list[list[int]]] | None:
+        """Rows of the fills and of the trades that the agent was not told of yet; None for neither."""
+        fills: list[list[int]] = []
+        trades: list[list[int]] = []
+        if self._told is not None and self._told < self._fill_count():
+            fills = self._session.fills[self._told :, :_FILL_WIDTH].tolist()
+            self._told = self._session.told()
+        if self._heard is not None:
+            until = self._trades_until()
+            if until > self._heard:
+                trades, self._heard = self._trades[self._heard : until].tolist(), until
+        return (fills, trades) if fills or trades else None
 
     # What costs nothing.
 
@@ -187,6 +240,52 @@ class Gateway:
         known = int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
         first = max(after, 0)
         return ts[first:known].copy(), values[first:known].copy()
+
+    def trades(self, code: int, after: int) -> np.ndarray | None:
+        """int64[n, 5], columns `TRADE_COLUMNS`: trades since the decision before, of one market or of all for -1; at most `MOST_ROWS` from the row
+        `after` on."""
+        if not (code == -1 or self._known(code)) or after < 0 or not self._spend(1):
+            return None
+        last = self._session.step_index - (0 if self._between else 1)
+        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side=self._bound)) if last >= 0 else 0
+        rows = self._trades[since : self._trades_until()]
+        return (rows if code < 0 else rows[rows[:, 1] == code])[after : after + MOST_ROWS].copy()
+
+    def fills(self, code: int, whole: int, after: int) -> np.ndarray | None:
+        """int64[n, 9], columns `FILL_COLUMNS`: own fills since the decision before, or all for `whole`; otherwise as `trades`."""
+        if not (code == -1 or self._known(code)) or after < 0 or not self._spend(1):
+            return None
+        first = 0 if whole else self._session.fills_before[self._between]
+        rows = self._session.fills[first:, :_FILL_WIDTH]
+        return (rows if code < 0 else rows[rows[:, codes.F_TICKER] == code])[after : after + MOST_ROWS].copy()
+
+    def ledger(self, code: int) -> list[list[int]] | None:
+        """Of one market, or of each for -1: lots of YES and NO, their costs, realised P&L, fees, unrealised P&L."""
+        if not (code == -1 or self._known(code)) or not self._spend(1):
+            return None
+        session = self._session
+        chosen = slice(None) if code < 0 else slice(code, code + 1)
+        missing = DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0
+        columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
+        return [[*held, *money, unrealised(held, money[:2], bids, missing)] for held, money, bids in zip(*columns, strict=True)]
+
+    @cached_property
+    def _trades(self) -> np.ndarray:
+        return self._read_trades()
+
+    @cached_property
+    def _trade_times(self) -> np.ndarray:
+        return np.ascontiguousarray(self._trades[:, 0])
+
+    @property
+    def _bound(self) -> Literal["left", "right"]:
+        """Where decisions stand before the prints of their instant, these are not known yet."""
+        return "left" if self._session.rules.decisions == "book_rows" else "right"
+
+    def _trades_until(self) -> int:
+        """How many trades are known now."""
+        side: Literal["left", "right"] = "right" if self._is_over else self._bound
+        return int(np.searchsorted(self._trade_times, self._session.now - self._delay, side=side))
 
     # Orders.
 
@@ -282,6 +381,15 @@ class Gateway:
         return np.flatnonzero(listed)
 
 
+class Opening(Gateway):
+    """What `start` can call: it reads, and sends nothing."""
+
+    def _refused(self, *arguments: Any) -> None:
+        return None
+
+    place = place_many = cancel = cancel_many = cancel_all = amend = quote = quote_many = _refused  # type: ignore[assignment]
+
+
 #: Names of the calls, those that cost nothing first.
 FREE_CALLS = (
     "now",
@@ -304,6 +412,9 @@ PRICED_CALLS = (
     "resting",
     "are_resting",
     "points",
+    "trades",
+    "fills",
+    "ledger",
     "place",
     "place_many",
     "cancel",

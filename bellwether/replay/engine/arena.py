@@ -39,15 +39,18 @@ H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 #: BUDGET: how many orders quotes may still send or cancel. QUOTED: quotes of a batch that are done. ACCOUNTS: how many accounts have a state of their
 #: own: the first alone until an order may rest, then all. BOUND_QUEUE: queue models of the second and the third.
 H_BUDGET, H_QUOTED, H_ACCOUNTS, H_BOUND_QUEUE = range(66, 70)
-HEADER = 72
+#: WATCH: fills are stops too. TOLD: fills that were there at the last of them; FILLS_BEFORE, FILLS_THEN: at the decision before the last one, and there.
+H_WATCH, H_TOLD, H_FILLS_BEFORE, H_FILLS_THEN = range(71, 75)
+HEADER = 76
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: lots and micro-dollars.
-#: QUOTE: the order that was last sent as a quote of a side, -1 for none.
+#: QUOTE: the order that was last sent as a quote of a side, -1 for none. REALISED: P&L without fees, PAID: fees, micro-dollars.
 K_STATUS, K_BUSY, K_BEST, K_HEAD, K_OWN, K_RESERVE, K_FLAG = 0, 1, 2, 4, 6, 8, 10
 K_FEES, K_POSITION, K_BASIS = 11, 11 + FEE_COLS, 13 + FEE_COLS
 K_TOP = 15 + FEE_COLS
 K_QUOTE = 17 + FEE_COLS
+K_REALISED, K_PAID = 19 + FEE_COLS, 20 + FEE_COLS
 K_COLS = 32
 NO_BOOK_YET = 1 << 40
 

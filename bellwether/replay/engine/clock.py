@@ -17,6 +17,8 @@ from bellwether.replay.engine.arena import (
     H_EXPIRY,
     H_EXPIRY_AT,
     H_FILLS,
+    H_FILLS_BEFORE,
+    H_FILLS_THEN,
     H_FINAL_CASH,
     H_FLAGGED,
     H_FULL,
@@ -34,7 +36,9 @@ from bellwether.replay.engine.arena import (
     H_TAKEN,
     H_TICKERS,
     H_TIME,
+    H_TOLD,
     H_TRADE_AFTER,
+    H_WATCH,
     HEADER,
     K_BEST,
     K_BUSY,
@@ -60,7 +64,7 @@ from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
 from bellwether.replay.engine.money import reserve_side, settle, value_account
 from bellwether.replay.engine.queues import book_valid_again, crossed, leave_all, level_changed, lower_best, printed
-from bellwether.replay.engine.schedule import DECISION
+from bellwether.replay.engine.schedule import DECISION, WAKE
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, OPEN, PRICES, PRINT, SETTLE, TRADED, VALID, VOID
 from bellwether.replay.units import DOLLAR
 
@@ -71,7 +75,10 @@ _CLOSED_BIT, _SETTLED_BIT, _HALTED_BIT = int(TickerStatus.CLOSED), int(TickerSta
 _NO_BOOK_BIT, _INVALID_BIT, _PAID_BIT = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID), int(TickerStatus.PAID)
 _AGENT, _CLOSED = int(Reason.AGENT), int(Reason.CLOSED)
 
-_EXPIRY, _ARRIVAL, _SCHEDULED = range(3)
+_EXPIRY, _ARRIVAL, _SCHEDULED, _INSTANT = range(4)
+
+#: What `advance` stops for: a decision, or what the agent is to be told at once.
+AT_DECISION, AT_NEWS = 1, 2
 
 
 @inlined
@@ -317,11 +324,13 @@ def after(ts, low, time):
 
 @compiled
 def advance(sim):
-    """Go on to the next decision. False when none is left, and the tape is then processed to its end, or when an array must grow first."""
+    """Go on to the next decision, AT_DECISION, or to news where they are stops too, AT_NEWS. 0 when none is left, and the tape is then processed
+    to its end, or when an array must grow first."""
     ts, event, grid, schedule, cores, orders, fills, samples, messages, _ = sim
     main = cores[0]
     if main[H_OVER] == 1:
-        return False
+        return 0
+    watching = main[H_WATCH] == 1
     while main[H_FULL] == 0:
         row = main[H_STOP]
         scheduled = row < schedule.shape[0]
@@ -333,16 +342,28 @@ def advance(sim):
                 earlier, index, time = _earlier_stop(ts, core, messages[a], index, time)
                 if earlier != _SCHEDULED:
                     stop, whose = earlier, a
+        cursor = main[H_CURSOR]
+        if watching and cursor < index and not _concerns_nobody(main):
+            end = after(ts, cursor, ts[cursor])
+            if end <= index:
+                stop, index, time = _INSTANT, end, ts[cursor]
         if not events(ts, event, cores, orders, fills, index):
-            return False
+            return 0
+        if stop == _INSTANT:
+            if not _cross_all(cores, orders, fills, index, time):
+                return 0
+            if main[H_FILLS] > main[H_TOLD]:
+                return _news(cores, time)
+            continue
         if stop == _SCHEDULED:
             if index > 0 and not _cross_all(cores, orders, fills, index, ts[index - 1]):
-                return False
+                return 0
             if not scheduled:
                 _end(cores)
-                return False
-            if _scheduled(cores, samples, schedule, row, time):
-                return True
+                return 0
+            found = _scheduled(cores, samples, schedule, row, time)
+            if found != 0:
+                return found
             continue
         # An arrival or an expiry is of one account: the others go on with the instant.
         core = cores[whose]
@@ -350,13 +371,26 @@ def advance(sim):
             short = _cross_flagged(core, orders[whose], fills, whose, ts[index - 1])
             if short >= 0:
                 _stop_for_room(cores, index, short)
-                return False
+                return 0
         if stop == _EXPIRY:
             expire(core, orders[whose], time)
         elif not _deliver(core, grid, orders[whose], fills, whose, messages[whose], time):
             _stop_for_room(cores, index, 0)
-            return False
-    return False
+            return 0
+        if watching and main[H_FILLS] > main[H_TOLD]:
+            return _news(cores, time)
+    return 0
+
+
+@inlined
+def _news(cores, time):
+    """The agent is to be told of its fills of this instant."""
+    main = cores[0]
+    main[H_TOLD] = main[H_FILLS]
+    for a in range(main[H_ACCOUNTS]):
+        core = cores[a]
+        core[H_TIME], core[H_NOW] = time, time + core[H_DATA_LATENCY]
+    return AT_NEWS
 
 
 @inlined
@@ -367,17 +401,19 @@ def _end(cores):
 
 @inlined
 def _scheduled(cores, samples, schedule, row, time):
-    """A decision or a sample. Whether it is a decision."""
-    decides = schedule[row, 2] == DECISION
+    """A decision, AT_DECISION; news, AT_NEWS; or a sample, 0."""
+    decides, wakes = schedule[row, 2] == DECISION, schedule[row, 2] == WAKE
     for a in range(cores[0, H_ACCOUNTS]):
         core = cores[a]
         core[H_STOP], core[H_TIME] = row + 1, time
-        if decides:
+        if decides or wakes:
             core[H_NOW] = time + core[H_DATA_LATENCY]
-            core[H_STEP] += 1
+            if decides:
+                core[H_STEP] += 1
+                core[H_FILLS_BEFORE], core[H_FILLS_THEN] = core[H_FILLS_THEN], core[H_FILLS]
         else:
             _sample(core, samples[a], time, row + 1 == schedule.shape[0])
-    return decides
+    return AT_DECISION if decides else AT_NEWS if wakes else 0
 
 
 @inlined

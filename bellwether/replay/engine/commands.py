@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bellwether.replay.engine.arena import H_QUOTED, H_TICKERS, HEADER, K_COLS, K_HEAD
+from bellwether.replay.engine.clock import advance
 from bellwether.replay.engine.codes import O_NEXT, R_COLS
 from bellwether.replay.engine.compiling import compiled
-from bellwether.replay.engine.kernel import FULL, amend, cancel, cancel_all, next_step, place, quote
+from bellwether.replay.engine.kernel import FULL, amend, cancel, cancel_all, place, quote
 from bellwether.replay.engine.money import value_account
 
 STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, VALUE, QUOTE, QUOTE_BATCH = range(11)
@@ -70,7 +71,7 @@ def command(sim, what, first, n):
     """One function, so that only one is loaded: `what` is STEP.. QUOTE_BATCH. Arguments stand in the batch's first row, or in its rows
     first..n-1 for several orders; RESTING_BATCH takes the ticker in `first`, QUOTE_BATCH the lots."""
     if what == STEP:
-        return 1 if next_step(sim) else 0
+        return advance(sim)
     row = sim[9][0]
     if what == PLACE:
         return place(sim, row[0], row[1], row[2], row[3], row[4], row[5], row[6])

@@ -108,7 +108,7 @@ def strategy(function: Callable[..., Any]) -> Any:
 @compiled
 def next_step(sim):
     """Go on to the next decision; False when none is left, and the tape is then processed to its end."""
-    return advance(sim)
+    return advance(sim) != 0
 
 
 @compiled

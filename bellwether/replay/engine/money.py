@@ -30,7 +30,9 @@ from bellwether.replay.engine.arena import (
     K_COLS,
     K_FEES,
     K_HEAD,
+    K_PAID,
     K_POSITION,
+    K_REALISED,
     K_RESERVE,
 )
 from bellwether.replay.engine.codes import (
@@ -162,6 +164,7 @@ def book_fill(core, orders, fills, o, price, lots, role, ts, guarded):
         return False
     core[H_CASH] += change - fee
     core[H_FEES] += fee
+    core[k + K_PAID] += fee
     orders[o, O_ACC] = acc
     orders[o, O_FILLED] += lots
     if core[H_NET] == 1:
@@ -195,7 +198,9 @@ def _move_net(core, k, side, price, lots):
     pairs = min(core[old], lots)
     if pairs > 0:
         removed = share(core[old + basis], pairs, core[old])
-        core[H_REALISED] += PAIR * pairs - MILL_LOT * price * pairs - removed
+        gained = PAIR * pairs - MILL_LOT * price * pairs - removed
+        core[H_REALISED] += gained
+        core[k + K_REALISED] += gained
         core[old + basis] -= removed
         core[old] -= pairs
     core[new] += lots - pairs
@@ -212,7 +217,9 @@ def _move_apart(core, k, side, action, price, lots):
     closed = min(lots, abs(held)) if held * sign < 0 else 0
     if closed > 0:
         removed = share(abs(core[basis]), closed, abs(held))
-        core[H_REALISED] += -sign * (MILL_LOT * price * closed - removed)
+        gained = -sign * (MILL_LOT * price * closed - removed)
+        core[H_REALISED] += gained
+        core[k + K_REALISED] += gained
         core[basis] += sign * removed
     core[basis] += sign * MILL_LOT * price * (lots - closed)
     core[at] += sign * lots
@@ -283,6 +290,7 @@ def settle(core, k, value, void):
             pay = -((each * -lots + CONTRACT - 1) // CONTRACT)
         core[H_CASH] += pay
         core[H_REALISED] += pay - core[basis]
+        core[k + K_REALISED] += pay - core[basis]
         core[at] = 0
         core[basis] = 0
 

@@ -13,7 +13,7 @@ from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import CLOSE, HALT, PRINT, TICKER_MASK, TICKER_SHIFT, Tape
 
 #: What a stop is for, in the order of stops at one place and time.
-EVENT_SAMPLE, DECISION, SAMPLE, FINAL_SAMPLE = range(4)
+EVENT_SAMPLE, WAKE, DECISION, SAMPLE, FINAL_SAMPLE = range(5)
 
 #: More stops than this are a mistake of the settings: 24 bytes each.
 MOST_STOPS = 20_000_000
@@ -43,7 +43,22 @@ def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     if not by_events:
         parts.append(_grid(tape, settings.sample_every, last_time(tape, rules), 0, SAMPLE))
     stops = np.concatenate(parts)
-    return np.ascontiguousarray(stops[np.lexsort(stops.T[[2, 1, 0]])])
+    return _in_order(stops)
+
+
+def with_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency: int) -> np.ndarray:
+    """The schedule with a stop at each of `times` (int64, ns, engine time), behind the tape's events of that instant.
+
+    Times outside of what an agent can see and trade, from the episode's start to the last close, are left out.
+    """
+    times = np.unique(times)
+    times = times[(times > tape.start - data_latency) & (times <= last_open(tape))]
+    stops = np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), WAKE)])
+    return _in_order(np.concatenate([schedule, stops]))
+
+
+def _in_order(stops: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(stops[np.lexsort(stops.T[[2, 1, 0]])], np.int64)
 
 
 def last_time(tape: Tape, rules: RuleSet) -> int:

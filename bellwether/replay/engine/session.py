@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,10 @@ from bellwether.replay.engine.arena import (
     H_ACCOUNTS,
     H_BUDGET,
     H_CASH,
+    H_CURSOR,
     H_FILLS,
+    H_FILLS_BEFORE,
+    H_FILLS_THEN,
     H_FULL,
     H_LAST,
     H_M_HEAD,
@@ -29,10 +33,16 @@ from bellwether.replay.engine.arena import (
     H_ROOM,
     H_SAMPLES,
     H_STEP,
+    H_STOP,
+    H_TOLD,
+    H_WATCH,
+    K_BASIS,
     K_BEST,
     K_OWN,
+    K_PAID,
     K_POSITION,
     K_QUOTE,
+    K_REALISED,
     K_STATUS,
     M_COLS,
     NEVER,
@@ -40,12 +50,13 @@ from bellwether.replay.engine.arena import (
     new_cores,
     ticker_rows,
 )
+from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import F_COLS, O_COLS, O_TWIN, R_COLS, S_COLS, Queue, Tif
 from bellwether.replay.engine.commands import command
 from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.engine.kernel import FULL
 from bellwether.replay.engine.outcome import Bound, Outcome, bound_of, bounded, outcome_of
-from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of
+from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, with_wakes
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
@@ -100,6 +111,8 @@ class Session:
         self.book = _read_only(books(core))
         #: Lots held: int64[T, 2]; below 0 for a short, which only some rules know.
         self.positions = _read_only(tickers[:, K_POSITION : K_POSITION + 2])
+        #: How many fills were booked: a method of the array, without a frame of Python.
+        self.fill_count: Callable[[], int] = partial(core.item, H_FILLS)
         #: Bits of `codes.TickerStatus`, 0 for open with a book: int64[T].
         self.status = _read_only(tickers[:, K_STATUS])
 
@@ -107,11 +120,41 @@ class Session:
 
     def step(self) -> bool:
         """Go on to the next decision. False when none is left; the tape is then processed to its end."""
-        while not command(self._sim, commands.STEP, 0, 0):
-            if not self._core[H_FULL]:
-                return False
-            self._grow()
+        while (found := command(self._sim, commands.STEP, 0, 0)) != AT_DECISION:
+            if not found:
+                if not self._core[H_FULL]:
+                    return False
+                self._grow()
         return True
+
+    def advance(self) -> int:
+        """Go on to the next decision, AT_DECISION, or to what `stop_at_news` asked for, AT_NEWS; 0 as `step`."""
+        while not (found := command(self._sim, commands.STEP, 0, 0)):
+            if not self._core[H_FULL]:
+                return 0
+            self._grow()
+        return int(found)
+
+    def open(self) -> bool:
+        """Go on to the first decision if that is at the episode's start, where the opening books are known as an agent may know them."""
+        delay = self.settings.data_latency
+        return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
+
+    def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False) -> None:
+        """Let `advance` stop at these times too (int64, ns, as of the tape), and with `fills` at the end of each instant at which the account fills.
+
+        What happens at an instant is processed before; `now` is later by the latency of market data. Raises `ConfigError` after the first step.
+        """
+        if self._core[H_STOP] or self._core[H_CURSOR]:
+            raise ConfigError("planning stops at news: the replay has begun; plan them before its first step")
+        self._core[H_WATCH] = fills
+        if times is not None:
+            self._set(_SCHEDULE, with_wakes(self._sim[_SCHEDULE], self.tape, times, self.settings.data_latency))
+
+    def told(self) -> int:
+        """How many fills there are; `advance` stops for later ones only."""
+        self._core[H_TOLD] = count = self.fill_count()
+        return count
 
     @property
     def now(self) -> int:
@@ -122,6 +165,12 @@ class Session:
     def step_index(self) -> int:
         """Number of the decision, from 0; -1 before the first."""
         return int(self._core[H_STEP]) - 1
+
+    @cached_property
+    def decisions(self) -> np.ndarray:
+        """int64[steps]: times of the decisions as of the tape, ns: earlier than `now` by the latency of market data."""
+        schedule = self._sim[_SCHEDULE]
+        return _read_only(np.ascontiguousarray(schedule[schedule[:, 2] == DECISION, 1]))
 
     @property
     def over(self) -> bool:
@@ -247,6 +296,11 @@ class Session:
         self._command(commands.VALUE)
         return int(self._core[H_MID_EQUITY])
 
+    @property
+    def ledger(self) -> np.ndarray:
+        """int64[T, 4], micro-dollars: what the lots held of YES and of NO cost without fees (below 0 for a short), P&L realised without fees, fees."""
+        return _read_only(ticker_rows(self._core)[:, [K_BASIS, K_BASIS + 1, K_REALISED, K_PAID]])
+
     # What there is so far
 
     @property
@@ -258,6 +312,11 @@ class Session:
     def fills(self) -> np.ndarray:
         """int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
         return _read_only(self._sim[_FILLS][0, : self._core[H_FILLS]])
+
+    @property
+    def fills_before(self) -> tuple[int, int]:
+        """How many fills there were at the decision before the last one, and at the last one."""
+        return int(self._core[H_FILLS_BEFORE]), int(self._core[H_FILLS_THEN])
 
     @property
     def samples(self) -> np.ndarray:

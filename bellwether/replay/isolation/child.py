@@ -6,6 +6,8 @@ What runs here before the agent's file is loaded can be relied on; nothing that 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +20,8 @@ from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import described, returned, traced
 from bellwether.replay.agents.gateway import Row
 from bellwether.replay.agents.load import agent_class, make_agent
+from bellwether.replay.agents.news import Callbacks, tell
+from bellwether.replay.agents.records import FILL_COLUMNS, TRADE_COLUMNS
 from bellwether.replay.isolation.confine import confine
 from bellwether.replay.isolation.wire import Channel
 
@@ -108,6 +112,15 @@ class RemoteDoor:
         fresh = self._ask("points", series, after)
         return None if fresh is None else (np.array(fresh[0], np.int64), np.array([float.fromhex(value) for value in fresh[1]]))
 
+    def trades(self, code: int, after: int) -> Any:
+        return _rows(self._ask("trades", code, after), len(TRADE_COLUMNS))
+
+    def fills(self, code: int, whole: int, after: int) -> Any:
+        return _rows(self._ask("fills", code, whole, after), len(FILL_COLUMNS))
+
+    def ledger(self, code: int) -> Any:
+        return self._ask("ledger", code)
+
     def place(self, *order: int) -> Any:
         return self._change("place", *order)
 
@@ -131,6 +144,10 @@ class RemoteDoor:
 
     def quote_many(self, prices: np.ndarray, lots: int, calls: int) -> Any:
         return self._change("quote_many", prices, lots, calls)
+
+
+def _rows(values: Any, columns: int) -> Any:
+    return None if values is None else np.array(values, np.int64).reshape(-1, columns)
 
 
 def _array(values: Any, dtype: Any) -> Any:
@@ -168,7 +185,7 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
     try:
         found = agent_class(reference)
         if plan["params"] is None:
-            channel.send(["loaded", found.name, (found.__doc__ or "").strip().partition("\n")[0][:1000], _kind(found)])
+            channel.send(["loaded", found.name, (found.__doc__ or "").strip().partition("\n")[0][:1000], _kind(found), ""])
             os._exit(0)
         agent = make_agent(reference, plan["params"], plan["name"] or found.name)
         params = _json(agent.params)
@@ -181,7 +198,7 @@ def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
             )
         channel.send(["refused", message if isinstance(error, ConfigError) else f"loading the agent {reference}: {kind}: {message}"])
         os._exit(0)
-    channel.send(["loaded", agent.name, params, _kind(found)])
+    channel.send(["loaded", agent.name, params, _kind(found), str(Callbacks.of(found))])
     return agent
 
 
@@ -206,12 +223,17 @@ def _serve(channel: Channel, agent: Agent) -> None:
     door = RemoteDoor(channel)
     seed, series = int(about["seed"], 16), about["series"]
     ctx = AgentContext(door, info, seed=seed, calls_per_step=about["calls_per_step"], max_orders=about["max_orders"], series=series)  # type: ignore[arg-type]
-    phases = {"start": lambda: agent.start(ctx, info), "act": lambda: _act(agent, ctx), "end": lambda: agent.end(ctx)}
+    phases: dict[str, Callable[..., None]] = {
+        "start": lambda: agent.start(ctx, info),
+        "act": lambda: _act(agent, ctx),
+        "tell": partial(tell, agent, ctx),
+        "end": lambda: agent.end(ctx),
+    }
     while True:
-        phase, step, now, calls, statuses, state = channel.receive()
+        phase, step, now, calls, statuses, state, *news = channel.receive()
         door.begin(now, statuses, state)
         ctx._begin(step, calls)
-        phases[phase]()
+        phases[phase](*news)
         channel.send(["done"])
 
 

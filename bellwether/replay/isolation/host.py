@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +20,9 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import EpisodeInfo
 from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
 from bellwether.replay.agents.gateway import Gateway
+from bellwether.replay.agents.news import Callbacks
 from bellwether.replay.engine import Session
+from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.wire import CHANGES, REQUESTS, Channel, Closed, Malformed, OutOfTime, checked
 
@@ -49,12 +51,14 @@ _LOADING = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What an agent's process says of it: untrusted. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring."""
+    """What an agent's process says of it: untrusted. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
+    callbacks: what it wants to be told of between decisions."""
 
     name: str
     params: Mapping[str, Any]
     kind: str
     about: str = ""
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
 
 class IsolatedAgent:
@@ -155,7 +159,7 @@ class IsolatedAgent:
             raise ConfigError(plain(": ".join(said[:2])))
         return self._checked(*said, class_alone=class_alone)
 
-    def _checked(self, name: str, said: str, kind: str, *, class_alone: bool) -> Loaded:
+    def _checked(self, name: str, said: str, kind: str, callbacks: str, *, class_alone: bool) -> Loaded:
         reference = self._source.reference
         if not name or name != plain(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
@@ -174,7 +178,7 @@ class IsolatedAgent:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are no JSON object")
-        return Loaded(name, params, kind)
+        return Loaded(name, params, kind, callbacks=Callbacks.named(callbacks))
 
     def _end(self) -> str:
         """How the process ended."""
@@ -191,9 +195,20 @@ class IsolatedAgent:
     # The run.
 
     def run(
-        self, session: Session, gateway: Gateway, info: EpisodeInfo, *, series: list[str], seed: int, calls_per_step: int
+        self,
+        session: Session,
+        gateway: Gateway,
+        opening: Gateway,
+        info: EpisodeInfo,
+        *,
+        series: list[str],
+        seed: int,
+        calls_per_step: int,
     ) -> Failure | None:
-        """All decisions of a run, from the start to the end; the failure that ended them early. Then the session is at its end."""
+        """All decisions of a run, from the start to the end; the failure that ended them early. Then the session is at its end.
+
+        opening: what is answered in `start`.
+        """
         about = {
             "info": {**asdict(info), "markets": [[m.ticker, m.title, m.open_ns, m.close_ns] for m in info.markets]},
             "series": series,
@@ -201,10 +216,13 @@ class IsolatedAgent:
             "calls_per_step": calls_per_step,
             "max_orders": session.settings.max_orders,
         }
-        failure = self._send(about, session) or self._phase("start", -1, session, gateway, 0)
-        while failure is None and session.step():
-            gateway.begin()
-            failure = self._phase("act", session.step_index, session, gateway, calls_per_step)
+        callbacks = self.loaded.callbacks
+        if callbacks:
+            gateway.watch(fills=callbacks.on_fill, trades=callbacks.on_trade)
+        opened = session.open()
+        opening.begin()
+        failure = self._send(about, session) or self._phase("start", -1, session, opening, calls_per_step)
+        failure = failure or self._decide(session, gateway, calls_per_step, opened)
         gateway.end()
         if failure is not None:
             session.cancel_all()
@@ -213,6 +231,22 @@ class IsolatedAgent:
             return failure
         return self._phase("end", session.steps, session, gateway, 0)
 
+    def _decide(self, session: Session, gateway: Gateway, calls: int, opened: bool) -> Failure | None:
+        """All decisions, and between them what the agent is told of its fills and of trades."""
+        failure = None
+        found = AT_DECISION if opened else session.advance()
+        while found and failure is None:
+            if found == AT_DECISION:
+                gateway.begin()
+                failure = self._phase("act", session.step_index, session, gateway, calls)
+            else:
+                gateway.wake(stopped=True)
+            while failure is None and (news := gateway.news()) is not None:
+                gateway.wake(stopped=False)
+                failure = self._phase("tell", session.step_index, session, gateway, calls, *news)
+            found = failure is None and session.advance()
+        return failure
+
     def _send(self, about: dict[str, Any], session: Session) -> Failure | None:
         try:
             self._channel.send(about, time.monotonic() + self._seconds)
@@ -220,12 +254,12 @@ class IsolatedAgent:
             return self._failed(error, -1, session.now)
         return None
 
-    def _phase(self, phase: str, step: int, session: Session, gateway: Gateway, calls: int) -> Failure | None:
+    def _phase(self, phase: str, step: int, session: Session, gateway: Gateway, calls: int, *news: list[list[int]]) -> Failure | None:
         """One call of the agent: tell it, answer what it asks, until it is done."""
         begun, now = time.monotonic(), session.now
         deadline = begun + min(self._seconds, self._left)
         try:
-            self._channel.send([phase, step, now, calls, gateway.status_list(), _state(gateway)], deadline)
+            self._channel.send([phase, step, now, calls, gateway.status_list(), _state(gateway), *news], deadline)
             while True:
                 name, arguments = checked(self._channel.receive(deadline))
                 if name in REQUESTS:

@@ -90,6 +90,9 @@ REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "resting": (_I,),
     "are_resting": (_ids,),
     "points": (_I, _I),
+    "trades": (_I, _I),
+    "fills": (_I, _I, _I),
+    "ledger": (_I,),
     "place": (_I, _I, _I, _I, _I, _I, _I),
     "place_many": (_orders,),
     "cancel": (_I,),
@@ -102,10 +105,10 @@ REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 #: Those that may change books and account.
 CHANGES = frozenset({"place", "place_many", "cancel", "cancel_many", "cancel_all", "amend", "quote", "quote_many"})
 #: How a phase ends: done, or failed with type, message and traceback. Before the first comes `confined`, the fields of a `Confinement`, and `loaded`
-#: (name, parameters, kind) or `refused`, which says why there is no agent.
+#: (name, parameters, kind, names of its callbacks) or `refused`, which says why there is no agent.
 ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "confined": (_optional_text, _optional_text, _optional_text, _optional_text),
-    "loaded": (_text, _text, _text),
+    "loaded": (_text, _text, _text, _text),
     "refused": (_text,),
     "done": (),
     "failed": (_text, _text, _text),

@@ -11,13 +11,16 @@ from click.testing import CliRunner
 from bellwether.cli import main
 from bellwether.replay import Agent, BacktestSettings, CompiledAgent, load, run
 from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.records import Fill, Position, Trade
 from bellwether.replay.agents.registry import agents
 from bellwether.replay.agents.views import Market, Quotes
-from bellwether.replay.units import SECOND
+from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE
+from bellwether.replay.units import NO, SECOND, YES
+from tests.replay.agents.scenes import TRADE, market, settings
 from tests.replay.episode.folders import Native
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
-FIRST, FROM_PYTHON, ARRAYS, COMPILED = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+FIRST, BETWEEN, FROM_PYTHON, ARRAYS, COMPILED = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 CADENCE = 5 * SECOND
 
 
@@ -47,6 +50,14 @@ def test_the_first_agent_trades(tmp_path: Path, episode: Path) -> None:
     orders = run(load(episode), cheap(limit_cents=60), BacktestSettings(cadence=CADENCE)).outcome.orders
     assert len(orders) > 0
     assert len(run(load(episode), cheap(limit_cents=2), BacktestSettings(cadence=CADENCE)).outcome.orders) == 0
+
+
+def test_the_agent_that_is_called_between_decisions_pairs_its_fills(tmp_path: Path) -> None:
+    pairs = agent_class(f"{written(tmp_path, 'pairs.py', BETWEEN)}:Pairs")
+    backtest = run(market(TRADE), pairs(), settings())
+    assert backtest.failure is None
+    # YES at 45 cents at the print, and a bid for NO at 53 sent at that instant.
+    assert backtest.outcome.orders[:2, [O_SIDE, O_PRICE, O_SENT]].tolist() == [[YES, 450, 0], [NO, 530, 90 * SECOND]]
 
 
 def test_the_example_from_python_runs(tmp_path: Path, episode: Path) -> None:
@@ -87,4 +98,9 @@ def test_the_attributes_that_it_names_are_there() -> None:
     assert {name for name in own if not hasattr(AgentContext, name)} == set()
     assert shown
     assert {name for name in shown if not hasattr(Market, name)} == set()
+    for row, view in (("`trades(ticker)`", Trade), ("`fills(ticker)`", Fill), ("`position(ticker)`", Position)):
+        (line,) = [line for line in table[1].splitlines() if line.startswith(f"| {row}")]
+        named = re.findall(r"`(\w+)`", line.split(":")[1])
+        assert len(named) > 5
+        assert {name for name in named if not hasattr(view, name)} == set()
     assert all(hasattr(Quotes, name) for name in ("yes_bid", "no_bid", "yes_ask", "no_ask", "active"))

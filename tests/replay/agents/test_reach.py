@@ -120,6 +120,7 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
     def act(ctx: AgentContext) -> None:
         ctx.buy("M-0", YES, CONTRACT, 440)
         held = [ctx.positions, ctx.quotes.bids, ctx.quotes.active, ctx.quotes.yes_bid_lots, ctx.exogenous("spx"), ctx.resting()]
+        held += [ctx.trades(), ctx.fills(), ctx.portfolio()]
         ctx._markets[0].yes_bid  # noqa: B018
         (one,) = session
         tape = one.tape
@@ -165,7 +166,7 @@ def test_a_hidden_function_is_the_function() -> None:
 
 
 def test_the_door_has_every_call_of_the_gateway() -> None:
-    calls = {name for name in vars(Gateway) if not name.startswith("_")} - {"begin", "end"}
+    calls = {name for name in vars(Gateway) if not name.startswith("_")} - {"begin", "end", "wake", "watch", "news"}
     assert calls <= set(Door.__slots__)
 
 

@@ -18,6 +18,11 @@ class Everything(Agent):
     def start(self, ctx: Any, episode: Any) -> None:
         self.orders: list[Any] = []
         self.heard = ctx.cash + ctx.equity + ctx.now_ns + len(episode.exogenous)
+        self.heard += int(ctx.quotes.bids.sum()) + len(ctx.book(ctx.tickers[0]).yes_bids) + len(ctx.resting())
+        try:
+            ctx.buy(ctx.tickers[0], YES, CONTRACT, 440)
+        except BudgetError:
+            self.heard += 1
 
     def act(self, ctx: Any) -> None:
         draw = ctx.random
@@ -37,6 +42,11 @@ class Everything(Agent):
         seen += [int(quotes.yes_ask.sum() + quotes.no_bid_lots.sum() + quotes.active.sum() + ctx.positions.sum())]
         seen += [order.filled + order.cost + order.fees + len(order.status) + len(order.reason or "") for order in self.orders]
         seen += [order.id * order.remaining for order in ctx.resting()]
+        seen += [
+            one.time_ns + one.lots * one.yes_price + len(one.taker_side) for one in ctx.trades(ctx.random.choice((None, market.ticker)))
+        ]
+        seen += [hash((one.order, one.price, one.fee, len(one.role))) for one in ctx.fills(whole_run=ctx.random.random() < 0.5)]
+        seen += [one.pnl + one.realised + one.yes_cost + one.no_lots for one in (*ctx.portfolio(), ctx.position(market.ticker))]
         if ctx._series:
             ts, values = ctx.exogenous(next(iter(ctx._series)))
             seen += [int(ts.sum()) // 10**9, int(values.sum() * 100)]
@@ -74,6 +84,40 @@ class Everything(Agent):
                 call()
             except OrderError as error:
                 self.heard += len(str(error))
+
+
+class Listens(Everything):
+    """Trades at its fills and at trades too, by what it is told."""
+
+    def on_fill(self, ctx: Any, fill: Any) -> None:
+        self.heard += fill.time_ns // 10**9 + fill.lots + fill.cost + fill.fee + ctx.calls_left
+        if fill.role == "maker" and self.heard % 3:
+            self.orders.append(ctx.buy(fill.ticker, "no" if fill.side == "yes" else "yes", fill.lots))
+
+    def on_trade(self, ctx: Any, trade: Any) -> None:
+        self.heard += trade.time_ns // 10**9 + trade.yes_price + ctx.now_ns // 10**9
+        self.orders.append(ctx.buy(trade.ticker, trade.taker_side, 100, trade.yes_price - 10))
+        self._hear(ctx, ctx.market(trade.ticker))
+
+
+class FailsAtFill(Agent):
+    """Divides by zero when it is filled."""
+
+    def act(self, ctx: Any) -> None:
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 450)
+
+    def on_fill(self, ctx: Any, fill: Any) -> None:
+        fill.lots / 0
+
+
+class ReturnsAtTrade(Agent):
+    """Answers a trade."""
+
+    def act(self, ctx: Any) -> None:
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 450)
+
+    def on_trade(self, ctx: Any, trade: Any) -> Any:
+        return trade.ticker
 
 
 class Fails(Agent):

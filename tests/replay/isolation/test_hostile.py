@@ -85,7 +85,7 @@ NONSENSE = [
     {},
     None,
     ["failed", 1, 2, 3],
-    ["loaded", "again", "{}", "timed"],
+    ["loaded", "again", "{}", "timed", "on_fill"],
     "long",
 ]
 

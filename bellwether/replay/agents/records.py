@@ -1,0 +1,121 @@
+"""What an agent reads of trades, of its fills and of its positions. Prices are mills, sizes lots, money micro-dollars, times ns UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bellwether.replay.engine.codes import Role
+from bellwether.replay.units import DOLLAR, MILL_LOT, NO, YES
+
+_SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
+_ROLES = tuple(role.name.lower() for role in Role)
+
+#: Columns of a row of trades, and of fills, as the gateway gives them.
+TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
+FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
+#: Most rows that one call to the gateway gives.
+MOST_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A trade of the recorded market, as its public feed had it; own fills are not among them.
+
+    time_ns: of the trade, ns UTC. yes_price: mills of YES. lots: size. taker_side: yes or no, the side that the taker bought; buying NO is selling
+    YES.
+    """
+
+    time_ns: int
+    ticker: str
+    yes_price: int
+    lots: int
+    taker_side: str
+
+    @property
+    def no_price(self) -> int:
+        """Mills of NO."""
+        return DOLLAR - self.yes_price
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """A fill of an own order.
+
+    time_ns: ns UTC. order: its id. side, action, price (mills): of the order as sent. lots: size. fee: micro-dollars. role: maker or taker.
+    """
+
+    time_ns: int
+    order: int
+    ticker: str
+    side: str
+    action: str
+    price: int
+    lots: int
+    fee: int
+    role: str
+
+    @property
+    def cost(self) -> int:
+        """What it cost without its fee, micro-dollars; negative for a sale, which brings it in."""
+        return (MILL_LOT if self.action == "buy" else -MILL_LOT) * self.price * self.lots
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is held of a market, and what came of it so far. Sizes in lots, money in micro-dollars.
+
+    yes_lots, no_lots: held; below 0 for a short, which only some rules know. yes_cost, no_cost: what these lots cost, without fees. realised: P&L of
+    what was sold, paired with the other side or settled, without fees. unrealised: what the lots held would bring now, each at the price at which
+    it can be sold, less their cost. fees: of all fills of the market.
+    """
+
+    ticker: str
+    yes_lots: int
+    no_lots: int
+    yes_cost: int
+    no_cost: int
+    realised: int
+    fees: int
+    unrealised: int
+
+    @property
+    def yes_average(self) -> float | None:
+        """Average cost of the YES held, mills; None where none is held."""
+        return self.yes_cost / (MILL_LOT * self.yes_lots) if self.yes_lots else None
+
+    @property
+    def no_average(self) -> float | None:
+        """Average cost of the NO held, mills; None where none is held."""
+        return self.no_cost / (MILL_LOT * self.no_lots) if self.no_lots else None
+
+    @property
+    def pnl(self) -> int:
+        """Realised and unrealised P&L less fees: over all markets, what `ctx.equity` is above the bankroll."""
+        return self.realised + self.unrealised - self.fees
+
+
+def trades_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Trade]:
+    """Rows of `TRADE_COLUMNS` as trades."""
+    return [Trade(ts, tickers[code], price, lots, _SIDES[taker]) for ts, code, price, lots, taker in rows]
+
+
+def fills_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Fill]:
+    """Rows of `FILL_COLUMNS` as fills."""
+    return [
+        Fill(ts, order, tickers[code], _SIDES[side], _ACTIONS[action], price, lots, fee, _ROLES[role])
+        for order, code, side, action, price, lots, fee, role, ts in rows
+    ]
+
+
+def unrealised(lots: Sequence[int], costs: Sequence[int], bids: Sequence[int], missing: int) -> int:
+    """Micro-dollars that the lots held of YES and NO would bring at once, less what they cost.
+
+    bids: best for YES and NO, mills, 0 for none. missing: mills at which a side without a price is valued; 0: bids at nothing, asks at a dollar.
+    """
+    total = 0
+    for side in (YES, NO):
+        bid, other = bids[side], bids[1 - side]
+        ask = missing if missing and not other else DOLLAR - other
+        total += MILL_LOT * ((bid or missing) if lots[side] > 0 else ask) * lots[side] - costs[side]
+    return total

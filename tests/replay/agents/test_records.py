@@ -1,0 +1,267 @@
+"""Trades, fills and positions as an agent reads them, and the opening books in `start`: against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.replay import CONTRACT, MICROS, NO, SECOND, YES, Agent, AgentContext, BudgetError, Fill, Position, Trade, load, prepare, run
+from bellwether.replay.agents import context, gateway
+from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, SETTLE
+from tests.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, market, once, settings, traded
+from tests.replay.episode.folders import Native, at
+from tests.replay.random_tapes import Shape, random_tape
+from tests.replay.results.tapes import tape
+
+SOLD = Trade(90 * SECOND, "M-0", 450, 130 * CONTRACT, "no")
+
+
+def noted(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> list[Any]:
+    """What a function gives at each decision."""
+    notes: list[Any] = []
+
+    def act(ctx: AgentContext) -> None:
+        notes.append(what(ctx))
+
+    assert traded(act, *events, **changed).failure is None
+    return notes
+
+
+# Trades.
+
+
+def test_trades_are_those_since_the_decision_before() -> None:
+    bought = (100, PRINT, 0, NO, 520, 7 * CONTRACT)
+    found = noted(lambda ctx: ctx.trades(), TRADE, bought, (120, PRINT, 0, YES, 450, 5))
+    last = Trade(120 * SECOND, "M-0", 450, 5, "no")
+    assert found[:4] == [[], [], [SOLD, Trade(100 * SECOND, "M-0", 480, 700, "yes"), last], []]
+    assert found[2][1].no_price == 520
+
+
+@pytest.mark.parametrize(("latency", "seen"), [(30, 2), (31, 3)])
+def test_a_trade_is_not_seen_before_the_latency_of_market_data(latency: int, seen: int) -> None:
+    found = noted(lambda ctx: ctx.trades(), TRADE, data_latency=latency * SECOND)
+    assert [number for number, trades in enumerate(found) if trades] == [seen]
+
+
+def test_trades_of_one_market_leave_out_the_others() -> None:
+    prints = [(10, PRINT, 0, YES, 450, 1), (20, PRINT, 1, YES, 300, 2)]
+    two = tape(*BOOK, *[(0, LEVEL, 1, YES, 300, 100)], *prints, (100, LEVEL, 0, YES, 450, 1), tickers=2, end=100)
+    notes: list[Any] = []
+    look = once(lambda ctx: notes.append([[one.lots for one in ctx.trades(name)] for name in ("M-0", "M-1", None)]), 1)
+    assert run(two, Scripted(look), settings()).failure is None
+    assert notes == [[[1], [2], [1, 2]]]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["read", "known-by-its-receipt"])
+def test_a_trade_is_seen_when_the_feed_had_it_and_not_where_it_filled(tmp_path: Path, known: bool) -> None:
+    late = [(5.5, "t1", "KXTEST-A", "no", 450, 3_000)]
+    folder = Native(trades=late).write(tmp_path / "KXTEST-26JAN20")
+    episode = load(folder, cache=tmp_path / "cache")
+    if known:
+        prepare(episode, cache=tmp_path / "cache")
+        episode = load(folder, cache=tmp_path / "cache")
+    prepared = prepare(episode, cache=tmp_path / "cache")
+    is_print = prepared.tape.event & KIND_MASK == PRINT
+    assert prepared.tape.ts[is_print].tolist() == [at(5)], "the print stands at its cut"
+    notes: dict[int, Any] = {}
+    look = Scripted(lambda ctx: notes.update({ctx.step: ctx.trades()}))
+    assert run(prepared, look, settings(rules=None, cadence=SECOND)).failure is None
+    assert {step: trades for step, trades in notes.items() if trades} == {6: [Trade(at(5.5), "KXTEST-A", 450, 3_000, "no")]}
+    assert ("content" in episode.__dict__) != known, "the books are not kept in memory for the trades"
+
+
+def test_where_decisions_are_at_book_rows_the_prints_of_the_instant_are_not_known_yet() -> None:
+    levels = [*BOOK, (60, LEVEL, 0, YES, 400, 100), (60, PRINT, 0, YES, 450, 3), (120, LEVEL, 0, YES, 400, 200)]
+    rows = np.array([0, 60, 120], np.int64) * SECOND
+    rowed = replace(tape(*levels, end=300), rows_ts=rows, rows_end=np.array([4, 5, 7], np.int64))
+    notes: list[Any] = []
+    assert run(rowed, Scripted(lambda ctx: notes.append(len(ctx.trades()))), settings(rules="pmb-2026-01")).failure is None
+    assert notes == [0, 0, 1]
+
+
+# Fills.
+
+RESTED = Fill(90 * SECOND, 0, "M-0", "yes", "buy", 450, 10 * CONTRACT, 0, "maker")
+TAKEN = Fill(60 * SECOND, 1, "M-0", "yes", "buy", 480, 20 * CONTRACT, 0, "taker")
+
+
+def rest_then_take(ctx: AgentContext) -> None:
+    if ctx.step == 0:
+        ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+    if ctx.step == 1:
+        ctx.buy("M-0", YES, 20 * CONTRACT)
+
+
+def test_fills_read_first_at_each_decision_give_each_once() -> None:
+    def act(ctx: AgentContext) -> list[Fill]:
+        found = ctx.fills()
+        rest_then_take(ctx)
+        return found
+
+    assert noted(act, TRADE)[:4] == [[], [], [TAKEN, RESTED], []]
+    assert (RESTED.cost, replace(RESTED, action="sell").cost) == (4_500_000, -4_500_000)
+
+
+def test_fills_of_the_step_itself_and_of_the_whole_run() -> None:
+    def act(ctx: AgentContext) -> tuple[list[Fill], list[Fill]]:
+        rest_then_take(ctx)
+        return ctx.fills("M-0"), ctx.fills(whole_run=True)
+
+    found = noted(act, TRADE)[:5]
+    assert [both[0] for both in found] == [[], [TAKEN], [TAKEN, RESTED], [], []]
+    assert [both[1] for both in found] == [[], [TAKEN], [TAKEN, RESTED], [TAKEN, RESTED], [TAKEN, RESTED]]
+
+
+def test_a_long_list_is_read_in_pages_of_a_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (context, gateway):
+        monkeypatch.setattr(module, "MOST_ROWS", 2)
+    prints = [(second, PRINT, 0, NO, 520, second) for second in range(10, 15)]
+
+    def look(ctx: AgentContext) -> tuple[list[int], int]:
+        return [one.lots for one in ctx.trades()], ctx.calls_left
+
+    assert noted(look, *prints)[:2] == [([], 99), ([10, 11, 12, 13, 14], 97)]
+
+
+# Positions.
+
+
+def test_average_cost_and_pnl_of_a_position() -> None:
+    def act(ctx: AgentContext) -> Position:
+        if ctx.step == 0:
+            # 50 contracts are offered at 48 cents.
+            ctx.buy("M-0", YES, 60 * CONTRACT, 480, "ioc")
+        if ctx.step == 1:
+            # Sold at 45.
+            ctx.sell("M-0", YES, 20 * CONTRACT)
+        position = ctx.position("M-0")
+        assert ctx.portfolio() == [position]
+        assert position.pnl == ctx.equity - 1000 * MICROS
+        return position
+
+    first, second = noted(act)[:2]
+    assert first == Position("M-0", 5_000, 0, 24_000_000, 0, 0, 0, -1_500_000)
+    assert (first.yes_average, first.no_average, first.pnl) == (480.0, None, -1_500_000)
+    assert second == Position("M-0", 3_000, 0, 14_400_000, 0, -600_000, 0, -900_000)
+    assert (second.yes_average, second.pnl) == (480.0, -1_500_000)
+
+
+def test_no_is_valued_at_its_own_bid_and_pairs_realise() -> None:
+    def act(ctx: AgentContext) -> Position:
+        if ctx.step == 0:
+            # NO is offered at 55 cents, and bid for at 52.
+            ctx.buy("M-0", NO, 30 * CONTRACT)
+        if ctx.step == 1:
+            # A YES at 48 and a NO at 55 are worth a dollar: 3 cents lost.
+            ctx.buy("M-0", YES, 10 * CONTRACT)
+        return ctx.position("M-0")
+
+    first, second = noted(act)[:2]
+    assert first == Position("M-0", 0, 3_000, 0, 16_500_000, 0, 0, -900_000)
+    assert first.no_average == 550.0
+    assert second == Position("M-0", 0, 2_000, 0, 11_000_000, -300_000, 0, -600_000)
+
+
+def test_fees_are_in_the_pnl_and_not_in_the_cost(tmp_path: Path) -> None:
+    episode = load(Native().write(tmp_path / "KXTEST-26JAN20"))
+    notes: list[Position] = []
+
+    def act(ctx: AgentContext) -> None:
+        ctx.buy("KXTEST-A", YES, 10 * CONTRACT)
+        notes.append(ctx.position("KXTEST-A"))
+
+    assert run(episode, Scripted(once(act)), settings(rules=None)).failure is None
+    # 0.07 x 10 x 0.48 x 0.52 = 17.472 cents, up to the cent: 18 cents.
+    assert [(one.yes_cost, one.fees, one.unrealised, one.pnl) for one in notes] == [(4_800_000, 180_000, -300_000, -480_000)]
+
+
+def test_what_was_settled_is_realised() -> None:
+    books = [*BOOK, (0, LEVEL, 1, YES, 300, 100), (0, LEVEL, 1, NO, 600, 5_000), (100, SETTLE, 1, YES, 0, MICROS // 4), *END]
+    notes: list[Position] = []
+
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            ctx.buy("M-1", YES, 10 * CONTRACT)
+        if ctx.step == 2:
+            notes.append(ctx.position("M-1"))
+
+    assert run(tape(*books, tickers=2, end=601), Scripted(act), settings()).failure is None
+    # Bought at 40 cents, settled at 25.
+    assert notes == [Position("M-1", 0, 0, 0, 0, -1_500_000, 0, 0)]
+
+
+@pytest.mark.parametrize("rules", [RULES, "pmb-2026-01", "polymarket-2026-04-01"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_pnl_of_all_positions_is_what_equity_is_above_the_bankroll(seed: int, rules: str) -> None:
+    notes: list[Position] = []
+
+    class Checked(RandomAgent):
+        def act(self, ctx: AgentContext) -> None:
+            found = ctx.portfolio()
+            assert sum(one.pnl for one in found) == ctx.equity - 1000 * MICROS
+            assert [[one.yes_lots, one.no_lots] for one in found] == ctx.positions.tolist()
+            notes.extend(found)
+            super().act(ctx)
+
+    source = prepare(random_tape(seed, Shape(rows=rules.startswith("pmb"))), rules)
+    backtest = run(source, Checked(trade_probability=0.9, max_size=20), settings(rules=rules, cadence=SECOND))
+    assert backtest.failure is None, backtest.failure.traceback
+    assert len({one.realised for one in notes}) > 3
+    assert any(one.unrealised for one in notes)
+    assert any(one.fees for one in notes)
+
+
+# The opening.
+
+
+class Opens(Agent):
+    """Notes what `start` can see and do."""
+
+    def __init__(self, notes: list[Any]) -> None:
+        self.notes = notes
+
+    def start(self, ctx: AgentContext, episode: Any) -> None:
+        self.notes += [ctx.now_ns // SECOND, ctx.step, ctx.quotes.bids.tolist(), ctx.book("M-0", 1).yes_bids, ctx.market("M-0").status]
+        self.notes += [ctx.cash, ctx.equity, ctx.calls_left, len(ctx.trades()), len(ctx.fills()), ctx.position("M-0").yes_lots]
+        for send in (lambda: ctx.buy("M-0", YES, CONTRACT, 450), lambda: ctx.quote("M-0", 440, 490, CONTRACT), ctx.cancel_all):
+            with pytest.raises(BudgetError, match="`start` may send no order"):
+                send()
+
+    def act(self, ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            assert ctx.calls_left == 100
+            assert ctx.buy("M-0", YES, CONTRACT, 450).status == "resting"
+
+
+def test_start_sees_the_opening_books_and_sends_nothing() -> None:
+    notes: list[Any] = []
+    backtest = run(market(TRADE), Opens(notes), settings())
+    assert backtest.failure is None, backtest.failure.traceback
+    dollars = 1000 * MICROS
+    assert notes == [0, -1, [[450, 520]], ((450, 10_000),), "active", dollars, dollars, 98, 0, 0, 0]
+    assert len(backtest.outcome.orders) == 1
+    assert backtest.steps == 11
+
+
+def test_start_sees_no_book_that_is_later_or_not_known_yet() -> None:
+    class Looks(Opens):
+        def start(self, ctx: AgentContext, episode: Any) -> None:
+            self.notes.append((ctx.now_ns // SECOND, ctx.quotes.bids.tolist(), ctx.market("M-0").status))
+
+        def act(self, ctx: AgentContext) -> None:
+            pass
+
+    shifted = tape(*[(event[0] + 1, *event[1:]) for event in [*BOOK, *END]], end=602)
+    late_row = replace(tape(*[(30, *event[1:]) for event in BOOK], end=90), rows_ts=np.array([30 * SECOND]), rows_end=np.array([4]))
+    notes: list[Any] = []
+    ways: list[Any] = [(shifted, {}), (market(), {"data_latency": SECOND}), (late_row, {"rules": "pmb-2026-01"})]
+    for source, changed in ways:
+        assert run(source, Looks(notes), settings(**changed)).failure is None
+    assert notes == [(0, [[0, 0]], "no_book")] * 3
