@@ -83,7 +83,8 @@ def _next(thing: Any) -> Iterator[tuple[str, Any]]:
     with contextlib.suppress(Exception):
         yield ".__reduce__()", thing.__reduce__()
     for cell in getattr(thing, "__closure__", None) or ():
-        yield ".__closure__.cell_contents", cell.cell_contents
+        with contextlib.suppress(ValueError):  # an empty cell
+            yield ".__closure__.cell_contents", cell.cell_contents
 
 
 def shares(thing: Any, arrays: list[np.ndarray]) -> bool:
