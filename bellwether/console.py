@@ -87,7 +87,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         title=Text(f"{release}: {max(frame['n_questions'], default=0)} questions"),
         title_justify="left",
         box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        padding=(0, 0),
         show_edge=False,
     )
     for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov."):

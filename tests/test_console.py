@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import polars as pl
 from rich.console import Console
@@ -25,6 +26,22 @@ def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "None" not in text
     assert "nan" not in text
+
+
+def test_rows_as_wide_as_those_of_the_demo_are_shown_whole() -> None:
+    frame = example().leaderboard
+    wide = frame.head(1).with_columns(
+        forecaster=pl.lit("sandbox-overconfident"),
+        group=pl.lit("abc"),
+        skill_vs_market=pl.lit(-10.42),
+        brier_skill=pl.lit(-2.36),
+        coverage=pl.lit(1.0),
+        **{name: pl.lit(0.815) for name in ("brier", "brier_lower", "brier_upper", "ece")},
+        ece_p_calibrated=pl.lit(0.001),
+    )
+    text = shown(pl.concat([wide, frame.tail(-1)], how="vertical_relaxed"))
+    assert "…" not in text
+    assert re.search(r"sandbox-overconfident +\.815 \[\.815, \.815\] abc +-2\.36 +-10\.42 +\.815 +<\.01 +100%", text)
 
 
 def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
