@@ -15,7 +15,7 @@ from bellwether.settings import settings
 @click.option("--live", is_flag=True, help="Try every venue and every configured key once instead; no key is shown.")
 @AS_JSON
 def doctor(live: bool, as_json: bool) -> None:
-    """Check versions, folders, registry, venue and warehouse, and say how to mend what is wrong. Exits 1 if something is.
+    """Check versions, folders, registry, venue and warehouse, and say how to fix what is wrong. Exits 1 if something is.
 
     With --live it makes one harmless call to Kalshi, its WebSocket, Polymarket's two interfaces, and each provider of models whose key is set
     (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; OPENAI_API_BASE and its like are honoured).

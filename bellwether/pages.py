@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 GREY = "#7a8691"
 
-#: Colours of lines, told apart by people who see colours differently.
+#: Colours of lines, distinguishable with colour blindness.
 COLOURS = ("#1f5a91", "#c2562e", "#3d8361", "#7a5aa6", "#a8862b", "#4c9aa8", "#9c4a6d", "#5f6b76")
 
 

@@ -11,7 +11,7 @@ from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
 
 #: Fewer replicates say too little of a tail.
-_LEAST_REPLICATES = 200
+LEAST_REPLICATES = 200
 
 #: Floats held at a time by one block of replicates, about 16 MB.
 BLOCK = 2_000_000
@@ -34,9 +34,9 @@ class Inference:
     seed: int = 1950
 
     def __post_init__(self) -> None:
-        if self.replicates != 0 and self.replicates < _LEAST_REPLICATES:
+        if self.replicates != 0 and self.replicates < LEAST_REPLICATES:
             raise ScoringError(
-                f"inference: replicates is {self.replicates}; give at least {_LEAST_REPLICATES}, or 0 for no simulated distribution"
+                f"inference: replicates is {self.replicates}; give at least {LEAST_REPLICATES}, or 0 for no simulated distribution"
             )
         if not 0 < self.level < 1:
             raise ScoringError(f"inference: level is {self.level}; give a mass between 0 and 1, such as 0.95")

@@ -18,7 +18,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A market's book could not be trusted behind frame `start`, up to the snapshot `end`; to the end of the recording when that is None.
+    """A market's book could not be trusted after frame `start`, up to the snapshot `end`; to the end of the recording when that is None.
 
     cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was no snapshot), unsubscribed (its changes
     were no longer sent), subscription (changes came on a subscription of which there is no snapshot), late (a change came after others that it

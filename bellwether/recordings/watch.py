@@ -52,7 +52,7 @@ class Heard(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A valid line ended: its book could not be trusted behind frame `start` of subscription `source`, or from the exchange's time `at` on, ns UTC."""
+    """A valid line ended: its book could not be trusted after frame `start` of subscription `source`, or from the exchange's time `at` on, ns UTC."""
 
     market: str
     key: Key

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from bellwether.replay.results.downsampling import extremes
 from bellwether.report.plots_canvas import (
     BAND,
     BLUE,
@@ -173,7 +173,7 @@ def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ())
 
 def _equity(axes: Axes, rows: pl.DataFrame) -> None:
     values = {name: _floats(rows, name) for name in ("equity", "equity_mid", "equity_pessimistic", "equity_optimistic")}
-    kept = _extremes(values["equity"], values["equity_pessimistic"], values["equity_optimistic"], values["equity_mid"])
+    kept = extremes(values["equity"], values["equity_pessimistic"], values["equity_optimistic"], values["equity_mid"], most=_MOST_POINTS)
     at = rows["at"].to_numpy()[kept]
     models = np.vstack([values[name][kept] for name in ("equity", "equity_pessimistic", "equity_optimistic")])
     axes.axhline(values["equity"][0], color=GREY, linewidth=0.9, linestyle=":")
@@ -188,14 +188,14 @@ def _drawdown(axes: Axes, rows: pl.DataFrame) -> None:
     from bellwether.replay.results.curve import drawdowns
 
     fall = 100 * drawdowns(_floats(rows, "equity"))
-    kept = _extremes(fall)
+    kept = extremes(fall, most=_MOST_POINTS)
     axes.fill_between(rows["at"].to_numpy()[kept], -fall[kept], 0, color=ORANGE, alpha=0.45, linewidth=0)
     axes.set_ylim(-max(float(np.nanmax(fall, initial=0.0)) * 1.15, 0.5), 0)
 
 
 def _pnl(axes: Axes, rows: pl.DataFrame, colour: str) -> None:
     values = _floats(rows, "equity")
-    kept = _extremes(values)
+    kept = extremes(values, most=_MOST_POINTS)
     axes.plot(rows["at"].to_numpy()[kept], values[kept] - values[0], color=colour, linewidth=1.0)
 
 
@@ -268,17 +268,3 @@ def tail(name: str, most: int = 32) -> str:
 
 def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:
     return rows[name].cast(pl.Float64).to_numpy()
-
-
-def _extremes(*columns: np.ndarray) -> np.ndarray:
-    """Indices to draw, ascending: all of a short curve; of a long one the extremes of every column in each stretch, and both ends."""
-    count = len(columns[0])
-    if count <= _MOST_POINTS:
-        return np.arange(count)
-    edges = np.linspace(0, count, max(_MOST_POINTS // (2 * len(columns)), 2)).astype(int)
-    kept = {0, count - 1}
-    for start, stop in pairwise(edges.tolist()):
-        for column in columns:
-            part = column[start:stop]
-            kept |= {int(start + part.argmin()), int(start + part.argmax())}
-    return np.array(sorted(kept))

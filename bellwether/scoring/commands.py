@@ -13,9 +13,6 @@ import click
 from bellwether.console import AS_JSON, console, emit
 from bellwether.errors import ConfigError
 
-#: With fewer, a simulated p-value is too coarse.
-LEAST_REPLICATES = 200
-
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -56,9 +53,10 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     Columns are recognised by common names (probability, outcome, model, question_id, series, weight, market_price ...) or named by options. docs/scoring.md
     explains the files and the tables.
     """
+    from bellwether.calibration.inference import LEAST_REPLICATES
     from bellwether.scoring.score import score as score_files
 
-    if not (options["replicates"] == 0 or options["replicates"] >= LEAST_REPLICATES):
+    if 0 < options["replicates"] < LEAST_REPLICATES:
         raise click.BadParameter(f"{options['replicates']} is too few; give at least {LEAST_REPLICATES}, or 0", param_hint="--replicates")
     _keep_inputs(files, options["outcomes"], html)
     with _progress() as tell:

@@ -20,14 +20,13 @@ from bellwether.calibration.binning import BINS
 from bellwether.calibration.clusters import Labels
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ScoringError
+from bellwether.pages import GREY
 from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from bellwether.scoring.score import ScoreResult
-
-_GREY = "#7a8691"
 
 
 def plot_reliability(
@@ -52,7 +51,7 @@ def plot_reliability(
     axes = _axes(ax)
     first = not axes.lines
     if first:
-        axes.plot((0, 1), (0, 1), color=_GREY, linewidth=1, linestyle="--", label="perfect calibration", zorder=1)
+        axes.plot((0, 1), (0, 1), color=GREY, linewidth=1, linestyle="--", label="perfect calibration", zorder=1)
     (handle,) = axes.plot([], [])
     colour = handle.get_color()
     handle.remove()
@@ -100,7 +99,7 @@ def plot_differences(result: ScoreResult, *, ax: Axes | None = None) -> Axes:
     axes = _axes(ax)
     names = [f"{first} – {second}" for first, second in rows.select("forecaster", "other").iter_rows()]
     _intervals(axes, names, rows["difference"], rows["lower"], rows["upper"])
-    axes.axvline(0, color=_GREY, linewidth=1, linestyle="--", zorder=1)
+    axes.axvline(0, color=GREY, linewidth=1, linestyle="--", zorder=1)
     axes.set_xlabel(f"difference of {LOSSES[result.loss]} and {100 * result.plan.level:.4g} % interval; below 0 the first is better")
     return axes
 

@@ -12,13 +12,14 @@ import pytest
 from PIL import Image
 
 from bellwether.replay.results.depth import depth
+from bellwether.replay.results.downsampling import extremes
 from bellwether.replay.results.summary import summarise
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.report.plots_books import book_heat_map, price_with_fills
 from bellwether.report.plots_canvas import MOST_BYTES, MOST_PANELS
 from bellwether.report.plots_frames import weighted_means
-from bellwether.report.plots_trading import _extremes, equity_by_episode, equity_curve, markout_curve, pnl_distribution, tail
+from bellwether.report.plots_trading import _MOST_POINTS, equity_by_episode, equity_curve, markout_curve, pnl_distribution, tail
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
@@ -153,7 +154,7 @@ def test_no_backtest_is_said_so(drawn_texts: list[str]) -> None:
 
 def test_a_long_curve_keeps_its_extremes() -> None:
     values = np.random.default_rng(0).normal(size=100_000)
-    kept = _extremes(values)
+    kept = extremes(values, most=_MOST_POINTS)
     assert len(kept) < 2_000
     assert (values[kept].min(), values[kept].max(), kept[0], kept[-1]) == (values.min(), values.max(), 0, 99_999)
     assert all(early < late for early, late in pairwise(kept.tolist()))

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from bellwether.replay.agents.records import FILL_COLUMNS, MOST_ROWS, TRADE_COLUMNS, unrealised
+from bellwether.replay.agents.records import FILL_COLUMNS, MOST_ROWS, TRADE_COLUMNS
 from bellwether.replay.engine import codes
+from bellwether.replay.engine.marks import unrealised
 from bellwether.replay.units import DOLLAR
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bellwether.replay.engine.codes import Role
-from bellwether.replay.units import DOLLAR, MILL_LOT, NO, YES
+from bellwether.replay.units import DOLLAR, MILL_LOT
 
 _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 _ROLES = tuple(role.name.lower() for role in Role)
@@ -106,16 +106,3 @@ def fills_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Fill
         Fill(ts, order, tickers[code], _SIDES[side], _ACTIONS[action], price, lots, fee, _ROLES[role])
         for order, code, side, action, price, lots, fee, role, ts in rows
     ]
-
-
-def unrealised(lots: Sequence[int], costs: Sequence[int], bids: Sequence[int], missing: int) -> int:
-    """Micro-dollars that the lots held of YES and NO would bring at once, less what they cost.
-
-    bids: best for YES and NO, mills, 0 for none. missing: mills at which a side without a price is valued; 0: bids at nothing, asks at a dollar.
-    """
-    total = 0
-    for side in (YES, NO):
-        bid, other = bids[side], bids[1 - side]
-        ask = missing if missing and not other else DOLLAR - other
-        total += MILL_LOT * ((bid or missing) if lots[side] > 0 else ask) * lots[side] - costs[side]
-    return total

@@ -22,9 +22,10 @@ from bellwether.replay.engine.arena import (
     ticker_rows,
 )
 from bellwether.replay.engine.codes import O_FILLED, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
+from bellwether.replay.engine.marks import unrealised
 from bellwether.replay.engine.money import value_account
 from bellwether.replay.engine.settings import Settings
-from bellwether.replay.units import DOLLAR, MILL_LOT
+from bellwether.replay.units import DOLLAR
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,10 +33,10 @@ class Outcome:
     """The end of a replay: money in micro-dollars, sizes in lots, times in ns UTC. Arrays are copies.
 
     bankroll: cash at the start. cash, realised, fees, equity: of the chosen queue model, the pessimistic one, the optimistic one; the rest is of the
-    chosen one, but for the last columns of the samples. mid_equity: at mid. positions, basis, values: int64[T, 2], what is still held because the
-    tape does not settle it, what it cost, and at what it is marked. steps: decisions. refused: orders that were not logged. orders, fills, samples:
-    as in `Session`. filled: int64[n, 2], lots of each order that are filled in the pessimistic and the optimistic account, -1 where an account
-    has no such order.
+    chosen one, but for the last columns of the samples. mid_equity: at mid. positions, basis: int64[T, 2], what is still held because the tape does
+    not settle it, and what it cost. unrealised: int64[T], its mark less that cost. steps: decisions. refused: orders that were not logged. orders,
+    fills, samples: as in `Session`. filled: int64[n, 2], lots of each order that are filled in the pessimistic and the optimistic account, -1 where
+    an account has no such order.
     """
 
     bankroll: int
@@ -46,7 +47,7 @@ class Outcome:
     mid_equity: int
     positions: np.ndarray
     basis: np.ndarray
-    values: np.ndarray
+    unrealised: np.ndarray
     steps: int
     refused: int
     orders: np.ndarray
@@ -87,7 +88,7 @@ def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples:
         mid_equity=int(core[H_MID_EQUITY]),
         positions=rows[:, K_POSITION : K_POSITION + 2].copy(),
         basis=rows[:, K_BASIS : K_BASIS + 2].copy(),
-        values=_values(rows, fifty=bool(core[H_FIFTY])),
+        unrealised=_unrealised(rows, fifty=bool(core[H_FIFTY])),
         steps=int(core[H_STEP]),
         refused=int(core[H_REFUSED]),
         orders=orders.copy(),
@@ -97,15 +98,11 @@ def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples:
     )
 
 
-def _values(rows: np.ndarray, *, fifty: bool) -> np.ndarray:
-    """Micro-dollars at which the main positions are marked, as `value_account` marks them."""
-    bid = rows[:, K_BEST : K_BEST + 2]
-    ask = DOLLAR - bid[:, ::-1]
-    if fifty:
-        ask = np.where(bid[:, ::-1] > 0, ask, DOLLAR // 2)
-        bid = np.where(bid > 0, bid, DOLLAR // 2)
-    lots = rows[:, K_POSITION : K_POSITION + 2]
-    return np.asarray(MILL_LOT * np.where(lots > 0, bid, ask) * lots)
+def _unrealised(rows: np.ndarray, *, fifty: bool) -> np.ndarray:
+    """int64[T], micro-dollars: the mark of what each market still holds, less its cost."""
+    columns = (rows[:, first : first + 2].tolist() for first in (K_POSITION, K_BASIS, K_BEST))
+    missing = DOLLAR // 2 if fifty else 0
+    return np.array([unrealised(held, costs, bids, missing) for held, costs, bids in zip(*columns, strict=True)], np.int64)
 
 
 def _thrice(value: np.integer) -> tuple[int, int, int]:

@@ -33,7 +33,7 @@ def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataF
         own = fills[fills[:, F_TICKER] == market]
         held = exposure(backtest.tape, own, apart=backtest.rules.netting == "apart")
         fees, left = int(own[:, F_FEE].sum()), outcome.positions[market]
-        unrealised = int(outcome.values[market].sum() - outcome.basis[market].sum())
+        unrealised = int(outcome.unrealised[market])
         rows.append(
             {
                 **alike,

@@ -20,6 +20,7 @@ from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
 
 if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest
+    from bellwether.replay.tape import Tape
 
 #: Seconds after a fill at which its markout is taken.
 HORIZONS = (1, 5, 30, 300)
@@ -71,6 +72,13 @@ def sampled_curve(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
     """Times (ns) and equity (micro-dollars) of a backtest, int64: the bankroll at the start, then every sample."""
     samples = backtest.outcome.samples
     return curve_of(backtest.tape.start, backtest.bankroll, samples[:, codes.S_TS], samples[:, codes.S_EQUITY])
+
+
+def sampled_band(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest equity of the three queue accounts at each point of `sampled_curve`, int64 micro-dollars."""
+    accounts = backtest.outcome.samples[:, [codes.S_EQUITY, codes.S_PESS, codes.S_OPT]]
+    accounts = np.vstack((np.full((1, accounts.shape[1]), backtest.bankroll), accounts))
+    return accounts.min(axis=1), accounts.max(axis=1)
 
 
 def _money(backtest: Backtest) -> dict[str, Any]:
@@ -152,16 +160,18 @@ def _slippage(orders: np.ndarray, taken: np.ndarray) -> dict[str, Any]:
 
 def _adverse_selection(backtest: Backtest, horizons: Sequence[int]) -> dict[str, float | None]:
     fills = backtest.outcome.fills
-    made = fills[fills[:, codes.F_ROLE] == Role.MAKER]
-    found: dict[str, float | None] = {f"adverse_selection_{seconds}s": None for seconds in HORIZONS}
-    if not len(made):
-        return found
-    values, lots = markouts(backtest.tape, made, horizons), made[:, codes.F_LOTS]
-    for column, seconds in enumerate(horizons):
-        known = values[:, column] != NONE
-        micros = weighted_mean(values[known, column], lots[known])
-        found[f"adverse_selection_{seconds}s"] = None if micros is None else micros / MICROS
-    return found
+    means = mean_markouts(backtest.tape, fills[fills[:, codes.F_ROLE] == Role.MAKER], horizons)
+    found = dict(zip(horizons, means, strict=True))
+    return {f"adverse_selection_{seconds}s": found.get(seconds) for seconds in dict.fromkeys((*HORIZONS, *horizons))}
+
+
+def mean_markouts(tape: Tape, fills: np.ndarray, horizons: Sequence[int] = HORIZONS) -> list[float | None]:
+    """Mean markout of fills, int64 (m, F_COLS), after each horizon, weighted by contracts: dollars per contract, null where none has a markout."""
+    if not len(fills):  # without going through the tape
+        return [None] * len(horizons)
+    values, lots = markouts(tape, fills, horizons), fills[:, codes.F_LOTS]
+    means = (weighted_mean(column[column != NONE], lots[column != NONE]) for column in values.T)
+    return [None if micros is None else micros / MICROS for micros in means]
 
 
 def _seconds(ns: float | None) -> float | None:

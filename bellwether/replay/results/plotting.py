@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bellwether.replay.engine import codes
-from bellwether.replay.results.metrics import sampled_curve
+from bellwether.pages import GREY
+from bellwether.replay.results.metrics import sampled_band, sampled_curve
 from bellwether.replay.units import MICROS
 
 if TYPE_CHECKING:
@@ -25,16 +23,14 @@ def plot_equity(backtest: Backtest, *, ax: Axes | None = None) -> Axes:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(layout="constrained")[1]
-    samples = backtest.outcome.samples
     ts, main = sampled_curve(backtest)
-    bounds = samples[:, [codes.S_EQUITY, codes.S_PESS, codes.S_OPT]] / MICROS
+    low, high = sampled_band(backtest)
     at = ts.view("datetime64[ns]")
     first = not ax.lines
     (line,) = ax.step(at, main / MICROS, where="post", label=backtest.agent, linewidth=1.2)
-    low, high = (np.concatenate(([main[0] / MICROS], ends)) for ends in (bounds.min(axis=1), bounds.max(axis=1)))
-    ax.fill_between(at, low, high, step="post", color=line.get_color(), alpha=0.2, linewidth=0)
+    ax.fill_between(at, low / MICROS, high / MICROS, step="post", color=line.get_color(), alpha=0.2, linewidth=0)
     if first:
-        ax.axhline(main[0] / MICROS, color="#7a8691", linewidth=0.8, linestyle=":")
+        ax.axhline(main[0] / MICROS, color=GREY, linewidth=0.8, linestyle=":")
         ax.set(ylabel="equity ($)", title=backtest.episode)
         ax.title.set_parse_math(False)
         ax.tick_params(axis="x", rotation=30)

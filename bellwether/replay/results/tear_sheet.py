@@ -12,10 +12,12 @@ import polars as pl
 
 from bellwether.pages import COLOURS, GREY, Cell, Page, Rows, Section, plot, translucent
 from bellwether.replay.engine import codes
+from bellwether.replay.engine.codes import Role
 from bellwether.replay.results.curve import drawdowns
+from bellwether.replay.results.downsampling import extremes
 from bellwether.replay.results.lines import band, signed
 from bellwether.replay.results.markouts import tops_of
-from bellwether.replay.results.metrics import HORIZONS, sampled_curve
+from bellwether.replay.results.metrics import HORIZONS, mean_markouts, sampled_band, sampled_curve
 from bellwether.replay.units import MICROS, SECOND
 
 if TYPE_CHECKING:
@@ -129,12 +131,9 @@ def _equity(backtest: Backtest) -> go.Figure:
     from plotly.subplots import make_subplots
 
     ts, main = sampled_curve(backtest)
-    samples = backtest.outcome.samples
-    bounds = np.column_stack([samples[:, column] for column in (codes.S_EQUITY, codes.S_PESS, codes.S_OPT)])
-    low = np.concatenate(([main[0]], bounds.min(axis=1)))
-    high = np.concatenate(([main[0]], bounds.max(axis=1)))
+    low, high = sampled_band(backtest)
     fallen = 100 * drawdowns(main)
-    kept = _extremes(main)
+    kept = extremes(main, most=_MOST_POINTS)
     at = _instants(ts[kept])
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.04)
     for values, fill in ((low, None), (high, "tonexty")):
@@ -253,17 +252,12 @@ def _inventory(backtest: Backtest, ticker: str, own: pl.DataFrame) -> go.Scatter
 
 
 def _markouts(backtest: Backtest) -> Rows:
-    rows = []
-    for role in ("maker", "taker"):
-        own = backtest.fills.filter(role=role)
-        if not own.height:
-            continue
-        cells = [Cell(f"as {role}"), Cell(str(own.height))]
-        for seconds in HORIZONS:
-            known = own.drop_nulls(f"markout_{seconds}s")
-            size, worth = (known[name].cast(pl.Float64) for name in ("size", f"markout_{seconds}s"))
-            cells.append(Cell(_NONE if not known.height else f"{100 * float((size * worth).sum()) / float(size.sum()):+.2f}"))
-        rows.append(cells)
+    rows, fills = [], backtest.outcome.fills
+    for role in (Role.MAKER, Role.TAKER):
+        own = fills[fills[:, codes.F_ROLE] == role]
+        if len(own):
+            means = [_NONE if mean is None else f"{100 * mean:+.2f}" for mean in mean_markouts(backtest.tape, own)]
+            rows.append([Cell(text) for text in (f"as {role.name.lower()}", str(len(own)), *means)])
     return Rows(("fills", "n", *(f"{seconds} s (c)" for seconds in HORIZONS)), rows)
 
 
@@ -318,15 +312,6 @@ def _touch(backtest: Backtest, ticker: str) -> tuple[list[str], list[float | Non
         ts, bid, ask = grid, bid[places], ask[places]
     bids, asks = ([None if price < 0 else price / 10 for price in side.tolist()] for side in (bid, ask))
     return _instants(ts), bids, asks
-
-
-def _extremes(values: np.ndarray) -> np.ndarray:
-    """Places of at most `_MOST_POINTS` values: of many, the first, the last, and the extremes of each stretch."""
-    if len(values) <= _MOST_POINTS:
-        return np.arange(len(values))
-    parts = np.array_split(np.arange(len(values)), _MOST_POINTS // 2 - 1)
-    kept = [place for part in parts for place in (part[values[part].argmin()], part[values[part].argmax()])]
-    return np.unique([0, *kept, len(values) - 1])
 
 
 def _dollars(micros: np.ndarray) -> list[float]:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
 import polars as pl
 import pytest
 
 from bellwether.replay import Agent, Backtest, BacktestSettings, run
-from bellwether.replay.results.tear_sheet import _extremes, tear_sheet
+from bellwether.replay.results.downsampling import extremes
+from bellwether.replay.results.tear_sheet import _MOST_POINTS, tear_sheet
 from tests.replay.random_tapes import Shape, random_tape
 from tests.replay.results.traders import traded
 
@@ -103,7 +105,7 @@ def test_a_long_curve_keeps_its_extremes() -> None:
     import numpy as np
 
     values = np.random.default_rng(0).normal(size=100_000).cumsum()
-    kept = _extremes(values)
+    kept = extremes(values, most=_MOST_POINTS)
     assert len(kept) <= 2_000
     assert {0, len(values) - 1, int(values.argmin()), int(values.argmax())} <= set(kept.tolist())
 
@@ -114,6 +116,7 @@ def test_the_plot_is_an_axis_to_go_on_with(backtest: Backtest) -> None:
     lines = len(axes.lines)
     assert backtest.plot(ax=axes) is axes
     assert len(axes.lines) == lines + 1
+    plt.close("all")
 
 
 def test_a_backtest_prints_its_line(backtest: Backtest) -> None:
