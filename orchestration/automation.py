@@ -16,7 +16,6 @@ FOLLOW = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest
 
 #: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing.
 #: Blocking checks are not asked for here: their latest results speak of the latest run, not of all days that such a table reads.
-#: Where rows reach a ranking, benchmark/questions asks the rules themselves (bellwether/checks/gate.py).
 #: Nor does it run in the tick that requests its inputs: it would read them as they were, and count as done.
 FOLLOW_ANY = (
     dg.AutomationCondition.any_deps_updated().since_last_handled()
@@ -79,8 +78,8 @@ def _named(partition: str, dimension: str) -> str:
     return partition.keys_by_dimension[dimension] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
 
 
-#: Forecasts follow their questions; what is known of past markets neither triggers them nor is waited for.
-FOLLOW_UNASKED = (follow_except("clean/markets") & TakesPartUnasked()).with_label("follow_unasked")
+#: Forecasts follow their questions.
+FOLLOW_UNASKED = (FOLLOW & TakesPartUnasked()).with_label("follow_unasked")
 
 #: Backtests follow their episodes.
 FOLLOW_AGENTS = (FOLLOW & TradesUnasked()).with_label("follow_agents")

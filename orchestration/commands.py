@@ -1,4 +1,4 @@
-"""Commands of `bellwether` that run the graph: demo, run, pull, release and ui.
+"""Commands of `bellwether` that run the graph: demo, run, pull and ui.
 
 Not here: commands that only read (bellwether/lake/commands.py). Dagster is imported inside the commands: `--help` and wrong options need none.
 """
@@ -59,6 +59,15 @@ def _require_venues() -> None:
             raise ConfigError(f"{found.found}. {found.advice}")
 
 
+def _require_days(first: date, last: date) -> None:
+    """Raise `click.BadParameter` for days that this world does not have."""
+    begin, end = settings().first_day.date(), settings().now().date() - timedelta(days=1)
+    for day in (first, last):
+        if not begin <= day <= end:
+            earlier = "; BELLWETHER_FIRST_DAY moves its first" if day < begin else ""
+            raise click.BadParameter(f"{day} is no complete day of the world {settings().world}, which has {begin} to {end}{earlier}")
+
+
 def _last_days(count: int) -> tuple[date, date]:
     today = settings().now().date()
     first = max(today - timedelta(days=count), settings().first_day.date())
@@ -72,7 +81,7 @@ def _pull(work: Runner, first: date, last: date, *, archive: bool, refresh: bool
     work.days(first, last, refresh=refresh)
 
 
-def _answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
+def answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
     """Build, answer and rank: how each ended. One forecaster that fails stops no other, and no other release.
 
     chosen: forecasters; those that take part unasked when none is named.
@@ -83,7 +92,7 @@ def _answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -
     return {f"{name} on {one}": end for one in releases for name, end in work.release(one, forecasters).items()}
 
 
-def _publish(work: Runner, ends: Mapping[str, BellwetherError | None]) -> None:
+def publish(work: Runner, ends: Mapping[str, BellwetherError | None]) -> None:
     """Publish what there is; then raise the first failure."""
     work.publish()
     require_success(ends)
@@ -177,7 +186,7 @@ def demo(days: int, as_json: bool) -> None:
         )
     with runner() as work:
         _pull(work, *_last_days(days), archive=True)
-        _publish(work, _answer(work, ("sandbox-2026",)) | _replay(work))
+        publish(work, answer(work, ("sandbox-2026",)) | _replay(work))
     close(work, ("sandbox-2026",), as_json, replays=True)
 
 
@@ -190,13 +199,13 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
     with runner() as work:
         _pull(work, *_last_days(days), archive=archive)
-        _publish(work, _answer(work, releases))
+        publish(work, answer(work, releases))
     close(work, releases, as_json)
 
 
 @click.command()
-@click.argument("first", type=DAY)
-@click.argument("last", type=DAY, required=False)
+@click.argument("first", type=DAY, metavar="FIRST")
+@click.argument("last", type=DAY, required=False, metavar="[LAST]")
 @click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
 @ARCHIVE
 @AS_JSON
@@ -208,47 +217,11 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     until = (last or first).date()
     if until < first.date():
         raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
+    _require_days(first.date(), until)
     with runner() as work:
         _pull(work, first.date(), until, archive=archive, refresh=refresh)
         work.publish()
     _tally(work, as_json)
-
-
-@click.command()
-@click.argument("names", nargs=-1)
-@click.option(
-    "--forecaster",
-    "chosen",
-    multiple=True,
-    help="Only this forecaster; may be repeated. When left out: all that cost nothing, and BELLWETHER_MODELS.",
-)
-@click.option("--list", "listing", is_flag=True, help="List the registered releases.")
-@AS_JSON
-def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_json: bool) -> None:
-    """Build the releases NAMES from what has been pulled, let the forecasters answer them, score and rank.
-
-    Releases are declared in releases.toml (docs/benchmark.md).
-    """
-    from bellwether.forecasting import forecaster
-    from bellwether.questions import release as named
-    from bellwether.questions import releases
-
-    if listing:
-        known = [{"release": name, "cutoff": entry.cutoff, "description": entry.description} for name, entry in releases().items()]
-        if as_json:
-            emit(known)
-        for row in () if as_json else known:
-            console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False)
-        return
-    if not names:
-        raise click.UsageError("name at least one release; `bellwether release --list` shows them")
-    for name in names:
-        named(name)
-    for name in chosen:
-        forecaster(name)
-    with runner() as work:
-        _publish(work, _answer(work, names, chosen))
-    close(work, names, as_json)
 
 
 def _tally(work: Runner, as_json: bool) -> None:

@@ -21,7 +21,7 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import duck, meta, s3
+from bellwether.lake import confine, duck, meta, s3
 from bellwether.lake.duck import identifier, literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.sql import sql_text
@@ -109,12 +109,14 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """The rows of one query on a published warehouse; `$name` parameters are bound.
+    """The rows of one query on a published warehouse; `$name` parameters are bound. It reads the warehouse and its lake, and writes nothing.
 
-    Raises `LakeError` as `connect` does, `ConfigError` when DuckDB does not accept the query.
+    Raises `LakeError` as `connect` does, `ConfigError` when DuckDB does not accept the query, or when it would do more than read.
     """
     with connect(path) as connection:
         try:
+            confine.require_reading(connection, sql)
+            confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files")).fetchall()])
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()
         except duckdb.Error as error:

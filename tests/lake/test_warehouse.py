@@ -182,6 +182,50 @@ def test_it_is_read_only(published: Path, statement: str) -> None:
     assert published.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "FROM read_text('{secret}')",
+        "FROM read_csv('{secret}')",
+        "FROM glob('{folder}/*')",
+        "FROM read_text('{lake}/../secret.txt')",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{lake}/out.csv'",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{lake}/out.csv'",
+        "SELECT 1; COPY (SELECT 1) TO '{lake}/out.csv'",
+        "ATTACH '{folder}/other.db' AS other",
+        "ATTACH '{lake}/other.db' AS other",
+        "EXPORT DATABASE '{folder}/all'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "CALL pragma_version()",
+    ],
+)
+def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(lake: Lake, published: Path, tmp_path: Path, statement: str) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret\n")
+    before = sorted(path for path in tmp_path.rglob("*"))
+    with pytest.raises(ConfigError) as refused:
+        query(published, statement.format(secret=secret, folder=tmp_path, lake=lake.uri))
+    assert "secret\n" not in str(refused.value)
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("SHOW TABLES", None),
+        ("DESCRIBE SELECT 1 AS one", 1),
+        ("PIVOT (SELECT 'a' AS k, 1 AS n UNION ALL SELECT 'b', 2) ON k USING sum(n)", 1),
+        ("EXPLAIN SELECT 1", 1),
+        ("WITH numbers AS (FROM range(3)) FROM numbers", 3),
+    ],
+)
+def test_every_way_of_reading_is_open_to_a_query(published: Path, statement: str, rows: int | None) -> None:
+    found = query(published, statement).height
+    assert rows is None or found == rows
+
+
 def test_parameters_are_bound(published: Path) -> None:
     text = "'; DROP TABLE benchmark.scores; --"
     assert query(published, "SELECT $text AS text", {"text": text}).item() == text

@@ -127,6 +127,26 @@ def test_days_in_the_wrong_order_are_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("day", "said"), [("2027-01-01", "which has 2025-07-01 to 2026-06-30"), ("2025-06-30", "BELLWETHER_FIRST_DAY")])
+def test_a_day_that_the_world_does_not_have_is_refused_at_once(day: str, said: str) -> None:
+    from bellwether.settings import settings
+
+    result = CliRunner().invoke(main, ["pull", day])
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+    assert not settings().home.exists()
+
+
+def test_an_evaluation_without_a_key_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.settings import settings
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    result = CliRunner().invoke(main, ["evaluate", "--models", "gpt-4o"])
+    assert result.exit_code == 1
+    assert "gpt-4o: key missing: OPENAI_API_KEY" in " ".join(result.output.split())
+    assert not settings().home.exists()
+
+
 def test_doctor_finds_a_sound_installation(published: World) -> None:
     findings = json.loads(call("doctor", "--json").output)
     assert [found for found in findings if found["status"] == "bad"] == []
