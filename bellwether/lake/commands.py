@@ -1,4 +1,4 @@
-"""`bellwether leaderboard` and `bellwether query`: what reads the published warehouse."""
+"""`bellwether leaderboard`, `bellwether query` and `bellwether warehouse`: what reads the published warehouse, and what writes it."""
 
 from __future__ import annotations
 
@@ -60,6 +60,32 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
         emit(frame.to_dicts())
     else:
         console().print(grid(frame, most=rows))
+
+
+@click.command()
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a self-contained DuckDB file here instead, with the rows of every table: to move, share or keep.",
+)
+@AS_JSON
+def warehouse(target: Path | None, as_json: bool) -> None:
+    """Publish the warehouse of this world from what the lake has now.
+
+    The published file shows big tables in the lake's files, by their places: publish it again after the home was moved or copied.
+    """
+    from bellwether.lake import Lake
+    from bellwether.lake.warehouse import publish
+
+    lake = Lake(settings().lake_uri)
+    done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
+    if as_json:
+        emit({"path": str(done.path), "tables": done.tables, "partitions": done.partitions, "rows": done.rows, "bytes": done.bytes})
+        return
+    console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
+    if done.outdated:
+        console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
 
 
 def _named(values: tuple[str, ...]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -54,9 +54,17 @@ class Published:
     outdated: tuple[str, ...]
 
 
-def publish(lake: Lake, path: Path | str, *, tables: Iterable[Table] = tuple(TABLES.values()), lock_timeout: float = 60.0) -> Published:
+def publish(
+    lake: Lake,
+    path: Path | str,
+    *,
+    tables: Iterable[Table] = tuple(TABLES.values()),
+    self_contained: bool = False,
+    lock_timeout: float = 60.0,
+) -> Published:
     """Build the warehouse from the manifests of this moment and put it in the place of `path`, whole.
 
+    self_contained: hold the rows of every table, so that the file can be moved and shared; otherwise big tables are views over the lake's files.
     Publishers wait for one another, for `lock_timeout` seconds at most. Whoever has the old file open keeps reading it.
     Raises `LakeError` when a file of the lake is damaged, the lock is not free in time, or the file cannot be written;
     what was published before then stays.
@@ -66,7 +74,7 @@ def publish(lake: Lake, path: Path | str, *, tables: Iterable[Table] = tuple(TAB
         path.parent.mkdir(parents=True, exist_ok=True)
     with _only_publisher(path, lock_timeout):
         _remove_drafts(path)
-        seen = [_see(lake, table) for table in tables]
+        seen = [_see(lake, replace(table, mart=True) if self_contained else table) for table in tables]
         draft = path.with_name(f"{path.name}{TEMPORARY}{secrets.token_hex(4)}")
         try:
             _build(lake, seen, draft)
@@ -119,6 +127,10 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
             confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files")).fetchall()])
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()
+        except duckdb.IOException as error:
+            raise LakeError(
+                f"querying the warehouse {path}: {error}. It shows files of the lake by their places; publish it again after a move: `bellwether warehouse`"
+            ) from error
         except duckdb.Error as error:
             raise ConfigError(f"querying the warehouse {path}: {error}") from error
 

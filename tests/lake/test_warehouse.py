@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -283,3 +284,22 @@ def test_the_lock_of_a_publisher_that_was_killed_is_free(lake: Lake, published: 
     holder.kill()
     holder.join()
     assert publish(lake, published, lock_timeout=0.2).rows == 19
+
+
+def test_a_self_contained_file_needs_no_lake(lake: Lake, tmp_path: Path) -> None:
+    rows = lake.slice(PRICES).rows
+    publish(lake, tmp_path / "all.duckdb", self_contained=True)
+    shutil.rmtree(lake.uri)
+    moved = (tmp_path / "all.duckdb").rename(tmp_path / "moved.duckdb")
+    assert query(moved, "SELECT count(*) FROM clean.prices").item() == rows > 0
+    assert query(moved, "SELECT DISTINCT stored_as FROM meta.tables").to_series().to_list() == ["table"]
+
+
+def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lake, path: Path, tmp_path: Path) -> None:
+    rows = lake.slice(PRICES).rows
+    publish(lake, path)
+    shutil.move(lake.uri, tmp_path / "elsewhere")
+    with pytest.raises(LakeError, match="publish it again after a move: `bellwether warehouse`"):
+        query(path, "FROM clean.prices")
+    publish(Lake(str(tmp_path / "elsewhere")), path)
+    assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0

@@ -177,7 +177,7 @@ def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: P
 
 
 def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication() -> None:
-    from orchestration.commands import _answer, _publish
+    from orchestration.commands import answer, publish
     from orchestration.runner import RunFailed
 
     done: list[str] = []
@@ -192,7 +192,7 @@ def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the
 
     work = Work()
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
-        _publish(work, _answer(work, ("one", "two"), ["broke", "good"]))  # type: ignore[arg-type]
+        publish(work, answer(work, ("one", "two"), ["broke", "good"]))  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
 
 
