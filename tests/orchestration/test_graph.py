@@ -86,12 +86,12 @@ def test_rematerializing_a_day_gives_the_same_bytes_and_asks_the_venue_nothing(e
     assert event.materialization.metadata["requests"].value == 0
 
 
-def test_an_event_shows_rows_schema_preview_and_place(evaluated: World) -> None:
+def test_an_event_shows_rows_preview_and_place(evaluated: World) -> None:
     event = evaluated.instance.get_latest_materialization_event(key("benchmark/leaderboard"))
     assert event is not None and event.asset_materialization is not None
     metadata = event.asset_materialization.metadata
     assert metadata["dagster/row_count"].value == len(FORECASTERS)
-    assert {"dagster/column_schema", "dagster/uri", "preview", "seconds", "table"} <= metadata.keys()
+    assert {"dagster/uri", "preview", "seconds", "table"} <= metadata.keys()
 
 
 def test_the_reliability_diagram_is_a_picture_in_the_event(evaluated: World) -> None:
