@@ -105,5 +105,6 @@ PLATFORM: Sequence[LazyCommand] = (
     PlatformCommand("run", "orchestration.commands:run", "Pull the last days, build releases, score and publish."),
     PlatformCommand("sandbox", "bellwether.sandbox.commands:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
     PlatformCommand("ui", "orchestration.commands:ui", "Serve Dagster's UI and run its daemon."),
+    PlatformCommand("verify", "bellwether.lake.commands:verify", "Compare the lake's files with their checksums."),
     PlatformCommand("warehouse", "bellwether.lake.commands:warehouse", "Publish the warehouse; write a self-contained copy."),
 )

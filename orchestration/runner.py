@@ -257,7 +257,7 @@ class Runner:
             self.tally.fresh += 1
 
     def _record(self) -> Record:
-        return Record(self._instance, self._defs)
+        return Record(self._instance, self._defs, self.lake)
 
     def _reference(self, job: Any, name: str, most_age: timedelta) -> None:
         event = self._instance.get_latest_materialization_event(key(name))

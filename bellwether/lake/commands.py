@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from bellwether.console import AS_JSON, console, emit, grid, leaderboard_table
 from bellwether.errors import ConfigError
 from bellwether.lake.warehouse import query as run
 from bellwether.settings import settings
+from bellwether.text_tables import visible
 
 
 @click.command()
@@ -86,6 +88,28 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
     if done.outdated:
         console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
+    for name, reason in done.damaged.items():
+        click.echo(f"Left out {name}: {visible(reason)}", err=True)
+    if done.damaged:
+        click.get_current_context().exit(1)
+
+
+@click.command()
+@AS_JSON
+def verify(as_json: bool) -> None:
+    """Compare every file of the lake with the checksum that was stored when it was written. Exits 1 if one differs."""
+    from bellwether.lake import Lake
+    from bellwether.lake.verification import verify as verify_lake
+
+    found = verify_lake(Lake(settings().lake_uri))
+    if as_json:
+        emit({"files": found.files, "bytes": found.bytes, "damaged": [asdict(one) for one in found.damaged]})
+    else:
+        for one in found.damaged:
+            click.echo(f"{one.table} {one.partition}: {visible(one.reason)}. {one.remedy}", err=True)
+        console().print(f"{found.files:,} files, {found.bytes / 1e6:.1f} MB: {len(found.damaged) or 'none'} damaged", markup=False)
+    if found.damaged:
+        click.get_current_context().exit(1)
 
 
 def _named(values: tuple[str, ...]) -> dict[str, str]:

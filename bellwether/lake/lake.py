@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
@@ -86,6 +87,19 @@ class Lake:
         """The manifests of all partitions of a table, in order of the partition."""
         names = [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
         return dict(sorted(self._read(table, names).items()))
+
+    def intact(self, table: Table) -> dict[Partition, Manifest]:
+        """The partitions that this code can read: manifests of the table's rules whose file is there with its size. Its bytes are not looked at."""
+        listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
+        found: dict[Partition, Manifest] = {}
+        for name in (name for name in listed if name.endswith(f"/{FILE_NAME}")):
+            with suppress(LakeError):
+                found |= self._read(table, [name])
+        return {
+            partition: manifest
+            for partition, manifest in sorted(found.items())
+            if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
+        }
 
     def _read(self, table: Table, names: list[str]) -> dict[Partition, Manifest]:
         found = {}

@@ -14,7 +14,8 @@ import pytest
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, meta, warehouse
-from bellwether.lake.warehouse import publish, query
+from bellwether.lake.verification import verify
+from bellwether.lake.warehouse import current_files, named_files, publish, query
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
@@ -110,6 +111,7 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
         "partition": "2025-09-01",
         "file": lake.storage.location(manifest.file),
         "published": True,
+        "damage": None,
     }
 
 
@@ -131,14 +133,6 @@ def test_rows_of_other_rules_are_left_out_and_named(lake: Lake, path: Path) -> N
     assert done.outdated == ("clean/prices 2025-09-03",)
     assert query(path, "SELECT DISTINCT day::VARCHAR FROM clean.prices ORDER BY 1").to_series().to_list() == ["2025-09-01", "2025-09-02"]
     assert query(path, "SELECT partition, version FROM meta.partitions WHERE NOT published").rows() == [("2025-09-03", "0")]
-
-
-def test_a_damaged_file_stops_the_publication_and_the_old_one_stays(lake: Lake, published: Path) -> None:
-    manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
-    Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
-    with pytest.raises(LakeError, match=r"r2.parquet: it is no whole Parquet file"):
-        publish(lake, published)
-    assert query(published, "FROM clean.prices LIMIT 6").equals(prices())
 
 
 def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(published: Path) -> None:
@@ -303,3 +297,37 @@ def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lak
         query(path, "FROM clean.prices")
     publish(Lake(str(tmp_path / "elsewhere")), path)
     assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0
+
+
+def test_a_damaged_partition_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
+    before = query(published, "SELECT count(*) FROM clean.prices").item()
+    manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
+    done = publish(lake, published)
+    assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
+    assert "r2.parquet" in done.damaged[f"clean/prices {DAY[0]}"]
+    left = query(published, "SELECT count(*) FROM clean.prices").item()
+    assert 0 < left < before
+    row = query(published, "SELECT published, damage FROM meta.partitions WHERE damage IS NOT NULL").row(0)
+    assert (row[0], "r2.parquet" in row[1]) == (False, True)
+    assert current_files(lake) == named_files(published), "nothing is left to publish"
+
+
+def test_a_file_of_another_day_is_found_by_its_checksum(lake: Lake, path: Path) -> None:
+    (first, other), *_ = [list(lake.manifests(PRICES).values())[:2]]
+    shutil.copy(lake.storage.location(other.file), lake.storage.location(first.file))
+    assert set(publish(lake, path).damaged) == {f"clean/prices {first.partition[0]}"}
+    found = verify(lake)
+    assert [(one.table, one.partition) for one in found.damaged] == [("clean/prices", first.partition[0])]
+    assert f"`bellwether pull {first.partition[0]}` restores it" in found.damaged[0].remedy
+    assert found.files == sum(len(lake.manifests(declared)) for declared in TABLES.values())
+
+
+def test_what_is_intact_is_what_can_be_read(lake: Lake) -> None:
+    whole = lake.intact(PRICES)
+    assert whole == lake.manifests(PRICES)
+    first, second, *_ = whole.values()
+    Path(lake.storage.location(first.file)).unlink()
+    folder = Path(lake.storage.location(second.file)).parent
+    (folder / "manifest.json").write_text("{")
+    assert lake.intact(PRICES) == {place: one for place, one in whole.items() if place not in (first.partition, second.partition)}

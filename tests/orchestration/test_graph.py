@@ -172,3 +172,21 @@ def test_days_before_the_venues_cutoff_need_the_archive_and_say_so(tmp_path: Pat
     runner = world.runner()
     with pytest.raises(RunFailed, match="raw/kalshi_archive"):
         runner.days(date(2025, 9, 1), date(2025, 9, 1))
+
+
+def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_that_needs_it(
+    evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
+    settings.cache_clear()
+    lake, day = evaluated.lake, (FIRST.isoformat(),)
+    before = {name: lake.manifests(table(name))[day] for name in ("raw/kalshi_markets", "clean/markets")}
+    Path(lake.storage.location(before["raw/kalshi_markets"].file)).unlink()
+    Path(lake.storage.location(before["clean/markets"].file)).write_bytes(b"PAR1")
+    runner = evaluated.runner()
+    runner.days(FIRST, LAST)
+    assert runner.tally.runs == 1
+    assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
+    again = evaluated.runner()
+    again.days(FIRST, LAST)
+    assert again.tally.runs == 0
