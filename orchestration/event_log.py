@@ -21,14 +21,15 @@ import dagster as dg
 import sqlalchemy as db
 from dagster._core.events import ASSET_CHECK_EVENTS, ASSET_EVENTS, EVENT_TYPE_TO_PIPELINE_RUN_STATUS
 from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
     SQLITE_BUSY_TIMEOUT_SECONDS,
     SqliteEventLogStorage,
     SqliteEventLogStorageWatchdog,
 )
-from dagster._serdes import ConfigurableClassData
+from dagster._serdes import ConfigurableClassData, serialize_value
 from sqlalchemy.pool import QueuePool
 from watchdog.events import FileSystemEvent
 from watchdog.observers import Observer
@@ -183,6 +184,22 @@ class EventLog(SqliteEventLogStorage):
         for number, event in stored.items():
             if event.dagster_event_type in ASSET_CHECK_EVENTS:
                 self.store_asset_check_event(event, number)
+
+    def _store_asset_check_evaluation_planned(self, event: EventLogEntry, event_id: int | None) -> None:
+        """Dagster's own writes the event out once for each partition of the run: seconds for a month of days."""
+        planned = event.get_dagster_event().asset_check_planned_data
+        row = {
+            "asset_key": planned.asset_key.to_string(),
+            "check_name": planned.check_name,
+            "run_id": event.run_id,
+            "execution_status": AssetCheckExecutionRecordStatus.PLANNED.value,
+            "evaluation_event": serialize_value(event),
+            "evaluation_event_timestamp": self._event_insert_timestamp(event),
+            "evaluation_event_storage_id": event_id,
+        }
+        partitions = planned.partitions_subset.get_partition_keys() if planned.partitions_subset else [None]
+        with self.index_connection() as connection:
+            connection.execute(AssetCheckExecutionsTable.insert(), [{**row, "partition": partition} for partition in partitions])
 
     def has_table(self, table_name: str) -> bool:
         """Whether a table exists; one that does is not looked for again."""
