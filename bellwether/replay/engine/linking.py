@@ -14,6 +14,10 @@ import numba
 TRIED = frozenset({(0, 68)})
 
 
+#: Stands in the names of functions that an entry has taken in, before its own.
+TAKEN_IN = ".in."
+
+
 def pipelines() -> tuple[Any, Any]:
     """Pipeline classes of numba for parts, which stay without machine code, and for the entries that take them in; (None, None) for numba's own."""
     if numba.version_info.short not in TRIED:
@@ -68,7 +72,10 @@ def _pipelines() -> tuple[Any, Any]:
             return self._shared_module
 
     class Entry(JITCodeLibrary):
-        """Takes in every part that it calls, directly or not, once, as functions of its own."""
+        """Takes in every part that it calls, directly or not, once, as functions of its own.
+
+        They are renamed: the optimiser may change how they are called, and the linker at run time goes by names, of local functions too.
+        """
 
         def finalize(self) -> None:
             self._raise_if_finalized()
@@ -80,6 +87,8 @@ def _pipelines() -> tuple[Any, Any]:
                 self._reload_init.update(library._reload_init)
                 self._final_module.link_in(module, preserve=True)
             _set_linkage(self._final_module, taken, "internal")
+            for name in taken:
+                self._final_module.get_function(name).name = f"{name}{TAKEN_IN}{self.name}"
             self._optimize_final_module()
             self._final_module.verify()
             self._finalize_final_module()

@@ -117,6 +117,16 @@ def test_the_entry_is_cached_for_the_sources_it_was_made_of() -> None:
     assert [entry._cache._cache_file._source_stamp[-1] for entry in compiling._entries] == [SOURCES]
 
 
+def test_no_name_of_the_entry_can_be_taken_for_another_function() -> None:
+    """What an entry has taken in may be called otherwise than the same part in another library, which is linked by name."""
+    commands.entry()
+    module = compiling._entries[0]._library._get_module_for_linking()
+    names = [function.name for function in module.functions if not function.is_declaration]
+    foreign = [name for name in names if "bellwether" in name and linking.TAKEN_IN not in name]
+    assert len(names) > 20
+    assert all("commands6_entry" in name for name in foreign), foreign
+
+
 @compiled
 def half(value):
     return value // 2
