@@ -1,4 +1,4 @@
-"""A condition that no update escapes: a partition is out of date when something that it is made from is newer than the run that made it.
+"""A condition that no update escapes: a partition is out of date when something that it is made from is newer than the start of the run that made it.
 
 Conditions that count updates between two ticks lose those that land while a run is under way. This one compares what is stored.
 Not here: which tables it holds for (automation.py).
@@ -14,6 +14,8 @@ import dagster as dg
 
 #: Most updates of one input that are looked at: of more, some are certainly of other runs.
 _MOST_UPDATES = 500
+#: By how much the stored creation of a run may lie before the real one.
+_COARSE = timedelta(seconds=2)
 #: Runs of a partition that may fail in a row, for the same inputs, before it waits for a change or for a person.
 MOST_ATTEMPTS = 3
 #: Time after a failure before the next attempt, doubled with each.
@@ -21,7 +23,7 @@ BACK_OFF = timedelta(minutes=5)
 
 
 class OutOfDate(dg.AutomationCondition):
-    """True for partitions of which some input was materialized after the creation of the run that materialized them last, or that lack.
+    """True for partitions of which some input was materialized after the start of the run that materialized them last, or that lack.
 
     After a failure it is true again with growing pauses, at most `MOST_ATTEMPTS` times for the same inputs.
     """
@@ -49,7 +51,7 @@ class OutOfDate(dg.AutomationCondition):
         if made is not None:
             run_id = made.run_id
             run = instance.get_run_record_by_id(run_id) if run_id else None
-            created = run.create_timestamp.timestamp() if run else made.timestamp
+            created = _began(run) if run else made.timestamp
         newest = max((_newest(context, parent, partition, created, run_id) for parent in _parents(context)), default=0.0)
         return newest > created and self._may_try(context, partition, max(newest, created))
 
@@ -60,6 +62,11 @@ class OutOfDate(dg.AutomationCondition):
             return True
         pause = BACK_OFF * 2 ** (len(failed) - 1)
         return len(failed) < self.most_attempts and context.evaluation_time.timestamp() >= max(failed) + pause.total_seconds()
+
+
+def _began(run: dg.RunRecord) -> float:
+    """When a run began to execute: what landed before was there for it to read. SQLite keeps its creation in whole seconds only."""
+    return run.start_time or run.create_timestamp.timestamp()
 
 
 def _parents(context: dg.AutomationContext) -> list[dg.AssetKey]:
@@ -94,12 +101,12 @@ def _failures(context: dg.AutomationContext, partition: str | None, since: float
     """When runs of the partition failed that were created after an instant."""
     filters = dg.RunsFilter(
         statuses=[dg.DagsterRunStatus.FAILURE],
-        created_after=datetime.fromtimestamp(since, UTC),
+        created_after=datetime.fromtimestamp(since, UTC) - _COARSE,
         tags={} if partition is None else {"dagster/partition": partition},
     )
     records = context.asset_graph_view.instance.get_run_records(filters=filters, limit=20)
     return [
         record.end_time or record.create_timestamp.timestamp()
         for record in records
-        if record.dagster_run.asset_selection is None or context.key in record.dagster_run.asset_selection
+        if _began(record) > since and (record.dagster_run.asset_selection is None or context.key in record.dagster_run.asset_selection)
     ]

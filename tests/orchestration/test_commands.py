@@ -168,7 +168,7 @@ def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytes
 def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
     environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "demo")}
     command = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
-    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert first.returncode == 0, first.stderr[-2000:]
     report = json.loads(first.stdout)
     assert report["runs"] > 5 and report["leaderboards"]["sandbox-2026"]

@@ -39,8 +39,7 @@ def lake(tmp_path: Path) -> LakeResource:
 
 def tick(at: datetime, lake: LakeResource) -> list[dg.RunRequest | dg.SkipReason]:
     """What the schedule yields when its clock strikes at `at`."""
-    with dg.instance_for_test() as instance:
-        context = dg.build_schedule_context(instance=instance, scheduled_execution_time=at)
+    with dg.instance_for_test() as instance, dg.build_schedule_context(instance=instance, scheduled_execution_time=at) as context:
         return list(daily_pull(context, lake=lake))  # type: ignore[call-overload]
 
 
