@@ -121,7 +121,9 @@ def test_without_a_recording_in_the_lake_the_sensor_has_nothing_to_do(tmp_path: 
 def test_after_a_command_no_sensor_and_no_condition_requests_a_run(replayed: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
     settings.cache_clear()
-    replayed.runner().publish()
+    command = replayed.runner()
+    command.replay(AGENTS)
+    command.publish()
     for sensor in (registry, finished_recordings, recorded_episodes, publisher):
         assert isinstance(ticked(sensor, replayed), dg.SkipReason), sensor.name
     asked = dg.evaluate_automation_conditions(defs=replayed.defs, instance=replayed.instance)
