@@ -5,11 +5,13 @@ Not here: commands that only read (bellwether/lake/commands.py). Dagster is impo
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -42,12 +44,19 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     from orchestration.definitions import defs
     from orchestration.runner import Runner
 
+    _spare_the_collector()
     with dg.DagsterInstance.get() as instance, console().status("starting") as status:
         work = Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
         try:
             yield work
         finally:
             work.close()
+
+
+@cache
+def _spare_the_collector() -> None:
+    """Modules and definitions live as long as the process: the garbage collector need not look at them again and again."""
+    gc.freeze()
 
 
 def _require_venues() -> None:

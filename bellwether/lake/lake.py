@@ -26,6 +26,9 @@ from bellwether.lake.storage import open_storage
 from bellwether.lake.vacuum import Vacuumed, vacuum
 from bellwether.tables import TABLES, Table
 
+#: So many manifests are read whether they are there or not; of more those that a listing of the table names.
+_FEW = 64
+
 _RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
@@ -123,7 +126,7 @@ class Lake:
         else:
             wanted = sorted(set(partitions))
             names = [_manifest_of(table, partition) for partition in wanted]
-            if missing == "skip":
+            if missing == "skip" and len(names) > _FEW:
                 listed = {entry.name for entry in self.storage.files(table.name)}
                 names = [name for name in names if name in listed]
             stored = self._read(table, names)

@@ -129,6 +129,16 @@ def of_single_pages(parsed: Parsed, origins: Sequence[Origin]) -> Parsed:
     )
 
 
+def of_pages(origins: Sequence[Origin], counts: Sequence[int]) -> pl.DataFrame:
+    """The columns that tell which call brought a row, for `counts[i]` rows of the i-th page after each other; `number` is i."""
+    known = pl.DataFrame(
+        [(origin.request, origin.page, origin.fetched_at, origin.fetched_at) for origin in origins],
+        schema={"request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
+        orient="row",
+    ).with_row_index("number")
+    return known[[number for number, count in enumerate(counts) for _ in range(count)]]
+
+
 def _from(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:
     at = pl.Series([origin.fetched_at for origin in origins], dtype=TIME)
     return rows.with_columns(

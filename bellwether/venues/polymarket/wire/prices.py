@@ -13,12 +13,9 @@ import polars as pl
 from bellwether.tables.raw import POLYMARKET_PRICES
 from bellwether.venues.polymarket.wire.rules import PRICE, PRICE_PLACES, plain, prepared
 from bellwether.venues.wire.columns import Columns, Problems, records_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
 from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
-
-#: What the page of a point says of it.
-_BROUGHT = ("request", "page", "fetched_at", "market_id", "token_id")
 
 POINT = Shape(tickers=(), decimals={"p": PRICE})
 
@@ -58,15 +55,12 @@ def parse_histories(histories: Sequence[History], *, day: date, period_minutes: 
     frame = _points([point for history in histories for point in history.points], problems, day, period_minutes)
     if problems:
         return None
-    brought = pl.DataFrame(
-        [(one.origin.request, one.origin.page, one.origin.fetched_at, one.market_id, one.token_id) for one in histories],
-        schema={name: POLYMARKET_PRICES.schema[name] for name in _BROUGHT},
-        orient="row",
-    ).with_columns(known_at="fetched_at", history=pl.int_range(pl.len()))
-    frame = frame.hstack(brought[[number for number, one in enumerate(histories) for _ in one.points]])
-    if frame.select("history", "at").is_duplicated().any():
-        return None
-    return frame.select(POLYMARKET_PRICES.names)
+    counts = [len(one.points) for one in histories]
+    frame = frame.hstack(of_pages([one.origin for one in histories], counts)).with_columns(
+        market_id=pl.Series([one.market_id for one, count in zip(histories, counts, strict=True) for _ in range(count)], dtype=pl.String()),
+        token_id=pl.Series([one.token_id for one, count in zip(histories, counts, strict=True) for _ in range(count)], dtype=pl.String()),
+    )
+    return None if frame.select("number", "at").is_duplicated().any() else frame.select(POLYMARKET_PRICES.names)
 
 
 def _points(points: Sequence[Any], problems: Problems, day: date, period_minutes: int) -> pl.DataFrame:
