@@ -182,7 +182,8 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     lake, day = evaluated.lake, (FIRST.isoformat(),)
     before = {name: lake.manifests(table(name))[day] for name in ("raw/kalshi_markets", "clean/markets")}
     Path(lake.storage.location(before["raw/kalshi_markets"].file)).unlink()
-    Path(lake.storage.location(before["clean/markets"].file)).write_bytes(b"PAR1")
+    damaged = Path(lake.storage.location(before["clean/markets"].file))
+    damaged.write_bytes(b"PAR1")
     runner = evaluated.runner()
     runner.days(FIRST, LAST)
     assert runner.tally.runs == 1
@@ -190,3 +191,4 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     again = evaluated.runner()
     again.days(FIRST, LAST)
     assert again.tally.runs == 0
+    damaged.unlink()  # other tests read every file of this world
