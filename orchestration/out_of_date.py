@@ -8,7 +8,6 @@ Concept: https://docs.dagster.io/guides/automate/declarative-automation
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
 
 import dagster as dg
 
@@ -27,8 +26,6 @@ class OutOfDate(dg.AutomationCondition):
 
     After a failure it is true again with growing pauses, at most `MOST_ATTEMPTS` times for the same inputs.
     """
-
-    most_attempts: ClassVar[int] = MOST_ATTEMPTS
 
     @property
     def name(self) -> str:
@@ -61,7 +58,7 @@ class OutOfDate(dg.AutomationCondition):
         if not failed:
             return True
         pause = BACK_OFF * 2 ** (len(failed) - 1)
-        return len(failed) < self.most_attempts and context.evaluation_time.timestamp() >= max(failed) + pause.total_seconds()
+        return len(failed) < MOST_ATTEMPTS and context.evaluation_time.timestamp() >= max(failed) + pause.total_seconds()
 
 
 def _began(run: dg.RunRecord) -> float:

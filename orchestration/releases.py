@@ -1,4 +1,4 @@
-"""The command `bellwether release`: release the questions of a release once, answer and rank them, and make new versions on request.
+"""The command `bellwether release`: build a release once, let forecasters answer it, rank them, and make new versions on request.
 
 Not here: which questions there are and what tells versions apart (bellwether/questions). Dagster is imported inside, so that lists stay quick.
 """

@@ -1,4 +1,4 @@
-"""`bellwether leaderboard`, `bellwether query` and `bellwether warehouse`: what reads the published warehouse, and what writes it."""
+"""Commands that read, publish and verify: leaderboard, query, warehouse, verify."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     lake = Lake(settings().lake_uri)
     done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
     if as_json:
-        emit({"path": str(done.path), "tables": done.tables, "partitions": done.partitions, "rows": done.rows, "bytes": done.bytes})
-        return
-    console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
-    if done.outdated:
-        console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
+        emit({**asdict(done), "path": str(done.path)})
+    else:
+        console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
+        if done.outdated:
+            console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
     for name, reason in done.damaged.items():
         click.echo(f"Left out {name}: {visible(reason)}", err=True)
     if done.damaged:

@@ -9,6 +9,7 @@ from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import Partition
 from bellwether.tables import TABLES, Table
+from bellwether.tables.benchmark import QUESTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ def remedy(table: Table, partition: Partition) -> str:
     """What restores a partition, as a sentence."""
     key = "/".join(partition)
     if table.partitioned_by == ("day",):
-        return f"`bellwether pull {key}` restores it, from the stored pages where they are there."
+        return f"Remove the file if it is there; then `bellwether pull {key}` restores it, from the stored pages where possible."
+    if table is QUESTIONS:
+        return "Put the file back from a copy: the questions of a release are not drawn again."
     if table.partitioned_by[:1] == ("release",):
-        return f"`bellwether release {partition[0]}` restores it."
+        return f"Remove the file if it is there; then `bellwether release {partition[0]}` restores it."
     return f"Materialize {table.name}{f', partition {key},' if key else ''} again."

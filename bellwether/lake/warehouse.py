@@ -141,7 +141,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
 
 
 def named_files(path: Path | str) -> frozenset[str]:
-    """Locations of the lake's files that a published warehouse was made from, those left out for their damage included; empty when there is none."""
+    """Locations of the lake's files that a published warehouse covers, including damaged ones that it leaves out; empty without a warehouse."""
     if not Path(path).is_file():
         return frozenset()
     with connect(path) as connection:

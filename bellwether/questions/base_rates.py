@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-#: Groups of markets that are counted apart: prefix of the columns -> columns of clean/markets.
-GROUPS = {"base": ("venue",), "base_category": ("venue", "category")}
+from bellwether.tables.benchmark import BASE_RATES
 
 
 def with_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
@@ -15,7 +14,7 @@ def with_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
     is not counted: it may have been open still. Null without an opening time; 0 where nothing had settled.
     """
     settled = _settled(markets)
-    for prefix, group in GROUPS.items():
+    for prefix, group in BASE_RATES.items():
         asked = facts.select("day", "venue", "market_id", "category", "open_time").sort("open_time")
         counted = asked.join_asof(
             _running_counts(settled, list(group), prefix),

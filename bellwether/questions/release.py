@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -62,11 +62,6 @@ class ReleaseName:
         return self.base if self.number == 1 else f"{self.base}.v{self.number}"
 
     @property
-    def whole(self) -> ReleaseName:
-        """The release that this one is the beginning of."""
-        return replace(self, size=None)
-
-    @property
     def before(self) -> ReleaseName | None:
         """The version before it, whole; None for the first."""
         return None if self.number == 1 else ReleaseName(self.base, self.number - 1)
@@ -102,7 +97,6 @@ class Release(BaseModel):
         "series", description="what is resampled for intervals: whole series, or events where a release has few series and many events"
     )
     models: tuple[StrictStr, ...] = Field((), description="forecasters whose knowledge cutoffs count")
-    number: int = Field(1, exclude=True, description="version of the release; none of its recipe")
 
     @model_validator(mode="after")
     def _window_is_not_empty(self) -> Release:
@@ -111,6 +105,11 @@ class Release(BaseModel):
         if self.min_description > self.description_limit:
             raise ValueError(f"min_description {self.min_description} exceeds description_limit {self.description_limit}")
         return self
+
+    @property
+    def number(self) -> int:
+        """Version of the release, from 1: which of its question sets this is, whatever the recipe."""
+        return ReleaseName.parse(self.name).number
 
     @property
     def version(self) -> str:
@@ -132,8 +131,6 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
 def _release(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> Release:
     if _VERSIONED.fullmatch(entry.name):
         raise ConfigError(f"{entry.file}: [{entry.name}] reads as a version of another release; give it a name that does not end so")
-    if "number" in entry.fields:
-        raise entry.error("number", "no such field", "versions are made by `bellwether release NAME --new-version`")
     latest = _latest_knowledge(entry, knowledge)
     if "cutoff" in entry.fields:
         release = entry.parse(Release)
@@ -159,7 +156,7 @@ def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | 
 
 
 def release(name: str, folder: Path | None = None) -> Release:
-    """The recipe of the release called `name`; raises `ConfigError` when there is none.
+    """The recipe of the release called `name`; raises `ConfigError` for an unknown one.
 
     `NAME@N` is the release NAME with a sample of N questions, which are the first N of the larger sample. `NAME.v2` is its second version, which the
     same entry of the registry describes.
@@ -175,4 +172,4 @@ def release(name: str, folder: Path | None = None) -> Release:
     if named.size and found.sample_size and named.size > found.sample_size:
         raise ConfigError(f"release {name}: {named.base} has {found.sample_size} questions at most; ask for fewer")
     size = {"sample_size": named.size} if named.size else {}
-    return found.model_copy(update={"name": name, "number": named.number, **size})
+    return found.model_copy(update={"name": name, **size})

@@ -131,11 +131,11 @@ def compare(lake: Lake, base: str) -> Comparison:
     old, new = frozen(lake, old_name), draw(lake, new_name)
     assert old is not None
     found = difference(old, new)
-    return Comparison(old_name, new_name, found, affected(lake, old, new) if found else [])
+    return Comparison(old_name, new_name, found, affected(lake, old, new, found) if found else [])
 
 
-def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame) -> list[dict[str, Any]]:
-    """What a new version would do to the scores of those who answered the old one, by name.
+def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
+    """What a new version, which differs by `found`, would do to the scores of those who answered the old one, by name.
 
     Of each: `forecaster`, `unanswered` (new questions, or questions with other words, that it has not answered), `brier` (of its forecasts on the old
     questions) and `brier_new` (of the same forecasts by the outcomes of the new version, where that still has the question); null where it has none.
@@ -145,7 +145,7 @@ def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame) -> list[dict[str,
     release_name = old["release"][0]
     partitions = [partition for partition in lake.manifests(FORECASTS) if partition[0] == release_name]
     forecasts = lake.slice(FORECASTS, partitions).read()
-    reworded = {name for name, aspects in difference(old, new).changed.items() if {"text", "dates"} & set(aspects)}
+    reworded = {name for name, aspects in found.changed.items() if {"text", "dates"} & set(aspects)}
     before, after = (Answers.of(_on(forecasts, questions), questions) for questions in (old, new))
     rows = []
     for name in before.names:

@@ -28,11 +28,12 @@ def _horizon(name: str, hours: int) -> tuple[Column, Column]:
     )
 
 
-#: Markets whose outcomes are counted as of the opening of a question: prefix of the columns -> which.
-_COUNTED = {"base": "the venue", "base_category": "the venue and category"}
+#: Groups of markets whose outcomes are counted as of the opening of a question: prefix of the columns -> columns of clean/markets that are the same.
+BASE_RATES: dict[str, tuple[str, ...]] = {"base": ("venue",), "base_category": ("venue", "category")}
 
 
-def _base_rate(prefix: str, markets: str) -> tuple[Column, ...]:
+def _base_rate(prefix: str, group: tuple[str, ...]) -> tuple[Column, ...]:
+    markets = f"the {' and '.join(group)}"
     return (
         Column(f"{prefix}_n", pl.Int64(), f"binary markets of {markets} that had been paid out before the question opened", nullable=True),
         Column(f"{prefix}_yes", pl.Int64(), "how many of them were yes", nullable=True),
@@ -66,7 +67,7 @@ QUESTIONS = Table(
         Column("open_time", TIME, "when trading opened", UTC, nullable=True),
         Column("settled_at", TIME, "when the market was paid out", UTC, nullable=True),
         *(column for name, hours in HORIZONS.items() for column in _horizon(name, hours)),
-        *(column for prefix, markets in _COUNTED.items() for column in _base_rate(prefix, markets)),
+        *(column for prefix, group in BASE_RATES.items() for column in _base_rate(prefix, group)),
         Column("ordinal", pl.Int32(), "position in the release's order, from 0"),
         Column("version", pl.Int32(), "version of the release, from 1"),
         Column("cutoff", TIME, "everything in the release resolved after this instant", UTC),

@@ -161,7 +161,7 @@ def test_scores_affected_are_those_of_the_forecasts_made(lake: Lake) -> None:
         ground_truth=pl.when(pl.col("id") == first).then(pl.lit("no")).otherwise("ground_truth"),
         question=pl.when(pl.col("id") == second).then(pl.lit("Reworded?")).otherwise("question"),
     )
-    (row,) = affected(lake, old, new)
+    (row,) = affected(lake, old, new, difference(old, new))
     p = dict(forecasts.select("question_id", "p_yes").iter_rows())
 
     def brier(rows: pl.DataFrame) -> float:
