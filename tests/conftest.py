@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.shared import shared
+
+if TYPE_CHECKING:
+    from tests.captures import Captures
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Read before the environment is cleaned: for the commands under test this variable is the folder that they record into.
@@ -30,3 +36,11 @@ def recordings() -> Path:
     if not _RECORDINGS.is_dir():
         pytest.skip(f"no recordings of the real venues at {_RECORDINGS} (set BELLWETHER_RECORDINGS)")
     return _RECORDINGS
+
+
+@pytest.fixture(scope="session")
+def captures(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Captures:
+    """The captures of Kalshi's stream, imported and built once for all processes of the run."""
+    from tests.captures import Captures
+
+    return Captures(recordings / "kalshi", shared(tmp_path_factory) / "captures")

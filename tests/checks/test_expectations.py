@@ -176,7 +176,7 @@ def test_polars_finds_met_what_great_expectations_finds_met(monkeypatch: pytest.
     draw = Random(7)
     outcomes: dict[bool, list[tuple[bool | None, int]]] = {True: [], False: []}
     asked = 0
-    for _ in range(15):
+    for _ in range(6):
         rows = draw.randint(1, 5)
         frame = pl.DataFrame({name: draw.choices(values, k=rows) for name, values in COLUMNS.items()}, strict=False)
         rules = [

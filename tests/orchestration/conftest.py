@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -11,12 +13,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
+from filelock import FileLock
 
 from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
 from bellwether.settings import Settings, settings
 from orchestration.commands import require_success
 from orchestration.definitions import build_defs
 from orchestration.runner import Runner
+from tests.shared import shared
 
 #: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.
 FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
@@ -55,17 +60,38 @@ def open_world(home: Path, **changes: object) -> World:
 
 @pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Eight days of the sandbox, from raw to the published warehouse, with two forecasters on sandbox-2026."""
+    """Eight days of the sandbox, from raw to the published warehouse, with three forecasters on sandbox-2026; each process has a copy."""
     os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
-    home = tmp_path_factory.mktemp("evaluated")
-    world = open_world(home)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BELLWETHER_HOME", str(home))  # the journal is where the settings say
-        settings.cache_clear()
-        run_all(world)
-    settings.cache_clear()
+    original = shared(tmp_path_factory) / "evaluated"
+    with FileLock(f"{original}.lock"):
+        if not original.exists():
+            new = original.with_suffix(".new")
+            _make(new)
+            new.rename(original)
+    home = tmp_path_factory.mktemp("copies") / "evaluated"
+    shutil.copytree(original, home)
+    with _settings_of(home):
+        world = open_world(home)
+        publish(world.lake, world.config.warehouse_path)  # it names the files of its lake
     yield world
     world.instance.dispose()
+
+
+def _make(home: Path) -> None:
+    with _settings_of(home):
+        world = open_world(home)
+        run_all(world)
+    world.instance.dispose()
+
+
+@contextmanager
+def _settings_of(home: Path) -> Iterator[None]:
+    """The journal is where the settings say."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BELLWETHER_HOME", str(home))
+        settings.cache_clear()
+        yield
+    settings.cache_clear()
 
 
 def run_all(world: World) -> Runner:

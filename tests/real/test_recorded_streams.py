@@ -15,7 +15,6 @@ import pytest
 from bellwether.recordings.books import CENT, BookCheck, BookReplay, check_books, price_of, scaled
 from bellwether.recordings.frames import batches, gap_rows
 from bellwether.recordings.gaps import GapReport
-from bellwether.recordings.importing import import_captures
 from bellwether.recordings.record import listen
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import About, Recording, Status
@@ -25,6 +24,7 @@ from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.client import KalshiStream, Patience
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, message
 from bellwether.venues.kalshi.stream.protocol import Wanted
+from tests.captures import Captures
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -41,10 +41,9 @@ class Imported:
 
 
 @pytest.fixture(scope="module")
-def imported(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Imported]:
+def imported(captures: Captures) -> dict[str, Imported]:
     """Every capture by the name of its recording."""
-    root = tmp_path_factory.mktemp("recordings")
-    made = [recording for folder in (NBA, BTC, LIST) for recording in import_captures(root, recordings / "kalshi" / folder)]
+    made = [recording for folder in (NBA, BTC, LIST) for recording in captures.recordings(folder)]
     return {recording.name: Imported(recording, *check_books(recording)) for recording in made}
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.building import build_recording
+from tests.captures import Captures
 from tests.replay.building.damage import ALL, WAYS, damaged, look_everywhere, truth, with_snapshots
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -26,9 +26,8 @@ Levels = dict[tuple[str, Decimal], Decimal]
 
 
 @pytest.fixture(scope="module")
-def imported(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Recording]:
-    root = tmp_path_factory.mktemp("books")
-    return {one.name: one for one in import_captures(root, recordings / "kalshi" / FOLDER)}
+def imported(captures: Captures) -> dict[str, Recording]:
+    return {one.name: one for one in captures.recordings(FOLDER)}
 
 
 def events(folder: Path) -> list[dict[str, Any]]:

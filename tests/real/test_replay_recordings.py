@@ -16,41 +16,23 @@ import numpy as np
 import pytest
 
 from bellwether.recordings.books import check_books
-from bellwether.recordings.importing import import_captures
 from bellwether.recordings.instants import instant
 from bellwether.recordings.recording import Recording
-from bellwether.replay.building import Outcomes, build_recording, episode_ids
-from bellwether.replay.episode import Episode, EpisodeDraft, load, validate, write
+from bellwether.replay.episode import EpisodeDraft, load, validate
 from bellwether.replay.tape import build
 from bellwether.replay.tape.layout import PRINT, TRADED, unpack
 from bellwether.venues.kalshi.stream.frame import message
+from tests.captures import Built, Captures
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 NBA, BTC, LIST, ORDERS = "ws_nba_2026_03", "ws_btc15m_2026_05", "ws_2026_08", "orders_spx_2023"
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """An episode with the recording and the draft that it was made of."""
-
-    recording: Recording
-    draft: EpisodeDraft
-    episode: Episode
-
-
 @pytest.fixture(scope="module")
-def built(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Built]]:
+def built(captures: Captures) -> dict[str, list[Built]]:
     """The episodes of every recording by the folder of their capture."""
-    root = tmp_path_factory.mktemp("replay")
-    found: dict[str, list[Built]] = {}
-    for folder in (NBA, BTC, LIST, ORDERS):
-        for recording in import_captures(root / "recordings", recordings / "kalshi" / folder):
-            drafts = build_recording(recording, outcomes=Outcomes(infer=True))
-            assert [draft.metadata.episode_id for draft in drafts] == list(episode_ids(recording.name, recording.about).values())
-            made = (Built(recording, draft, write(root / "episodes" / draft.metadata.episode_id, draft)) for draft in drafts)
-            found.setdefault(folder, []).extend(made)
-    return found
+    return {folder: captures.built(folder) for folder in (NBA, BTC, LIST, ORDERS)}
 
 
 def everything(built: dict[str, list[Built]]) -> list[Built]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from bellwether.recordings.importing import import_captures
 from bellwether.replay import Prepared, prepare
-from bellwether.replay.building import Outcomes, build_recording
 from bellwether.replay.engine import Settings
-from bellwether.replay.episode import Episode, write
 from bellwether.replay.units import MICROS, SECOND
+from tests.captures import Captures
 from tests.replay.both_engines import first, replay_both
 from tests.replay.random_tapes import RandomAgent, Shape, Temper
 
@@ -28,18 +24,6 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def episodes(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Episode]:
-    """The first episode of each capture by its folder."""
-    root = tmp_path_factory.mktemp("both")
-    found: dict[str, Episode] = {}
-    for folder in ("ws_nba_2026_03", "ws_btc15m_2026_05", "orders_spx_2023"):
-        recording = next(iter(import_captures(root / "recordings", recordings / "kalshi" / folder)))
-        draft = build_recording(recording, outcomes=Outcomes(infer=True))[0]
-        found[folder] = write(root / draft.metadata.episode_id, draft)
-    return found
-
-
 def _fills(prepared: Prepared, settings: Settings) -> int:
     tape = first(prepared.tape, EVENTS)
     temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
@@ -49,10 +33,10 @@ def _fills(prepared: Prepared, settings: Settings) -> int:
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("folder", ["ws_nba_2026_03", "ws_btc15m_2026_05", "orders_spx_2023"])
-def test_both_engines_agree_on_recorded_books(episodes: dict[str, Episode], folder: str, settings: str) -> None:
-    assert _fills(prepare(episodes[folder]), SETTINGS[settings]) > 50
+def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, settings: str) -> None:
+    assert _fills(prepare(captures.built(folder)[0].episode), SETTINGS[settings]) > 50
 
 
 @pytest.mark.parametrize("folder", ["ws_nba_2026_03", "ws_btc15m_2026_05"])
-def test_both_engines_agree_on_recorded_books_under_the_originals_rules(episodes: dict[str, Episode], folder: str) -> None:
-    assert _fills(prepare(episodes[folder], "pmb-2026-01"), Settings(cadence=5 * SECOND)) > 50
+def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures: Captures, folder: str) -> None:
+    assert _fills(prepare(captures.built(folder)[0].episode, "pmb-2026-01"), Settings(cadence=5 * SECOND)) > 50

@@ -1,0 +1,64 @@
+"""Recordings and episodes made of the captures of the real venue, once for all processes of a test run."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, cast
+
+from filelock import FileLock
+
+from bellwether.recordings.importing import import_captures
+from bellwether.recordings.recording import Recording
+from bellwether.replay.building import Outcomes, build_recording, episode_ids
+from bellwether.replay.episode import Episode, EpisodeDraft, load, write
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An episode with the recording and the draft that it was made of."""
+
+    recording: Recording
+    draft: EpisodeDraft
+    episode: Episode
+
+
+class Captures:
+    """Imports and builds folders of captures below `source` when they are first asked for; the results are shared and not to be changed."""
+
+    def __init__(self, source: Path, root: Path) -> None:
+        self._source, self._root = source, root
+        root.mkdir(exist_ok=True)
+
+    def recordings(self, folder: str) -> list[Recording]:
+        """A recording of each capture in the folder."""
+        return self._once(f"{folder}.recordings", lambda: import_captures(self._root / folder, self._source / folder))
+
+    def built(self, folder: str) -> list[Built]:
+        """The episodes of each recording."""
+        drafts = self._once(f"{folder}.drafts", lambda: [(made, draft) for made in self.recordings(folder) for draft in self._write(made)])
+        return [Built(recording, draft, load(self._folder(draft))) for recording, draft in drafts]
+
+    def _write(self, recording: Recording) -> list[EpisodeDraft]:
+        drafts = build_recording(recording, outcomes=Outcomes(infer=True))
+        assert [draft.metadata.episode_id for draft in drafts] == list(episode_ids(recording.name, recording.about).values())
+        for draft in drafts:
+            write(self._folder(draft), draft)
+        return drafts
+
+    def _folder(self, draft: EpisodeDraft) -> Path:
+        return self._root / "episodes" / draft.metadata.episode_id
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        kept = self._root / f"{name}.pickle"
+        with FileLock(f"{kept}.lock"):
+            if not kept.exists():
+                made = make()
+                new = kept.with_suffix(".new")
+                new.write_bytes(pickle.dumps(made))
+                new.rename(kept)
+        return cast(T, pickle.loads(kept.read_bytes()))
