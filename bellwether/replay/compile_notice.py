@@ -1,11 +1,11 @@
-"""Says that the simulator is being compiled: that takes minutes, once after an installation, and looks like a standstill."""
+"""Says that the simulator is being compiled: that takes up to half a minute, once after an installation, and looks like a standstill."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-NOTICE = "Compiling the simulator, which takes a minute or two; the result is kept for all later runs."
+NOTICE = "Compiling the simulator, which takes up to half a minute; the result is kept for all later runs."
 
 
 @contextmanager

@@ -59,6 +59,11 @@ M_KIND, M_ORDER, M_PRICE, M_LOTS, M_TIME, M_AT = range(6)
 M_COLS = 6
 M_PLACE, M_CANCEL, M_AMEND, M_CANCEL_ALL = range(4)
 
+#: The words that compiled code is handed for a replay: the address of the engine's entry, then address and shape of each array, four words each.
+W_ENTRY = 0
+W_TS, W_EVENT, W_GRID, W_SCHEDULE, W_CORES, W_ORDERS, W_FILLS, W_SAMPLES, W_MESSAGES, W_BATCH = range(1, 41, 4)
+WORDS = 41
+
 
 def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Queue] = ()) -> np.ndarray:
     """The states of the accounts before the first event, int64[1 + bounds, n]: the first is that of the settings, those of `bounds` are empty yet."""

@@ -142,3 +142,10 @@ S_COLS = 6
 #: Columns of a request in `place_many`.
 R_TICKER, R_SIDE, R_ACTION, R_PRICE, R_LOTS, R_TIF, R_EXPIRES = range(7)
 R_COLS = 7
+
+#: What the engine can be asked to do, in `commands`.
+STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, QUOTE_BATCH, VALUE = range(11)
+#: What it answers when an array must grow first.
+FULL = -2
+#: Prices of a quote that is not wanted, and of one that stays as it is.
+NO_QUOTE, AS_IT_IS = 0, -1

@@ -1,9 +1,8 @@
 """Compiled: what agents and strategies call. A strategy is `@strategy def f(sim, params): while next_step(sim): ...`.
 
-`sim` is the whole replay, a tuple of arrays, of which the first dimension of those from the fifth to the ninth is the account: the agent sees the
-first, and what it asks for is asked for in all; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in mills of the side, sizes in
-lots, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`; when an array of the engine turns out
-too small, the engine starts it again from where it began, with room: it must do the same again.
+`sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in mills of the side, sizes in lots, money in
+micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`; when an array of the engine turns out too small, the engine
+starts it again from where it began, with room: it must do the same again.
 """
 
 from __future__ import annotations
@@ -12,299 +11,92 @@ from collections.abc import Callable
 from typing import Any
 
 from bellwether.replay.engine.arena import (
-    H_ACCOUNTS,
-    H_BOUND_QUEUE,
-    H_BUDGET,
+    H_BOOK,
     H_CASH,
-    H_CURSOR,
-    H_DATA_LATENCY,
-    H_FULL,
-    H_LISTED,
-    H_M_HEAD,
-    H_M_TAIL,
-    H_MAX_ORDERS,
     H_NOW,
-    H_ORDER_LATENCY,
-    H_ORDERS,
-    H_OVER,
-    H_QUEUE,
-    H_REFUSED,
     H_RESERVED,
-    H_ROOM,
-    H_SAMPLES,
     H_STEP,
-    H_TAKER_ONLY,
     H_TICKERS,
-    H_TRADE_AFTER,
     HEADER,
     K_BEST,
     K_COLS,
     K_HEAD,
     K_OWN,
     K_POSITION,
-    K_QUOTE,
     K_STATUS,
-    M_AMEND,
-    M_AT,
-    M_CANCEL,
-    M_CANCEL_ALL,
-    M_KIND,
-    M_LOTS,
-    M_ORDER,
-    M_PLACE,
-    M_PRICE,
-    M_TIME,
-    NEVER,
+    W_CORES,
+    W_ORDERS,
 )
-from bellwether.replay.engine.clock import LEVELS_ROOM, advance, after, has_room
 from bellwether.replay.engine.codes import (
+    AMEND,
+    CANCEL,
+    CANCEL_ALL,
     NONE,
-    O_ACTION,
-    O_ARRIVED,
-    O_BID_PRICE,
-    O_BID_SIDE,
+    O_COLS,
     O_COUNT,
-    O_ENDED,
-    O_EXPIRES,
     O_FILLED,
-    O_MID2,
     O_NEXT,
-    O_PREV,
     O_PRICE,
-    O_QUEUED,
-    O_REASON,
-    O_SENT,
-    O_SIDE,
     O_STATUS,
-    O_TICKER,
-    O_TIF,
-    O_TWIN,
-    Reason,
-    Status,
-    Tif,
+    PLACE,
+    QUOTE,
+    STEP,
+    VALUE,
 )
-from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
-from bellwether.replay.engine.money import value_account
-from bellwether.replay.engine.queues import level_at
-from bellwether.replay.units import DOLLAR
-
-#: What `place` returns when an array must grow first.
-FULL = -2
-#: Prices of a quote that is not wanted, and of one that stays as it is.
-NO_QUOTE, AS_IT_IS = 0, -1
-
-_PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
-_IOC, _FOK, _POST_ONLY = int(Tif.IOC), int(Tif.FOK), int(Tif.POST_ONLY)
-_AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Reason.NOT_RESTING)
+from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
+from bellwether.replay.engine.words import ask, load
+from bellwether.replay.tape.layout import PRICES
 
 
 def strategy(function: Callable[..., Any]) -> Any:
     """Compile a strategy, or a function that it calls, as the engine's own are: cached, and without counting references, which would take half of
     the time. So it cannot make arrays: a function under `@njit(cache=True)`, which counts, can make them and hand them to one under this."""
-    return compiled(function)
+    return compiled_alone(function)
+
+
+@inlined
+def _header(sim, column):
+    return load(sim[W_CORES], column)
+
+
+@inlined
+def _of_ticker(sim, ticker, column):
+    return load(sim[W_CORES], HEADER + ticker * K_COLS + column)
+
+
+@inlined
+def _of_order(sim, order, column):
+    return load(sim[W_ORDERS], order * O_COLS + column) if order >= 0 else NONE
 
 
 @compiled
 def next_step(sim):
     """Go on to the next decision; False when none is left, and the tape is then processed to its end."""
-    return advance(sim) != 0
+    return ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
 
 
 @compiled
 def place(sim, ticker, side, action, price, lots, tif, expires):
     """Send an order; returns its number, also of one that is rejected, or -1 where nothing is logged. Price 0: market order."""
-    if not _call_fits(sim):
-        return FULL
-    if tif != _IOC and tif != _FOK:  # noqa: PLR1714
-        _open_bounds(sim)
-    o = _place(sim, 0, ticker, side, action, price, lots, tif, expires)
-    for a in range(1, sim[4][0, H_ACCOUNTS]):
-        twin = _place(sim, a, ticker, side, action, price, lots, tif, expires)
-        if o >= 0:
-            sim[5][0, o, O_TWIN + a - 1] = twin
-    return o
-
-
-@inlined
-def _call_fits(sim):
-    """Whether what one call may add fits into the arrays of every account; if not, they are marked to grow."""
-    cores = sim[4]
-    if cores[0, H_FULL] == 1:
-        return False
-    for a in range(cores[0, H_ACCOUNTS]):
-        core = cores[a]
-        if core[H_ORDERS] + 2 > sim[5].shape[1] or core[H_M_TAIL] + 4 > sim[8].shape[1] or not has_room(core, sim[6], 0):
-            cores[0, H_FULL], cores[0, H_ROOM] = 1, LEVELS_ROOM
-            return False
-    return True
-
-
-@compiled
-def _open_bounds(sim):
-    """Give the bounds a state of their own, before the first order that may rest: up to here the queue has made no difference."""
-    cores, orders, samples, messages = sim[4], sim[5], sim[7], sim[8]
-    main = cores[0]
-    if main[H_ACCOUNTS] == cores.shape[0] or main[H_OVER] == 1 or main[H_TAKER_ONLY] == 1:
-        return
-    for a in range(1, cores.shape[0]):
-        for i in range(cores.shape[1]):
-            cores[a, i] = main[i]
-        cores[a, H_QUEUE], cores[a, H_BUDGET] = main[H_BOUND_QUEUE + a - 1], NEVER
-        _copy_rows(orders, a, 0, main[H_ORDERS])
-        _copy_rows(samples, a, 0, main[H_SAMPLES])
-        _copy_rows(messages, a, main[H_M_HEAD], main[H_M_TAIL])
-        for o in range(main[H_ORDERS]):
-            orders[0, o, O_TWIN + a - 1] = o
-    main[H_ACCOUNTS] = cores.shape[0]
-
-
-@inlined
-def _copy_rows(arrays, a, first, end):
-    for i in range(first, end):
-        for column in range(arrays.shape[2]):
-            arrays[a, i, column] = arrays[0, i, column]
-
-
-@compiled
-def _place(sim, a, ticker, side, action, price, lots, tif, expires):
-    core, orders = sim[4][a], sim[5][a]
-    o = core[H_ORDERS]
-    if core[H_OVER] == 1 or o >= core[H_MAX_ORDERS]:
-        core[H_REFUSED] += 1
-        return NONE
-    _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires)
-    core[H_ORDERS] = o + 1
-    if not _is_immediate(core):
-        _send(sim, a, M_PLACE, o, 0, 0)
-        return o
-    arrive(core, sim[2], orders, sim[6][a], o, core[H_NOW])
-    if core[H_TRADE_AFTER] == 1 and orders[o, O_STATUS] == _REJECTED and orders[o, O_REASON] == _NO_BOOK:
-        core[H_ORDERS] = o
-        return NONE
-    return o
-
-
-@inlined
-def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires):
-    row = orders[o]
-    row[:] = 0
-    row[O_TICKER] = ticker if 0 <= ticker < core[H_TICKERS] else NONE
-    row[O_SIDE], row[O_ACTION], row[O_PRICE], row[O_TIF], row[O_COUNT], row[O_EXPIRES] = side, action, price, tif, lots, expires
-    row[O_SENT] = core[H_NOW]
-    row[O_ARRIVED] = row[O_QUEUED] = row[O_ENDED] = row[O_MID2] = row[O_NEXT] = row[O_PREV] = row[O_TWIN] = row[O_TWIN + 1] = NONE
-    row[O_BID_SIDE] = side if action == 0 else 1 - side
-    row[O_BID_PRICE] = DOLLAR - 1 if price == 0 else price if action == 0 else DOLLAR - price
-
-
-@inlined
-def _is_immediate(core):
-    """Whether orders arrive as they are sent: nothing is late, neither they nor the data that the agent sees."""
-    return core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0
-
-
-@inlined
-def _is_live(orders, order):
-    """Whether an order is on its way or rests."""
-    return orders[order, O_STATUS] == _PENDING or orders[order, O_STATUS] == _RESTING
-
-
-@inlined
-def _send(sim, a, kind, order, price, lots):
-    """Put a message of an account on its way; the caller has seen that it fits."""
-    core, messages = sim[4][a], sim[8][a]
-    n = core[H_M_TAIL]
-    core[H_M_TAIL] = n + 1
-    time = core[H_NOW] + core[H_ORDER_LATENCY]
-    messages[n, M_KIND], messages[n, M_ORDER], messages[n, M_PRICE], messages[n, M_LOTS] = kind, order, price, lots
-    messages[n, M_TIME] = time
-    with_last = n > core[H_M_HEAD] and messages[n - 1, M_TIME] == time
-    messages[n, M_AT] = messages[n - 1, M_AT] if with_last else after(sim[0], core[H_CURSOR], time)
+    return ask(sim, PLACE, ticker, side, action, price, lots, tif, expires)
 
 
 @compiled
 def cancel(sim, order):
     """Cancel an order: 1 if it rests (or, with latency, may rest when this arrives), 0 if not, FULL if an array must grow first."""
-    main = sim[4][0]
-    if main[H_OVER] == 1 or order < 0 or order >= main[H_ORDERS]:
-        return 0
-    if not _call_fits(sim):
-        return FULL
-    done = _cancel(sim, 0, order)
-    for a in range(1, main[H_ACCOUNTS]):
-        _cancel(sim, a, _twin(sim, a, order))
-    return done
-
-
-@inlined
-def _twin(sim, a, order):
-    """The order of another account that a cancel or an amendment is about: what stands as the quote of that side, or what the same call sent."""
-    main, ticker = sim[4][0], sim[5][0, order, O_TICKER]
-    at = HEADER + ticker * K_COLS + K_QUOTE
-    if ticker >= 0 and main[at] == order:
-        return sim[4][a, at]
-    if ticker >= 0 and main[at + 1] == order:
-        return sim[4][a, at + 1]
-    return sim[5][0, order, O_TWIN + a - 1]
-
-
-@compiled
-def _cancel(sim, a, order):
-    core, orders = sim[4][a], sim[5][a]
-    if order < 0:
-        return 0
-    if core[H_LISTED] == 1 and orders[order, O_STATUS] == _FILLED and orders[order, O_QUEUED] >= 0:
-        return 1
-    if _is_immediate(core):
-        return 1 if cancel_now(core, orders, order, _AGENT, core[H_NOW]) else 0
-    if not _is_live(orders, order):
-        return 0
-    _send(sim, a, M_CANCEL, order, 0, 0)
-    return 1
+    return ask(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def amend(sim, order, price, lots):
     """Change a resting order to `lots` remaining at `price`: 0, the code of the reason why it stays as it was, or FULL. With latency 0 means sent."""
-    main = sim[4][0]
-    if main[H_OVER] == 1 or order < 0 or order >= main[H_ORDERS]:
-        return _NOT_RESTING
-    if not _call_fits(sim):
-        return FULL
-    answer = _amend(sim, 0, order, price, lots)
-    for a in range(1, main[H_ACCOUNTS]):
-        _amend(sim, a, _twin(sim, a, order), price, lots)
-    return answer
-
-
-@compiled
-def _amend(sim, a, order, price, lots):
-    core, orders = sim[4][a], sim[5][a]
-    if order < 0:
-        return _NOT_RESTING
-    if _is_immediate(core):
-        return amend_now(core, sim[2], orders, sim[6][a], order, price, lots, core[H_NOW])
-    if not _is_live(orders, order):
-        return _NOT_RESTING
-    _send(sim, a, M_AMEND, order, price, lots)
-    return 0
+    return ask(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 
 @compiled
 def cancel_all(sim, ticker):
     """Cancel every resting order of a ticker, or of all for -1; returns how many rest, or FULL."""
-    main = sim[4][0]
-    if main[H_OVER] == 1:
-        return 0
-    if not _call_fits(sim):
-        return FULL
-    count = resting_count(sim, ticker)
-    for a in range(main[H_ACCOUNTS]):
-        if _is_immediate(main):
-            cancel_resting(sim[4][a], sim[5][a], ticker, main[H_NOW])
-        else:
-            _send(sim, a, M_CANCEL_ALL, ticker, 0, 0)
-    return count
+    return ask(sim, CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
@@ -314,156 +106,104 @@ def quote(sim, ticker, yes_price, no_price, lots):
     A quote that is on its way or rests at its price stays and keeps its place. Those at other prices are cancelled before new ones are sent. 1 when
     done; else 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
     """
-    if not _call_fits(sim):
-        return FULL
-    if yes_price > NO_QUOTE or no_price > NO_QUOTE:
-        _open_bounds(sim)
-    main, orders = sim[4][0], sim[5]
-    first = main[H_ORDERS]
-    done = _quote(sim, 0, ticker, yes_price, no_price, lots)
-    for a in range(1, main[H_ACCOUNTS]):
-        twin = sim[4][a, H_ORDERS]
-        _quote(sim, a, ticker, yes_price, no_price, lots)
-        for other in range(twin, sim[4][a, H_ORDERS]):
-            for o in range(first, main[H_ORDERS]):
-                if orders[0, o, O_SIDE] == orders[a, other, O_SIDE]:
-                    orders[0, o, O_TWIN + a - 1] = other
-    return done
-
-
-@compiled
-def _quote(sim, a, ticker, yes_price, no_price, lots):
-    core = sim[4][a]
-    at = HEADER + ticker * K_COLS + K_QUOTE
-    for side in range(2):
-        price = yes_price if side == 0 else no_price
-        if not _take_back(sim, a, at + side, price):
-            return 0
-    for side in range(2):
-        price = yes_price if side == 0 else no_price
-        if price <= NO_QUOTE or core[at + side] >= 0:
-            continue
-        if core[H_BUDGET] <= 0:
-            return 0
-        core[at + side] = _place(sim, a, ticker, side, 0, price, lots, _POST_ONLY, 0)
-        core[H_BUDGET] -= 1
-    return 1
-
-
-@inlined
-def _take_back(sim, a, at, price):
-    """Cancel the quote noted at `at` unless it has this price; forget it when it does not stand any more. False when the calls are used up."""
-    core, orders = sim[4][a], sim[5][a]
-    o = core[at]
-    if o < 0 or price == AS_IT_IS:
-        return True
-    if _is_live(orders, o):
-        if orders[o, O_PRICE] == price:
-            return True
-        if core[H_BUDGET] <= 0:
-            return False
-        _cancel(sim, a, o)
-        core[H_BUDGET] -= 1
-    core[at] = NONE
-    return True
+    return ask(sim, QUOTE, ticker, yes_price, no_price, lots, 0, 0, 0)
 
 
 @compiled
 def tickers(sim):
     """How many tickers there are."""
-    return sim[4][0, H_TICKERS]
+    return _header(sim, H_TICKERS)
 
 
 @compiled
 def now(sim):
     """Time of the decision, ns UTC."""
-    return sim[4][0, H_NOW]
+    return _header(sim, H_NOW)
 
 
 @compiled
 def step_index(sim):
     """Number of the decision, from 0."""
-    return sim[4][0, H_STEP] - 1
+    return _header(sim, H_STEP) - 1
 
 
 @compiled
 def cash(sim):
     """Micro-dollars."""
-    return sim[4][0, H_CASH]
+    return _header(sim, H_CASH)
 
 
 @compiled
 def available(sim):
     """Cash that no resting order needs, micro-dollars."""
-    return sim[4][0, H_CASH] - sim[4][0, H_RESERVED]
+    return _header(sim, H_CASH) - _header(sim, H_RESERVED)
 
 
 @compiled
 def equity(sim):
     """Cash and positions at the liquidation side, micro-dollars."""
-    return value_account(sim[4][0])
+    return ask(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def best_bid(sim, ticker, side):
     """Mills of a side's best displayed bid, 0 when there is none. The other side's ask is 1000 less it."""
-    return sim[4][0, HEADER + ticker * K_COLS + K_BEST + side]
+    return _of_ticker(sim, ticker, K_BEST + side)
 
 
 @compiled
 def displayed(sim, ticker, side, price):
     """Lots displayed at a bid price of a side, less own consumption."""
-    return sim[4][0][level_at(sim[4][0], HEADER + ticker * K_COLS, side, price)]
+    return load(sim[W_CORES], _header(sim, H_BOOK) + (ticker * 2 + side) * PRICES + price)
 
 
 @compiled
 def position(sim, ticker, side):
     """Lots held of a side."""
-    return sim[4][0, HEADER + ticker * K_COLS + K_POSITION + side]
+    return _of_ticker(sim, ticker, K_POSITION + side)
 
 
 @compiled
 def ticker_status(sim, ticker):
     """Bits of `TickerStatus`; 0: open with a book."""
-    return sim[4][0, HEADER + ticker * K_COLS + K_STATUS]
+    return _of_ticker(sim, ticker, K_STATUS)
 
 
 @compiled
 def order_status(sim, order):
     """`Status` of an order."""
-    return sim[5][0, order, O_STATUS]
+    return _of_order(sim, order, O_STATUS)
 
 
 @compiled
 def order_price(sim, order):
     """Mills of the side as sent."""
-    return sim[5][0, order, O_PRICE]
+    return _of_order(sim, order, O_PRICE)
 
 
 @compiled
 def remaining(sim, order):
     """Lots of an order that are not filled."""
-    return sim[5][0, order, O_COUNT] - sim[5][0, order, O_FILLED]
+    return _of_order(sim, order, O_COUNT) - _of_order(sim, order, O_FILLED)
 
 
 @compiled
 def resting_count(sim, ticker):
     """How many own orders rest in a ticker, or in all for -1."""
-    core = sim[4][0]
     count = 0
-    for t in range(core[H_TICKERS]):
+    for t in range(_header(sim, H_TICKERS)):
         if ticker < 0 or t == ticker:
-            count += core[HEADER + t * K_COLS + K_OWN] + core[HEADER + t * K_COLS + K_OWN + 1]
+            count += _of_ticker(sim, t, K_OWN) + _of_ticker(sim, t, K_OWN + 1)
     return count
 
 
 @compiled
 def first_resting(sim, ticker, bid_side):
     """The resting order with priority on a canonical side (bids of YES, or of NO), -1 for none."""
-    return sim[4][0, HEADER + ticker * K_COLS + K_HEAD + bid_side]
+    return _of_ticker(sim, ticker, K_HEAD + bid_side)
 
 
 @compiled
 def next_resting(sim, order):
     """The resting order behind another one, -1 for none."""
-    return sim[5][0, order, O_NEXT]
+    return _of_order(sim, order, O_NEXT)

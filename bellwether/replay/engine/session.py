@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import commands
 from bellwether.replay.engine.arena import (
     H_ACCOUNTS,
     H_BUDGET,
@@ -46,15 +45,38 @@ from bellwether.replay.engine.arena import (
     K_STATUS,
     M_COLS,
     NEVER,
+    W_ENTRY,
+    W_EVENT,
+    W_TS,
+    WORDS,
     books,
     new_cores,
     ticker_rows,
 )
 from bellwether.replay.engine.clock import AT_DECISION
-from bellwether.replay.engine.codes import F_COLS, O_COLS, O_TWIN, R_COLS, S_COLS, Queue, Tif
-from bellwether.replay.engine.commands import command
+from bellwether.replay.engine.codes import (
+    AMEND,
+    CANCEL,
+    CANCEL_ALL,
+    CANCEL_BATCH,
+    F_COLS,
+    FULL,
+    O_COLS,
+    O_TWIN,
+    PLACE,
+    PLACE_BATCH,
+    QUOTE,
+    QUOTE_BATCH,
+    R_COLS,
+    RESTING_BATCH,
+    S_COLS,
+    STEP,
+    VALUE,
+    Queue,
+    Tif,
+)
+from bellwether.replay.engine.commands import command, entry
 from bellwether.replay.engine.compiling import stamped
-from bellwether.replay.engine.kernel import FULL
 from bellwether.replay.engine.outcome import Bound, Outcome, bound_of, bounded, outcome_of
 from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, with_wakes
 from bellwether.replay.engine.settings import Settings
@@ -104,6 +126,10 @@ class Session:
             _rows(accounts, _FIRST_MESSAGES, M_COLS),
             _rows(256, R_COLS + 1),
         )
+        self._words = np.zeros(WORDS, np.int64)
+        self._words[W_ENTRY] = entry()
+        for index, array in enumerate(self._sim):
+            self._point(index, array)
         tickers = ticker_rows(core)
         #: Best displayed bids in mills, 0 for none: int64[T, 2].
         self.best = _read_only(tickers[:, K_BEST : K_BEST + 2])
@@ -120,7 +146,7 @@ class Session:
 
     def step(self) -> bool:
         """Go on to the next decision. False when none is left; the tape is then processed to its end."""
-        while (found := command(self._sim, commands.STEP, 0, 0)) != AT_DECISION:
+        while (found := command(self._words, STEP, 0, 0)) != AT_DECISION:
             if not found:
                 if not self._core[H_FULL]:
                     return False
@@ -129,7 +155,7 @@ class Session:
 
     def advance(self) -> int:
         """Go on to the next decision, AT_DECISION, or to what `stop_at_news` asked for, AT_NEWS; 0 as `step`."""
-        while not (found := command(self._sim, commands.STEP, 0, 0)):
+        while not (found := command(self._words, STEP, 0, 0)):
             if not self._core[H_FULL]:
                 return 0
             self._grow()
@@ -188,14 +214,14 @@ class Session:
         before, given = cores.copy(), params.copy()
         orders = self._sim[_ORDERS][:, : self._most(H_ORDERS)].copy()
         self._make_room(_COMPILED_ROWS)
-        strategy(self._sim, params)
+        strategy(self._words, params)
         while self._core[H_FULL]:
             room = int(self._core[H_ROOM])
             cores[...], params[...] = before, given
             self._sim[_ORDERS][:, : orders.shape[1]] = orders
             self._core[H_ROOM] = room
             self._grow(everything=True)
-            strategy(self._sim, params)
+            strategy(self._words, params)
         while self.step():
             pass
 
@@ -207,7 +233,7 @@ class Session:
         Returns its number, also of one that is rejected (its row says why); -1 when the limit of orders is used up, the replay is over, or the rules
         log nothing of a market without a book.
         """
-        return self._command(commands.PLACE, ticker, side, action, price, lots, tif, expires)
+        return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
         """Send orders in their order: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns int64[n], as `place` for each."""
@@ -216,24 +242,24 @@ class Session:
             raise ConfigError(
                 f"placing orders: the requests are {values.dtype} of shape {values.shape}; give whole numbers of shape (n, {R_COLS})"
             )
-        return self._batch(commands.PLACE_BATCH, values)
+        return self._batch(PLACE_BATCH, values)
 
     def cancel(self, order: int) -> bool:
         """Cancel an order. Whether it rested; with latency, whether it may still rest when the cancel arrives."""
-        return self._command(commands.CANCEL, order) == 1
+        return self._command(CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
         """Cancel orders in their order; bool[n], as `cancel` for each."""
-        return self._batch(commands.CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
+        return self._batch(CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
 
     def cancel_all(self, ticker: int = -1) -> int:
         """Cancel every resting order of a ticker, or of all; how many rested."""
-        return self._command(commands.CANCEL_ALL, ticker)
+        return self._command(CANCEL_ALL, ticker)
 
     def amend(self, order: int, price: int, lots: int) -> int:
         """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
         stays as it was."""
-        return self._command(commands.AMEND, order, price, lots)
+        return self._command(AMEND, order, price, lots)
 
     def quote(self, ticker: int, yes_price: int, no_price: int, lots: int, calls: int = NEVER) -> int:
         """Have one post-only bid of `lots` on each side of a market; a price of 0 takes a quote away, -1 leaves it as it is.
@@ -242,7 +268,7 @@ class Session:
         are sent. `calls`: how many orders may be sent or cancelled. Returns how many are left of them, -1 if they did not suffice.
         """
         self._core[H_BUDGET] = calls
-        return int(self._core[H_BUDGET]) if self._command(commands.QUOTE, ticker, yes_price, no_price, lots) else -1
+        return int(self._core[H_BUDGET]) if self._command(QUOTE, ticker, yes_price, no_price, lots) else -1
 
     def quote_many(self, prices: np.ndarray, lots: int, calls: int = NEVER) -> int:
         """`quote` for all markets, int64[T, 2] by ticker and side."""
@@ -254,7 +280,7 @@ class Session:
         self._core[H_BUDGET], self._core[H_QUOTED] = calls, 0
         while True:
             self._sim[_BATCH][: len(prices), :2] = prices
-            done = command(self._sim, commands.QUOTE_BATCH, lots, len(prices))
+            done = command(self._words, QUOTE_BATCH, lots, len(prices))
             if done != FULL:
                 return int(self._core[H_BUDGET]) if done else -1
             self._grow()
@@ -267,7 +293,7 @@ class Session:
     def resting(self, ticker: int = -1) -> np.ndarray:
         """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
         self._fit_batch(int(ticker_rows(self._core)[:, K_OWN : K_OWN + 2].sum()))
-        count = command(self._sim, commands.RESTING_BATCH, int(ticker), 0)
+        count = command(self._words, RESTING_BATCH, int(ticker), 0)
         return self._sim[_BATCH][:count, 0].copy()
 
     # Money
@@ -289,11 +315,11 @@ class Session:
 
     def equity(self) -> int:
         """Cash and positions at the side they could be closed at, micro-dollars."""
-        return self._command(commands.VALUE)
+        return self._command(VALUE)
 
     def mid_equity(self) -> int:
         """Cash and positions at the middle of the quotes, micro-dollars."""
-        self._command(commands.VALUE)
+        self._command(VALUE)
         return int(self._core[H_MID_EQUITY])
 
     @property
@@ -353,17 +379,17 @@ class Session:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
         except struct.error:
             raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give whole numbers of at most 64 bits") from None
-        answer = command(self._sim, what, 0, 0)
+        answer = command(self._words, what, 0, 0)
         while answer == FULL:
             self._grow()
-            answer = command(self._sim, what, 0, 0)
+            answer = command(self._words, what, 0, 0)
         return int(answer)
 
     def _batch(self, what: int, rows: np.ndarray) -> np.ndarray:
         self._fit_batch(len(rows))
         self._sim[_BATCH][: len(rows), : rows.shape[1]] = rows
         done = 0
-        while (done := command(self._sim, what, done, len(rows))) < len(rows):
+        while (done := command(self._words, what, done, len(rows))) < len(rows):
             self._grow()
         return self._sim[_BATCH][: len(rows), R_COLS].copy()
 
@@ -410,6 +436,12 @@ class Session:
 
     def _set(self, index: int, array: np.ndarray) -> None:
         self._sim = (*self._sim[:index], array, *self._sim[index + 1 :])  # type: ignore[assignment]
+        self._point(index, array)
+
+    def _point(self, index: int, array: np.ndarray) -> None:
+        """Tell compiled code where an array lies and how large it is."""
+        first = W_TS + (W_EVENT - W_TS) * index
+        self._words[first], self._words[first + 1 : first + 1 + array.ndim] = array.ctypes.data, array.shape
 
 
 def _rows(*shape: int) -> np.ndarray:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
-from bellwether.replay.engine.compiling import stamped
+from bellwether.replay.engine.compiling import compiled, compiled_allocating
 from bellwether.replay.engine.money import share as part_of
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
@@ -59,8 +58,7 @@ def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
     return Exposure(held / duration if duration > 0 else None, traded, settled)
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled_allocating
 def _settlements(ts, event, tickers):  # type: ignore[no-untyped-def]
     done = np.zeros(tickers, np.bool_)
     found, count = np.zeros((3, tickers), np.int64), 0
@@ -73,8 +71,7 @@ def _settlements(ts, event, tickers):  # type: ignore[no-untyped-def]
     return found[0, :count].copy(), found[1, :count].copy(), found[2, :count].copy()
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled_allocating
 def _account(fills, settlements, window, tickers, apart):  # type: ignore[no-untyped-def]
     """(ns with a position, profit by trading, profit by settlement); a fill at the instant of a settlement was made before it."""
     ts, ticker, side, action, price, lots = fills
@@ -107,14 +104,12 @@ def _account(fills, settlements, window, tickers, apart):  # type: ignore[no-unt
     return held, traded, settled
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled
 def _is_open(position):  # type: ignore[no-untyped-def]
     return int(position[0] != 0 or position[1] != 0)
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled
 def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-def]
     """Buy `lots` of `side`; what the other side held of them becomes a dollar a contract. Returns the profit of the old holding."""
     other = 1 - side
@@ -129,8 +124,7 @@ def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-d
     return profit
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled
 def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyped-def]
     """Buy, or sell where `signed` is negative; what is left beyond the position opens one the other way. A short's basis is below 0."""
     held, profit = position[side], 0
@@ -148,8 +142,7 @@ def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyp
     return profit
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled
 def _settle(position, basis, value):  # type: ignore[no-untyped-def]
     profit = 0
     for side in range(2):

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
-from bellwether.replay.engine.compiling import stamped
+from bellwether.replay.engine.compiling import compiled, compiled_allocating
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRICES, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
@@ -77,8 +76,7 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
     return _markouts((tops.first, tops.ts, tops.worth, tops.settled, tops.until), tuple(columns), horizons)
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled_allocating
 def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
     """Rows per ticker; they are stored from first[ticker] on, unless the columns are empty."""
     out_ts, out_bid, out_ask, out_worth = columns
@@ -123,16 +121,14 @@ def _tops(ts, event, first, settled, columns):  # type: ignore[no-untyped-def]
     return rows
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled
 def _next_below(sizes, price):  # type: ignore[no-untyped-def]
     while price > 0 and sizes[price] == 0:
         price -= 1
     return price
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled_allocating
 def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
     first, ts, worth, settled, until = tops
     ticker, side, action, price, filled = fills
@@ -157,8 +153,7 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
     return result
 
 
-@stamped
-@njit(cache=True, nogil=True)
+@compiled
 def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
     """Index of the first row from `low` to `high` that is later than `at`, or `high`: in growing strides from `low`, near which it often is."""
     stride = 1

@@ -1,0 +1,172 @@
+"""The engine is compiled once, as one entry; strategies call it by its address."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from numba import njit, types
+
+from bellwether.replay.engine import commands, compiling, linking
+from bellwether.replay.engine import kernel as k
+from bellwether.replay.engine.codes import O_NEXT, O_PRICE, O_STATUS, Status, Tif
+from bellwether.replay.engine.compiling import SOURCES, Part, compiled
+from bellwether.replay.engine.kernel import next_step, place, strategy, tickers
+from bellwether.replay.units import BUY, YES
+from tests.replay.engine.small_tapes import BOOK, finish, level, session, tape
+
+GTC = int(Tif.GTC)
+
+RUN = """
+import numpy as np
+from numba.core import event
+{first}
+from tests.replay.engine.small_tapes import busy_tape, LIVE
+from bellwether.replay.engine import Session, Settings
+from tests.replay.engine.test_growth import follow
+with event.install_recorder("numba:compile") as recorder:
+    opened = Session(busy_tape(), LIVE, Settings(cadence=10**9, bankroll=10**12))
+    opened.run_compiled(follow, np.array([200, 0]))
+print(opened.result().digest(), len(recorder.buffer))
+"""
+
+
+@strategy
+def look(sim, seen):
+    """Order two lots of bids, then write down what every function that reads says."""
+    next_step(sim)
+    first = place(sim, 0, YES, BUY, 440, 300, GTC, 0)
+    second = place(sim, 0, YES, BUY, 430, 200, GTC, 0)
+    crossing = place(sim, 0, YES, BUY, 550, 100, GTC, 0)
+    seen[0], seen[1], seen[2] = tickers(sim), k.now(sim), k.step_index(sim)
+    seen[3], seen[4], seen[5] = k.cash(sim), k.available(sim), k.equity(sim)
+    seen[6], seen[7] = k.best_bid(sim, 0, 0), k.best_bid(sim, 0, 1)
+    seen[8], seen[9] = k.displayed(sim, 0, 0, 450), k.position(sim, 0, 0)
+    seen[10], seen[11] = k.ticker_status(sim, 0), k.order_status(sim, crossing)
+    seen[12], seen[13] = k.order_price(sim, second), k.remaining(sim, first)
+    seen[14], seen[15] = k.resting_count(sim, -1), k.first_resting(sim, 0, 0)
+    seen[16], seen[17] = k.next_resting(sim, first), k.order_status(sim, -1)
+    seen[18] = k.cancel(sim, second)
+
+
+def test_a_strategy_reads_what_python_reads() -> None:
+    events = (*BOOK, level(9, YES, 450, 700))
+    compiled_run, python = session(tape(*events)), session(tape(*events))
+    seen = np.full(19, -9, np.int64)
+    # `session` is at the first decision already: the strategy begins with the second.
+    compiled_run.run_compiled(look, seen)
+    python.step()
+    first, second, crossing = (python.place(0, YES, BUY, price, lots) for price, lots in ((440, 300), (430, 200), (550, 100)))
+    orders = python.orders
+    assert seen.tolist() == [
+        len(python.best),
+        python.now,
+        python.step_index,
+        python.cash,
+        python.available,
+        python.equity(),
+        *python.best[0].tolist(),
+        python.book[0, 0, 450],
+        python.positions[0, 0],
+        python.status[0],
+        orders[crossing, O_STATUS],
+        orders[second, O_PRICE],
+        300,
+        len(python.resting()),
+        first,
+        orders[first, O_NEXT],
+        -1,
+        True,
+    ]
+    assert orders[crossing, O_STATUS] == Status.FILLED
+    python.cancel(second)
+    assert compiled_run.result().digest() == finish(python).result().digest()
+
+
+@njit
+def with_an_array(sim, params):
+    """A strategy that is not under `@strategy` may make arrays."""
+    prices = np.arange(440, 443)
+    for price in prices:
+        place(sim, 0, YES, BUY, price, 100, GTC, 0)
+
+
+def test_a_function_that_makes_arrays_can_call_the_engine_too() -> None:
+    opened = session(tape(*BOOK))
+    opened.run_compiled(with_an_array, np.zeros(1, np.int64))
+    assert opened.orders[:, O_PRICE].tolist() == [440, 441, 442]
+
+
+def test_processes_share_what_is_compiled_whatever_they_import_first() -> None:
+    firsts = "", "import tests.replay.engine.test_growth", "from bellwether.replay.engine import commands; commands.entry()"
+    answers = []
+    for first in firsts:
+        done = subprocess.run([sys.executable, "-c", RUN.format(first=first)], capture_output=True, text=True, check=True)
+        answers.append(done.stdout.split())
+    assert len({digest for digest, _ in answers}) == 1
+    assert [int(compiled) for _, compiled in answers[1:]] == [0, 0]
+
+
+def test_the_entry_is_cached_for_the_sources_it_was_made_of() -> None:
+    commands.entry()
+    assert [entry._cache._cache_file._source_stamp[-1] for entry in compiling._entries] == [SOURCES]
+
+
+def test_no_name_of_the_entry_can_be_taken_for_another_function() -> None:
+    """What an entry has taken in may be called otherwise than the same part in another library, which is linked by name."""
+    commands.entry()
+    module = compiling._entries[0]._library._get_module_for_linking()
+    names = [function.name for function in module.functions if not function.is_declaration]
+    foreign = [name for name in names if "bellwether" in name and linking.TAKEN_IN not in name]
+    assert len(names) > 20
+    assert all("commands6_entry" in name for name in foreign), foreign
+
+
+@compiled
+def half(value):
+    return value // 2
+
+
+@compiled
+def quarter(value):
+    return half(half(value)) + half(0)
+
+
+def test_a_part_called_from_python_is_compiled_by_itself() -> None:
+    assert quarter(12) == 3
+
+
+def test_a_part_has_one_form_for_all_constants() -> None:
+    quarters = njit(lambda: quarter(4) + quarter(8))
+    assert quarters() == 3
+    assert len(quarter._part.signatures) == 1
+
+
+def test_a_version_of_numba_that_was_not_tried_compiles_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(linking.pipelines())
+    monkeypatch.setattr(numba, "version_info", numba.version_info._replace(short=(0, 99)))
+    assert linking.pipelines() == (None, None)
+
+
+def thrice(value):
+    return 3 * quarter(value)
+
+
+@pytest.mark.parametrize("own_way", [False, True])
+def test_an_entry_can_be_called_by_its_address(monkeypatch: pytest.MonkeyPatch, own_way: bool) -> None:
+    if own_way:
+        monkeypatch.setattr(compiling, "_ENTRY", None)
+    monkeypatch.setattr(compiling, "_entries", [])
+    address = compiling.address_of(thrice, types.int64(types.int64))
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(13) == 9
+
+
+def test_parts_compiled_numbas_own_way_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "_PART", None)
+    plain: Any = Part(half.py_func)
+    assert (njit(lambda value: plain(value) + plain(8))(6), plain(9)) == (7, 4)
