@@ -45,7 +45,8 @@ class BacktestSettings:
 
     rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
     of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. execution: maker_taker or taker_only;
-    the episode's when left out. queue: trade_only, reconciled, proportional or optimistic; the rules' when left out. band: accounts (the agent's
+    the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
+    when left out. queue_exponent: of the model power. band: accounts (the agent's
     calls once more under trade_only and optimistic) or rerun (the agent runs under each). self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
     calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
     """
@@ -57,6 +58,7 @@ class BacktestSettings:
     data_latency: int = 0
     execution: str | None = None
     queue: str | None = None
+    queue_exponent: int = 3
     band: str = "accounts"
     self_trade: str = "cancel_taker"
     bankroll: int | None = None
@@ -93,8 +95,9 @@ class BacktestSettings:
         )
 
     def digest(self) -> str:
-        """SHA-256 of all settings that can change a result; the time limit of a step is none of them."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "seconds_per_step"}
+        """SHA-256 of all settings that can change a result: not of the time limit of a step, nor of the exponent of another queue model than power."""
+        without = {"seconds_per_step"} if self.queue == "power" else {"seconds_per_step", "queue_exponent"}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in without}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

@@ -41,6 +41,8 @@ H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 H_BUDGET, H_QUOTED, H_ACCOUNTS, H_BOUND_QUEUE = range(66, 70)
 #: WATCH: fills are stops too. TOLD: fills that were there at the last of them; FILLS_BEFORE, FILLS_THEN: at the decision before the last one, and there.
 H_WATCH, H_TOLD, H_FILLS_BEFORE, H_FILLS_THEN = range(71, 75)
+#: EXPONENT of the queue model power.
+H_EXPONENT = 75
 HEADER = 76
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
@@ -108,6 +110,7 @@ def _set_rules(core: np.ndarray, rules: RuleSet, settings: Settings) -> None:
     core[H_FINAL_CASH] = rules.final_curve == "cash"
     core[H_LISTED] = rules.observations == "frozen"
     core[H_QUEUE] = Queue[(settings.queue or rules.queue).upper()]
+    core[H_EXPONENT] = settings.queue_exponent
     core[H_CANCEL_MAKER] = settings.self_trade == "cancel_maker"
     core[H_TAKER_ONLY] = settings.execution == "taker_only"
     core[H_ORDER_LATENCY], core[H_DATA_LATENCY] = settings.order_latency, settings.data_latency

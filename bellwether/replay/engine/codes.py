@@ -52,6 +52,8 @@ class Queue(IntEnum):
     RECONCILED = 1
     PROPORTIONAL = 2
     OPTIMISTIC = 3
+    POWER = 4
+    LOG = 5
 
 
 class TickerStatus(IntEnum):

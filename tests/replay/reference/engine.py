@@ -127,7 +127,7 @@ class Replay(Exchange):
         self.next_event += 1
         market = self.markets[ticker]
         if kind in (LEVEL, TRADED):
-            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model)
+            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model, exponent=self.settings.queue_exponent)
         elif kind == PRINT:
             self._print(ticker, side, price, value)
         elif kind == INVALID:
