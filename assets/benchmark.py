@@ -14,7 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from orchestration.automation import FOLLOW, FOLLOW_ANY, FOLLOW_UNASKED
 from orchestration.partitions import ALL_DAYS, RELEASE, RELEASE_FORECASTER
-from resources import ModelsResource
+from resources import LakeResource, ModelsResource
 from resources.models import limits, payer
 
 if TYPE_CHECKING:
@@ -63,21 +63,28 @@ def _pair(context: dg.AssetExecutionContext) -> tuple[str, str]:
     **of("benchmark/questions", "polars"),
     ins={"markets": HISTORY, "prices": dg.AssetIn(key("clean/prices"), partition_mapping=ALL_DAYS)},
     partitions_def=RELEASE,
-    automation_condition=FOLLOW_ANY,
 )
-def questions(context: dg.AssetExecutionContext, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
-    """One question of a benchmark release, with its resolved outcome."""
+def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
+    """One question of a benchmark release, with its resolved outcome, as it was known when the release was first built."""
     from bellwether.checks.gate import require
-    from bellwether.questions import build, release
+    from bellwether.questions import ReleaseName, release
+    from bellwether.questions.digest import digest
+    from bellwether.questions.versions import draw, frozen
 
-    spec = release(context.partition_key)
-    frame = build(spec, markets.scan(), prices.scan())
-    require("clean/markets", markets.scan())
-    require(
-        "clean/prices",
-        prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
-    )
-    return dg.Output(frame, metadata={"cutoff": spec.cutoff.isoformat(), "rules": spec.version, **_shape(frame)})
+    name = context.partition_key
+    frame = frozen(lake.lake, name)
+    if frame is None:
+        whole = ReleaseName.parse(name).whole_name
+        if name != whole and frozen(lake.lake, whole) is None:
+            raise ConfigError(f"building release {name}: it is the beginning of {whole}, which was not built; build that first")
+        frame = draw(lake.lake, name)
+        require("clean/markets", markets.scan())
+        require(
+            "clean/prices",
+            prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
+        )
+    fixed: dict[str, Any] = {"version": release(name).number, "digest": digest(frame)}
+    return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_shape(frame)})
 
 
 def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
@@ -92,12 +99,12 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
 
 @dg.asset(
     **of("benchmark/forecasts", "polars"),
-    ins={"questions": dg.AssetIn(key("benchmark/questions")), "markets": HISTORY},
+    ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     automation_condition=FOLLOW_UNASKED,
 )
 def forecasts(
-    context: dg.AssetExecutionContext, config: ForecastConfig, questions: Slice, markets: Slice, models: ModelsResource
+    context: dg.AssetExecutionContext, config: ForecastConfig, questions: Slice, models: ModelsResource
 ) -> dg.Output[pl.DataFrame]:
     """One forecast of one forecaster on one question, or the reason why there is none."""
     from bellwether.errors import BellwetherError
@@ -106,7 +113,7 @@ def forecasts(
     _, name = _pair(context)
     try:
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
-        frame = forecaster(name).forecast(questions.read(), markets.scan(), asking)
+        frame = forecaster(name).forecast(questions.read(), asking)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     return dg.Output(frame, metadata=_came_of_it(frame))
@@ -136,11 +143,6 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
     }
 
 
-def on_its_questions(forecasts: pl.LazyFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Forecasts on questions that the release still has: it changes with the markets, and not everybody is asked again for that."""
-    return forecasts.join(questions.lazy().select(question_id="id"), on="question_id", how="semi").collect()
-
-
 @dg.asset(
     **of("benchmark/scores", "numpy"),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
@@ -152,7 +154,7 @@ def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output
     from bellwether.calibration.scores import score
 
     asked = questions.read()
-    frame = score(on_its_questions(forecasts.scan(), asked), asked, **config.model_dump())
+    frame = score(forecasts.read(), asked, **config.model_dump())
     overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
     return dg.Output(frame, metadata=dict(zip(overall["metric"], overall["value"], strict=True)))
 
@@ -170,7 +172,7 @@ def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: 
 
     release, name = _pair(context)
     asked, title = questions.read(), f"{name} on {release}"
-    answers = on_its_questions(forecasts.scan(), asked)
+    answers = forecasts.read()
     frame = bins(answers, asked)
     bands, curves = calibration_overlays(answers, asked)
     shown = {
@@ -200,6 +202,7 @@ def ranking(
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
     from bellwether.forecasting import forecasters
+    from bellwether.questions.digest import digest
     from bellwether.report.plots import score_comparison
 
     if not scores.files:
@@ -211,11 +214,11 @@ def ranking(
         raise ConfigError(
             f"ranking release {context.partition_key}: it has no question; pull days that have markets for it, and build it again"
         )
-    answers = on_its_questions(forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi"), asked)
+    answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
     gone = dict.fromkeys(scored["forecaster"].unique(), "unregistered")
     kinds = gone | {name: entry.kind for name, entry in forecasters().items()}
-    frame = rank(scored, kinds, comparison=comparison)
+    frame = rank(scored, kinds, comparison=comparison, questions_digest=digest(asked))
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
     pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)

@@ -5,7 +5,6 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from assets.benchmark import on_its_questions
 from assets.declare import OWNER, key
 from assets.figures import MOST_BYTES, picture
 from bellwether.errors import ConfigError
@@ -42,7 +41,6 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, **tables
         name: rows.scan().filter(pl.col("forecaster").is_in(ranked)).collect() if "forecaster" in rows.table.names else rows.read()
         for name, rows in tables.items()
     }
-    frames["forecasts"] = on_its_questions(frames["forecasts"].lazy(), frames["questions"])
     inputs = registered(Inputs(**frames))
     files = write_report(inputs, reports.uri)
     page = next(file for file in files if file.endswith(".md"))

@@ -81,12 +81,14 @@ def episodes(
 ) -> dg.Output[pl.DataFrame]:
     """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
     from bellwether.replay.building import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
+    from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import validate, write
     from bellwether.replay.episode.table import episode_rows
 
     name = context.partition_key
     try:
         recording, event = recordings.of_episode(name)
+        sources = Sources.of(lake.lake, recording.name)
         frames = lake.lake.slice(table("raw/recordings"), [(recording.name,)]).scan().collect_batches()
         known = known_with(lake.lake, recording.about.tickers, overrides_of(config.fee, config.series, ()))
         outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
@@ -95,7 +97,7 @@ def episodes(
         if draft is None:
             raise dg.Failure(f"making the episode {name}: the recording {recording.name} holds no book of {event}", allow_retries=False)
         written = write(store.root / name, draft)
-        rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings])
+        rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings], sources)
         book = _book(written, store)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error

@@ -27,9 +27,13 @@ class PublishConfig(dg.Config):
     deps=[key(name) for name in TABLES],
     pool="warehouse",
 )
-def warehouse(config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
+def warehouse(
+    context: dg.AssetExecutionContext, config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource
+) -> dg.MaterializeResult:
     """The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place."""
     published = warehouse.publish(lake.lake)
+    for name, reason in published.damaged.items():
+        context.log.error(f"left out {name}: {reason}")
     removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=named_files(published.path))
     return dg.MaterializeResult(
         metadata={
@@ -39,6 +43,8 @@ def warehouse(config: PublishConfig, lake: LakeResource, warehouse: WarehouseRes
             "rows": published.rows,
             "bytes": published.bytes,
             "outdated partitions left out": len(published.outdated),
+            "damaged partitions left out": len(published.damaged),
+            **({"damaged": dg.MetadataValue.json(dict(published.damaged))} if published.damaged else {}),
             "superseded files removed": len(removed.files),
         }
     )

@@ -100,9 +100,11 @@ PLATFORM: Sequence[LazyCommand] = (
     PlatformCommand("pull", "orchestration.commands:pull", "Pull, clean and check the markets of some days."),
     PlatformCommand("query", "bellwether.lake.commands:query", "Run SQL on the published warehouse, read-only."),
     PlatformCommand("record", "bellwether.recordings.commands:record", "Record the order books and trades of events."),
-    PlatformCommand("release", "orchestration.commands:release", "Build releases, let forecasters answer them, score and rank."),
+    PlatformCommand("release", "orchestration.releases:release", "Build releases, let forecasters answer them, score and rank."),
     PlatformCommand("report", "bellwether.report.commands:report", "Write the report of a release."),
     PlatformCommand("run", "orchestration.commands:run", "Pull the last days, build releases, score and publish."),
     PlatformCommand("sandbox", "bellwether.sandbox.commands:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
     PlatformCommand("ui", "orchestration.commands:ui", "Serve Dagster's UI and run its daemon."),
+    PlatformCommand("verify", "bellwether.lake.commands:verify", "Compare the lake's files with their checksums."),
+    PlatformCommand("warehouse", "bellwether.lake.commands:warehouse", "Publish the warehouse; write a self-contained copy."),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,6 +15,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.table import Table as Grid
 from rich.text import Text
+
+from bellwether.text_tables import visible
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +32,15 @@ def console() -> Console:
 
 def emit(value: Any) -> None:
     """Print `value` as JSON: times in ISO format, decimals as text so that no digit is lost."""
-    click.echo(json.dumps(value, default=_plain, indent=2, ensure_ascii=False))
+    click.echo(_UNPRINTABLE.sub(_escaped, json.dumps(value, default=_plain, indent=2, ensure_ascii=False)))
+
+
+#: Characters that steer a terminal or turn the direction of writing, which JSON may hold as they are.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def _plain(value: Any) -> Any:
@@ -45,9 +56,9 @@ def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> G
     table = Grid(title=Text(title) if title else None, title_justify="left")
     numeric = {name for name, dtype in frame.schema.items() if dtype.is_numeric()}
     for name in frame.columns:
-        table.add_column(Text(name), justify="right" if name in numeric else "left", overflow="fold")
+        table.add_column(Text(visible(name)), justify="right" if name in numeric else "left", overflow="fold")
     for row in frame.head(most).iter_rows():
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(visible(_cell(value), "\n")) for value in row))
     if frame.height > most:
         table.caption = f"{most} of {frame.height} rows"
     return table

@@ -5,8 +5,10 @@ Variables start with `BELLWETHER_`. Secrets are read where they are used and nev
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from decimal import Decimal
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -163,9 +165,23 @@ class Settings(BaseSettings):
 @lru_cache(maxsize=1)
 def settings() -> Settings:
     """The settings of this process, read once. Raises `ConfigError` naming the variable and its value."""
+    _require_known_names()
     try:
         return Settings()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = f"BELLWETHER_{str(first['loc'][0]).upper()}" if first["loc"] else "the settings"
         raise ConfigError(f"reading {name} = {first['input']!r}: {first['msg']}; .env.example lists what can be set") from None
+
+
+def _require_known_names() -> None:
+    """Raise `ConfigError` for a variable that begins like a setting and is none: what it was to change would stay as it is."""
+    from dotenv import dotenv_values
+
+    prefix, known = "BELLWETHER_", [name.upper() for name in Settings.model_fields]
+    for place, names in (("the environment", os.environ), (".env", dotenv_values(".env"))):
+        for name in names:
+            if name.upper().startswith(prefix) and (own := name.upper().removeprefix(prefix)) not in known:
+                near = get_close_matches(own, known, n=1)
+                meant = f"did you mean {prefix}{near[0]}?" if near else ".env.example lists the settings"
+                raise ConfigError(f"reading {place}: {name} is no setting; {meant}")

@@ -122,7 +122,7 @@ def _evaluate(lake: Lake, reports: Path) -> None:
     _check(lake, "benchmark/questions", (RELEASE,))
     kinds = {}
     for name, forecaster in _baselines().items():
-        forecasts = forecaster.forecast(asked, markets.scan())
+        forecasts = forecaster.forecast(asked)
         lake.write(table("benchmark/forecasts"), (RELEASE, name), forecasts, run_id="plain")
         _check(lake, "benchmark/forecasts", (RELEASE, name))
         lake.write(table("benchmark/scores"), (RELEASE, name), score(forecasts, asked), run_id="plain")

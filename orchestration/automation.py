@@ -11,18 +11,18 @@ from typing import ClassVar
 
 import dagster as dg
 
+from orchestration.out_of_date import OutOfDate
+
 #: For a table whose partition needs exactly its own partition upstream, whichever day that is: plain `eager()` looks at the latest day only.
 FOLLOW = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window()).with_label("follow")
 
-#: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing.
-#: Blocking checks are not asked for here: their latest results speak of the latest run, not of all days that such a table reads.
-#: Where rows reach a ranking, benchmark/questions asks the rules themselves (bellwether/checks/gate.py).
-#: Nor does it run in the tick that requests its inputs: it would read them as they were, and count as done.
+#: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing. It does not run in the
+#: tick that requests its inputs, nor while they are made: it would read them as they were. What arrives while it runs is made up for afterwards.
 FOLLOW_ANY = (
-    dg.AutomationCondition.any_deps_updated().since_last_handled()
-    & ~dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested())
+    ~dg.AutomationCondition.any_deps_match(dg.AutomationCondition.will_be_requested())
     & ~dg.AutomationCondition.any_deps_in_progress()
     & ~dg.AutomationCondition.in_progress()
+    & OutOfDate()
 ).with_label("follow_any")
 
 
@@ -79,8 +79,8 @@ def _named(partition: str, dimension: str) -> str:
     return partition.keys_by_dimension[dimension] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
 
 
-#: Forecasts follow their questions; what is known of past markets neither triggers them nor is waited for.
-FOLLOW_UNASKED = (follow_except("clean/markets") & TakesPartUnasked()).with_label("follow_unasked")
+#: Forecasts follow their questions.
+FOLLOW_UNASKED = (FOLLOW & TakesPartUnasked()).with_label("follow_unasked")
 
 #: Backtests follow their episodes.
 FOLLOW_AGENTS = (FOLLOW & TradesUnasked()).with_label("follow_agents")

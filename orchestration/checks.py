@@ -36,7 +36,7 @@ PARTITIONS: dict[tuple[str, ...], dg.PartitionsDefinition] = {
 }
 
 
-#: Tables that one step makes are checked by one step: Great Expectations is imported once for all of them.
+#: Tables that one step makes are checked by one step.
 TOGETHER = {"raw_kalshi_day": tuple(KALSHI_TABLES), "raw_polymarket_day": tuple(POLYMARKET_TABLES), "replay_backtest": BACKTEST_TABLES}
 
 

@@ -1,15 +1,17 @@
-"""Commands of `bellwether` that run the graph: demo, run, pull, release and ui.
+"""Commands of `bellwether` that run the graph: demo, run, pull and ui.
 
 Not here: commands that only read (bellwether/lake/commands.py). Dagster is imported inside the commands: `--help` and wrong options need none.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -42,12 +44,19 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     from orchestration.definitions import defs
     from orchestration.runner import Runner
 
+    _spare_the_collector()
     with dg.DagsterInstance.get() as instance, console().status("starting") as status:
         work = Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
         try:
             yield work
         finally:
             work.close()
+
+
+@cache
+def _spare_the_collector() -> None:
+    """Modules and definitions live as long as the process: the garbage collector need not look at them again and again."""
+    gc.freeze()
 
 
 def _require_venues() -> None:
@@ -57,6 +66,15 @@ def _require_venues() -> None:
     for found in ask_venues(settings()):
         if found.status != "ok":
             raise ConfigError(f"{found.found}. {found.advice}")
+
+
+def _require_days(first: date, last: date) -> None:
+    """Raise `click.BadParameter` for days that this world does not have."""
+    begin, end = settings().first_day.date(), settings().now().date() - timedelta(days=1)
+    for day in (first, last):
+        if not begin <= day <= end:
+            earlier = "; BELLWETHER_FIRST_DAY moves its first" if day < begin else ""
+            raise click.BadParameter(f"{day} is no complete day of the world {settings().world}, which has {begin} to {end}{earlier}")
 
 
 def _last_days(count: int) -> tuple[date, date]:
@@ -72,7 +90,7 @@ def _pull(work: Runner, first: date, last: date, *, archive: bool, refresh: bool
     work.days(first, last, refresh=refresh)
 
 
-def _answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
+def answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
     """Build, answer and rank: how each ended. One forecaster that fails stops no other, and no other release.
 
     chosen: forecasters; those that take part unasked when none is named.
@@ -83,7 +101,7 @@ def _answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -
     return {f"{name} on {one}": end for one in releases for name, end in work.release(one, forecasters).items()}
 
 
-def _publish(work: Runner, ends: Mapping[str, BellwetherError | None]) -> None:
+def publish(work: Runner, ends: Mapping[str, BellwetherError | None]) -> None:
     """Publish what there is; then raise the first failure."""
     work.publish()
     require_success(ends)
@@ -177,7 +195,7 @@ def demo(days: int, as_json: bool) -> None:
         )
     with runner() as work:
         _pull(work, *_last_days(days), archive=True)
-        _publish(work, _answer(work, ("sandbox-2026",)) | _replay(work))
+        publish(work, answer(work, ("sandbox-2026",)) | _replay(work))
     close(work, ("sandbox-2026",), as_json, replays=True)
 
 
@@ -190,13 +208,13 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
     with runner() as work:
         _pull(work, *_last_days(days), archive=archive)
-        _publish(work, _answer(work, releases))
+        publish(work, answer(work, releases))
     close(work, releases, as_json)
 
 
 @click.command()
-@click.argument("first", type=DAY)
-@click.argument("last", type=DAY, required=False)
+@click.argument("first", type=DAY, metavar="FIRST")
+@click.argument("last", type=DAY, required=False, metavar="[LAST]")
 @click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
 @ARCHIVE
 @AS_JSON
@@ -208,47 +226,11 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     until = (last or first).date()
     if until < first.date():
         raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
+    _require_days(first.date(), until)
     with runner() as work:
         _pull(work, first.date(), until, archive=archive, refresh=refresh)
         work.publish()
     _tally(work, as_json)
-
-
-@click.command()
-@click.argument("names", nargs=-1)
-@click.option(
-    "--forecaster",
-    "chosen",
-    multiple=True,
-    help="Only this forecaster; may be repeated. When left out: all that cost nothing, and BELLWETHER_MODELS.",
-)
-@click.option("--list", "listing", is_flag=True, help="List the registered releases.")
-@AS_JSON
-def release(names: tuple[str, ...], chosen: tuple[str, ...], listing: bool, as_json: bool) -> None:
-    """Build the releases NAMES from what has been pulled, let the forecasters answer them, score and rank.
-
-    Releases are declared in releases.toml (docs/benchmark.md).
-    """
-    from bellwether.forecasting import forecaster
-    from bellwether.questions import release as named
-    from bellwether.questions import releases
-
-    if listing:
-        known = [{"release": name, "cutoff": entry.cutoff, "description": entry.description} for name, entry in releases().items()]
-        if as_json:
-            emit(known)
-        for row in () if as_json else known:
-            console().print(f"{row['release']:<16} {row['cutoff']:%Y-%m-%d}  {row['description']}", markup=False)
-        return
-    if not names:
-        raise click.UsageError("name at least one release; `bellwether release --list` shows them")
-    for name in names:
-        named(name)
-    for name in chosen:
-        forecaster(name)
-    with runner() as work:
-        _publish(work, _answer(work, names, chosen))
-    close(work, names, as_json)
 
 
 def _tally(work: Runner, as_json: bool) -> None:

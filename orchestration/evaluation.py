@@ -94,17 +94,15 @@ def evaluate(
     names = (*first, *more)
     begun = _unfinished(names, release, samples) if resume else None
     chosen = _choose(names or (begun.models if begun else ()), begun.release if begun else _named(release, samples))
+    if dry_run:
+        _estimate(chosen, begun, as_json)
+        return
+    _require_a_key(chosen.models)
     with runner(venues=False) as work:
         questions = work.questions(chosen.release)
-        if questions.is_empty():
-            raise ConfigError(
-                f"bellwether evaluate: {chosen.release} has no question in this world; pull days first (`bellwether pull`, `bellwether demo`)"
-            )
+        _require_questions(chosen.release, questions)
         if begun is not None:
             begun.require_unchanged(questions)
-        if dry_run:
-            _show_estimates(_estimates(chosen, questions, work.journal), as_json)
-            return
         whole, each = _budgets(budget, budget_per_model, begun)
         allowed = Limits(dollars=whole, dollars_per_model=each, **limits)
         try:
@@ -161,6 +159,22 @@ def _choose(names: Sequence[str], release: str) -> Chosen:
     return Chosen(release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)])
 
 
+def _require_a_key(models: Sequence[LanguageModel]) -> None:
+    """Raise `ConfigError` where no model can be asked, before anything is built; name those that cannot where others can."""
+    from bellwether.models.keys import status
+
+    lacking = {model.name: found for model in models if not (found := status(model.model)).is_ready}
+    if lacking and len(lacking) == len(models):
+        missing = next((found.variable for found in lacking.values() if found.variable), None)
+        advice = f"set {missing} to your key, or choose a model that needs none" if missing else "choose other models"
+        said = "; ".join(f"{name}: {found}" for name, found in lacking.items())
+        raise ConfigError(
+            f"bellwether evaluate: none of the models can be asked ({said}). Nothing was built; {advice} (`bellwether models`)"
+        )
+    for name, found in lacking.items():
+        click.echo(f"Warning: {name} cannot be asked ({found}); the other models are.", err=True)
+
+
 def _budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
     """Of all models and of each: what is given; else that of the evaluation that goes on; else that of the settings, and none for each."""
     whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
@@ -168,6 +182,27 @@ def _budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | N
 
 
 # --- beforehand --------------------------------------------------------------------------------------------------------
+
+
+def _require_questions(release: str, questions: pl.DataFrame) -> None:
+    if questions.is_empty():
+        raise ConfigError(
+            f"bellwether evaluate: {release} has no question in this world; pull days first (`bellwether pull`, `bellwether demo`)"
+        )
+
+
+def _estimate(chosen: Chosen, begun: Evaluation | None, as_json: bool) -> None:
+    """Show what it would take, on the questions as they are fixed or would be; nothing is written."""
+    from bellwether.journal import Journal
+    from bellwether.lake import Lake
+    from bellwether.questions.versions import draw
+
+    questions = draw(Lake(settings().lake_uri), chosen.release)
+    _require_questions(chosen.release, questions)
+    if begun is not None:
+        begun.require_unchanged(questions)
+    with Journal(settings().journal_url) as journal:
+        _show_estimates(_estimates(chosen, questions, journal), as_json)
 
 
 def _estimates(chosen: Chosen, questions: pl.DataFrame, journal: Journal) -> list[dict[str, Any]]:

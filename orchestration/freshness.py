@@ -1,4 +1,4 @@
-"""Which partitions are out of date, read from Dagster's own record of materializations.
+"""Which partitions are out of date, read from Dagster's own record of materializations and from the lake.
 
 Not here: running anything (runner.py).
 Concept: https://docs.dagster.io/guides/build/assets/asset-versioning-and-caching
@@ -10,6 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 import dagster as dg
+
+from bellwether.lake import Lake
+from bellwether.lake.partitions import Partition
+from bellwether.tables import TABLES, Table
+from resources import lake_partition
 
 
 def stale(wanted: Iterable[str], made: Sequence[Mapping[str, int]], sources: Sequence[Mapping[str, int]]) -> list[str]:
@@ -40,25 +45,40 @@ def spans(days: Iterable[str], most: int = 31) -> list[tuple[str, str]]:
 
 
 class Record:
-    """What Dagster's storage says was materialized when, by which version of the code."""
+    """What Dagster's storage says was materialized when, by which version of the code, as far as the lake still has it."""
 
-    def __init__(self, instance: dg.DagsterInstance, defs: dg.Definitions) -> None:
-        self._instance = instance
+    def __init__(self, instance: dg.DagsterInstance, defs: dg.Definitions, lake: Lake) -> None:
+        self._instance, self._lake = instance, lake
         self._graph = defs.resolve_asset_graph()
 
     def partitions(self, key: dg.AssetKey) -> dict[str, int]:
-        """Storage id of the latest materialization of every partition; nothing when an older code version made them."""
+        """Storage id of the latest materialization of every partition that the lake has; nothing when an older code version made them."""
         if not self._is_current(key):
             return {}
-        return dict(self._instance.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION))
+        found = dict(self._instance.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION))
+        declared = TABLES.get("/".join(key.path))
+        if declared is None or not found:
+            return found
+        stored = self._lake.intact(declared)
+        return {partition: number for partition, number in found.items() if _partition(declared, partition) in stored}
 
     def whole(self, key: dg.AssetKey) -> int | None:
-        """Storage id of the latest materialization of an asset, whatever the partition; None when there is none."""
+        """Storage id of the latest materialization of an asset, whatever the partition; None when there is none, or the lake has nothing of it."""
         records = self._instance.fetch_materializations(key, limit=1).records
-        return records[0].storage_id if records and self._is_current(key) else None
+        if not records or not self._is_current(key):
+            return None
+        declared = TABLES.get("/".join(key.path))
+        return records[0].storage_id if declared is None or self._lake.intact(declared) else None
 
     def _is_current(self, key: dg.AssetKey) -> bool:
         latest, declared = self._instance.get_latest_materialization_event(key), self._graph.get(key).code_version
         if latest is None or latest.asset_materialization is None or declared is None:
             return True
         return (latest.asset_materialization.tags or {}).get("dagster/code_version") == declared
+
+
+def _partition(declared: Table, key: str) -> Partition:
+    """A Dagster partition key as the lake's. As text, those of several dimensions are in the order of their names."""
+    if len(declared.partitioned_by) < 2:
+        return (key,)
+    return lake_partition(declared, dg.MultiPartitionKey(dict(zip(sorted(declared.partitioned_by), key.split("|"), strict=True))))

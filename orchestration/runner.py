@@ -7,7 +7,7 @@ Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -92,17 +92,17 @@ class Runner:
             self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
 
     def questions(self, release: str) -> pl.DataFrame:
-        """Build the questions of a release where markets or its recipe have changed since; rows of benchmark/questions."""
-        from bellwether.questions import release as named
+        """The questions of a release, built where they were not fixed yet: those that are stay as they are. Rows of benchmark/questions."""
+        from bellwether.questions import ReleaseName
+        from bellwether.questions.versions import frozen
 
-        self._instance.add_dynamic_partitions(str(RELEASE.name), [release])
-        due = self._due([release], self._record(), ["benchmark/questions"], record_whole=["clean/markets", "clean/prices"])
-        if due or self._questions(release)["rules"].unique().to_list() not in ([], [named(release).version]):
-            self._launch(jobs.QUESTIONS, f"questions of {release}", partition=release)
-        return self._questions(release)
-
-    def _questions(self, release: str) -> pl.DataFrame:
-        return self._lake.slice(table("benchmark/questions"), [(release,)]).read()
+        for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
+            self._instance.add_dynamic_partitions(str(RELEASE.name), [name])
+            if frozen(self.lake, name) is None:
+                self._launch(jobs.QUESTIONS, f"questions of {name}", partition=name)
+            else:
+                self.tally.fresh += 1
+        return self.lake.slice(table("benchmark/questions"), [(release,)]).read()
 
     def release(
         self, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
@@ -140,7 +140,7 @@ class Runner:
         from bellwether.forecasting import forecaster
 
         entry = forecaster(name)
-        made = self._lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
+        made = self.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
         return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
 
     def _follow(self, release: str) -> None:
@@ -236,7 +236,8 @@ class Runner:
         return found
 
     @property
-    def _lake(self) -> Lake:
+    def lake(self) -> Lake:
+        """The lake of this world."""
         resource: LakeResource = self._resource("lake")
         return resource.lake
 
@@ -256,7 +257,7 @@ class Runner:
             self.tally.fresh += 1
 
     def _record(self) -> Record:
-        return Record(self._instance, self._defs)
+        return Record(self._instance, self._defs, self.lake)
 
     def _reference(self, job: Any, name: str, most_age: timedelta) -> None:
         event = self._instance.get_latest_materialization_event(key(name))
@@ -278,12 +279,6 @@ class Runner:
     def _sources(self, name: str) -> list[str]:
         """The tables that a table is made from."""
         return ["/".join(parent.path) for parent in self._defs.resolve_asset_graph().get(key(name)).parent_keys]
-
-    def _due(self, wanted: list[str], record: Record, outputs: Iterable[str], record_whole: Iterable[str]) -> bool:
-        newest = max((record.whole(key(name)) or 0 for name in record_whole), default=0)
-        due = stale(wanted, [record.partitions(key(name)) for name in outputs], [dict.fromkeys(wanted, newest)])
-        self.tally.fresh += len(wanted) - len(due)
-        return bool(due)
 
     def _launch(
         self,

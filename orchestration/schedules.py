@@ -7,11 +7,11 @@ Concept: https://docs.dagster.io/guides/automate/schedules
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import dagster as dg
-import polars as pl
 
+from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.jobs import DAYS, OPERATIONS, SERIES
 from orchestration.partitions import DAY
@@ -19,21 +19,44 @@ from resources import LakeResource
 
 #: A day that is not final this long after it is left to a person.
 PATIENCE = timedelta(days=45)
+#: Tag of the runs that the clock requests.
+CLOCK = {"bellwether/clock": "daily_pull"}
 
 
-def days_to_pull(today: date, waiting: Collection[date]) -> list[date]:
-    """Yesterday, and those earlier days within `PATIENCE` that are `waiting`, oldest first."""
-    late = {day for day in waiting if today - PATIENCE <= day < today}
-    return sorted(late | {today - timedelta(days=1)})
+def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
+    """Yesterday, and every earlier day within `PATIENCE` that is not `final`, oldest first: whatever failed before is made up for.
+
+    followed: days that were pulled or asked for; what lies before the first of them was never wanted.
+    """
+    yesterday = today - timedelta(days=1)
+    first = max(min(followed, default=yesterday), today - PATIENCE)
+    days = (first + timedelta(days=offset) for offset in range((yesterday - first).days + 1))
+    return [day for day in days if day not in final or day == yesterday]
 
 
-def waiting_days(lake: LakeResource, today: date) -> set[date]:
-    """Days within `PATIENCE` whose last pull of either venue was not final: an outcome may still change, or pages were missing."""
-    recent = [(str(today - timedelta(days=back)),) for back in range(1, PATIENCE.days + 1)]
-    pulls = [
-        lake.lake.slice(declared, recent, missing="skip").scan().select("day", "final") for declared in (KALSHI_PULLS, POLYMARKET_PULLS)
+def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
+    """Days within `PATIENCE` whose last pull of every venue was final: all outcomes are known, and no page is missing."""
+    found = [
+        set(lake.lake.slice(_PULLS[venue], _recent(today), missing="skip").scan().filter("final").select("day").collect()["day"])
+        for venue in venues
     ]
-    return set(pl.concat(pulls).filter(~pl.col("final")).collect()["day"])
+    return set.intersection(*found) if found else set()
+
+
+def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
+    """Days within `PATIENCE` that the lake has, or that this clock has asked for."""
+    pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
+    since = datetime.combine(today - PATIENCE, time(), UTC)
+    asked = instance.get_run_records(dg.RunsFilter(tags=CLOCK, created_after=since), limit=1000)
+    pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in asked}
+    return {day for text in pulled if text and (day := date.fromisoformat(text)) >= today - PATIENCE}
+
+
+def _recent(today: date) -> list[tuple[str]]:
+    return [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
+
+
+_PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
 
 
 @dg.schedule(
@@ -41,18 +64,19 @@ def waiting_days(lake: LakeResource, today: date) -> set[date]:
     cron_schedule="20 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 01:20 UTC: yesterday's markets, and again the days that were not final.",
+    description="Every day at 01:20 UTC: yesterday's markets, and every day of the last 45 that is not final, from the first that was pulled on.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """One run per day that needs pulling; a day outside the partitions (the sandbox's clock stands still) is left out."""
     tick = context.scheduled_execution_time
-    known = set(DAY.get_partition_keys())
-    wanted = [day.isoformat() for day in days_to_pull(tick.date(), waiting_days(lake, tick.date()))]
+    known, today = set(DAY.get_partition_keys()), tick.date()
+    final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
+    wanted = [day.isoformat() for day in days_to_pull(today, final, followed)]
     days = [day for day in wanted if day in known]
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
     for day in days:
-        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags={"bellwether/clock": "daily_pull"})
+        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags=CLOCK)
 
 
 @dg.schedule(

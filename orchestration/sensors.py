@@ -6,14 +6,13 @@ Concept: https://docs.dagster.io/guides/automate/sensors
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import dagster as dg
 
 from bellwether.errors import LakeError
-from bellwether.lake import Lake
 from bellwether.lake.warehouse import current_files, named_files
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -88,11 +87,14 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Takes every finished recording into the lake; one that was broken off becomes a partition and waits for a person.",
 )
-def finished_recordings(context: dg.SensorEvaluationContext, recordings: RecordingsResource) -> dg.SensorResult | dg.SkipReason:
-    """A partition per recording that nobody is writing, and a run per one that is finished."""
+def finished_recordings(
+    context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
+) -> dg.SensorResult | dg.SkipReason:
+    """A partition per recording that nobody is writing, and a run per one that is finished and not in the lake with all its frames."""
     from bellwether.recordings.recording import Status
 
     ended = {}
+    stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
     for found in recordings.all():
         try:
             if found.status is not Status.RECORDING:
@@ -103,35 +105,11 @@ def finished_recordings(context: dg.SensorEvaluationContext, recordings: Recordi
     runs = [
         dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name)
         for name, done in ended.items()
-        if done is not None
+        if done is not None and stored.get(name) != done["frames"]
     ]
     if not runs and not new:
-        return dg.SkipReason("no recording has ended")
+        return dg.SkipReason("the lake has every finished recording")
     return dg.SensorResult(run_requests=runs, dynamic_partitions_requests=[RECORDING.build_add_request(new)] if new else [])
-
-
-def episode_keys(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
-    """For each episode whose recording is in the lake, what it is made from: another key when that has changed.
-
-    held: the recording of each episode. An episode with a market that nothing settles yet is looked at again when a pull of the days around its
-    end brings something new.
-    """
-    frames = {manifest.partition[0]: manifest.file for manifest in lake.manifests(table("raw/recordings")).values()}
-    open_days = _days_of_unsettled(lake)
-    pulled = (
-        {manifest.partition[0]: manifest.file for manifest in lake.manifests(table("raw/kalshi_markets")).values()} if open_days else {}
-    )
-    made = {name: [frames[one], *(pulled.get(day, "") for day in open_days.get(name, ()))] for name, one in held.items() if one in frames}
-    return {name: f"{name}@{sha256(' '.join(parts).encode()).hexdigest()[:16]}" for name, parts in made.items()}
-
-
-def _days_of_unsettled(lake: Lake) -> dict[str, list[str]]:
-    """The UTC days around the end of each episode that has a market without a result."""
-    import polars as pl
-
-    rows = lake.slice(table("replay/episodes"), missing="skip").scan()
-    found = rows.filter(pl.col("result").is_null()).group_by("episode").agg(pl.col("end_at").max().dt.date()).collect()
-    return {name: [(day + timedelta(days=offset)).isoformat() for offset in (-1, 0, 1)] for name, day in found.sort("episode").rows()}
 
 
 @dg.sensor(
@@ -143,13 +121,16 @@ def _days_of_unsettled(lake: Lake) -> dict[str, list[str]]:
 def recorded_episodes(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """A partition and a run per episode that a finished recording holds."""
-    keys = episode_keys(lake.lake, {name: found.name for name, (found, _) in recordings.episodes().items()})
-    if not keys:
-        return dg.SkipReason("no recording that the lake has holds an episode")
-    new = missing(keys, context.instance.get_dynamic_partitions(str(EPISODE.name)))
+    """A partition per episode that a finished recording holds, and a run per one that was not made from what the lake has now."""
+    from bellwether.replay.building.sources import outdated_episodes
+
+    held = {name: found.name for name, (found, _) in recordings.episodes().items()}
+    due = outdated_episodes(lake.lake, held)
+    new = missing(due, context.instance.get_dynamic_partitions(str(EPISODE.name)))
+    if not due:
+        return dg.SkipReason("every episode of the recordings in the lake is made from what the lake has")
     return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=made, partition_key=name) for name, made in keys.items()],
+        run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name) for name, sources in due.items()],
         dynamic_partitions_requests=[EPISODE.build_add_request(new)] if new else [],
     )
 

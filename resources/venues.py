@@ -7,7 +7,7 @@ Concept: https://docs.dagster.io/guides/build/external-resources
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dagster as dg
 from pydantic import Field
@@ -71,10 +71,10 @@ class WorldResource(dg.ConfigurableResource):
         return World(self.world) is World.LIVE
 
     @contextmanager
-    def addresses(self) -> Iterator[Addresses]:
-        """The venues' addresses; the sandbox and playback are served on a loopback port for as long as this is open."""
+    def addresses(self, *, served: bool = True) -> Iterator[Addresses]:
+        """The venues' addresses; the sandbox and playback are served on a loopback port for as long as this is open, unless not `served`."""
         chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
-        with addresses(Settings(**chosen)) as found:
+        with addresses(Settings(**chosen), served=served) as found:
             yield found
 
 
@@ -108,8 +108,8 @@ class KalshiVenue(dg.ConfigurableResource):
     async def client(self) -> AsyncIterator[KalshiClient]:
         """A connected client; its rate limit is the live venue's, in the other worlds there is none."""
         limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world.is_live else UNLIMITED
-        with self.world.addresses() as found:
-            async with KalshiClient(found.kalshi, limits=limits) as client:
+        with self.world.addresses(served=False) as found:
+            async with KalshiClient(found.kalshi, limits=limits, transport=found.transport) as client:
                 yield client
 
     def run(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
@@ -136,8 +136,9 @@ class PolymarketVenue(dg.ConfigurableResource):
         from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
         limits = None if self.world.is_live else UNLIMITED
-        with self.world.addresses() as found:
-            async with GammaClient(found.gamma, limits=limits) as gamma, ClobClient(found.clob, limits=limits) as clob:
+        with self.world.addresses(served=False) as found:
+            how: dict[str, Any] = {"limits": limits, "transport": found.transport}
+            async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                 yield gamma, clob
 
     def run(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:

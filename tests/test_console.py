@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import unicodedata
 
 import polars as pl
+import pytest
 from rich.console import Console
 
-from bellwether.console import leaderboard_table
+from bellwether.console import console, emit, grid, leaderboard_table
 from tests.report.frames import example
 
 
 def shown(frame: pl.DataFrame) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    console.print(leaderboard_table("q", frame))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    page = Console(file=io.StringIO(), width=80)
+    page.print(leaderboard_table("q", frame))
+    assert isinstance(page.file, io.StringIO)
+    return page.file.getvalue()
 
 
 def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
@@ -51,3 +54,12 @@ def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> N
     text = " ".join(shown(several).split())
     assert "2 questions of wild, fewer or as many of 1 more." in text
     assert "Left out" not in shown(frame.with_columns(could_know=pl.lit(0)))
+
+
+def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x1b[31mred\x9b2J\u202eturned\x7f"
+    console().print(grid(pl.DataFrame({hostile: [hostile]})))
+    emit({"text": hostile})
+    shown = capsys.readouterr().out
+    assert not any(unicodedata.category(letter) in {"Cc", "Cf"} for letter in shown.replace("\n", ""))
+    assert json.loads(shown[shown.index("{\n") :]) == {"text": hostile}

@@ -40,3 +40,16 @@ def test_worlds_never_share_a_place(tmp_path: Path) -> None:
 def test_the_sandboxs_present_is_its_own() -> None:
     config = Settings(world=World.SANDBOX)
     assert config.now() == config.sandbox_now
+
+
+def test_a_misspelled_setting_is_named_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BELLWETHER_REGISTY", "x")
+    settings.cache_clear()
+    with pytest.raises(ConfigError, match=r"the environment: BELLWETHER_REGISTY is no setting; did you mean BELLWETHER_REGISTRY\?"):
+        settings()
+    monkeypatch.delenv("BELLWETHER_REGISTY")
+    monkeypatch.chdir(tmp_path)
+    Path(".env").write_text("OTHER=1\nBELLWETHER_XYZ=1\n")
+    settings.cache_clear()
+    with pytest.raises(ConfigError, match=r"reading \.env: BELLWETHER_XYZ is no setting; \.env\.example lists the settings"):
+        settings()

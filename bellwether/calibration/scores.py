@@ -144,13 +144,18 @@ def comparison_table(comparison: Comparison, *, release: str, known_at: datetime
 
 
 def leaderboard(
-    scores: pl.DataFrame, kinds: Mapping[str, str], *, comparison: Comparison | None = None, coverage_floor: float = COVERAGE_FLOOR
+    scores: pl.DataFrame,
+    kinds: Mapping[str, str],
+    *,
+    comparison: Comparison | None = None,
+    coverage_floor: float = COVERAGE_FLOOR,
+    questions_digest: str | None = None,
 ) -> pl.DataFrame:
     """Rank forecasters by Brier score over the questions that they could not have known: table benchmark/leaderboard.
 
     `scores` are rows of benchmark/scores, `kinds` the kind of each forecaster in the registry, `comparison` that of the same release, from
     which groups, confidence set and shares ranked first are taken. Equal scores share a rank. Forecasters below the coverage floor, or
-    without a score, have no rank and come last, with the reason. Raises `ScoringError` for a forecaster without a kind, and for a
+    without a score, have no rank and come last, with the reason. questions_digest: of the release's questions, stated in every row. Raises `ScoringError` for a forecaster without a kind, and for a
     comparison with the scores of several releases.
     """
     SCORES.validate(scores)
@@ -173,6 +178,7 @@ def leaderboard(
     table = counted.with_columns(
         rank=ranked.rank("min").over("release").cast(pl.Int32),
         kind=pl.col("forecaster").replace_strict(dict(kinds), return_dtype=pl.String),
+        questions_digest=pl.lit(questions_digest, pl.String),
         rules=pl.lit(RULES),
     )
     table = table.join(_surety(comparison), on="forecaster", how="left")

@@ -1,4 +1,4 @@
-"""Checks of data quality: rules as data for each table, and the adapter that runs them on Great Expectations."""
+"""Checks of data quality: rules as data for each table, and what evaluates them with Polars and Great Expectations."""
 
 from __future__ import annotations
 

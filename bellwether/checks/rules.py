@@ -1,4 +1,4 @@
-"""The rules that each table must meet, as data: an expectation, its arguments, and whether a failure blocks what follows.
+"""The rules that each table must meet, as data: an expectation or a condition, and whether a failure blocks what follows.
 
 A rule blocks where bad rows would reach a ranking. Words of the venues are open sets: a new one is worth a look and
 stops nothing. A rule that concerns several columns, or only some rows, is a condition over the columns; a row for which
@@ -30,11 +30,11 @@ class Rule:
     ----------
     name: of the check; letters, digits and underscores.
     description: one sentence that says what holds.
-    expectation: class name in Great Expectations.
+    expectation: class name in Great Expectations; empty for a condition.
     columns: that the rule reads, for the sample of failing rows.
     kwargs: arguments of the expectation.
     blocking: True when a failure stops what is made from the table.
-    condition: boolean per row, computed in Polars and checked to be true; None where the expectation reads a column itself.
+    condition: boolean per row, computed in Polars, that must not be false; None where the rule is an expectation about columns.
     """
 
     name: str
@@ -79,7 +79,7 @@ def _between(name: str, description: str, column: str, low: float | None, high: 
 
 def _holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False) -> Rule:
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
-    return Rule(name, description, "ExpectColumnValuesToBeInSet", columns, {"value_set": [True]}, blocking, condition)
+    return Rule(name, description, "", columns, {}, blocking, condition)
 
 
 def _row_count(name: str, description: str, low: int | None, high: int | None, *, blocking: bool = False) -> Rule:

@@ -55,11 +55,10 @@ class Forecaster(Protocol):
         """Whether it takes part in every release without being named."""
         ...
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """One row of benchmark/forecasts per question and sample: a forecast, or the reason why there is none.
 
-        questions: rows of benchmark/questions of one release. history: all of clean/markets; what settled after the
-        forecast's `as_of` must not be used. models: for forecasters that ask one.
+        questions: rows of benchmark/questions of one release. models: for forecasters that ask one.
         """
         ...
 
@@ -89,7 +88,7 @@ class Registered(BaseModel, ABC):
         return True
 
     @abstractmethod
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`."""
 
 

@@ -59,7 +59,7 @@ class LanguageModel:
         text = json.dumps([METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def forecast(self, questions: pl.DataFrame, history: pl.LazyFrame, models: Models | None = None) -> pl.DataFrame:
+    def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`. Raises `Interrupted` when a budget, a key or a credit ends the evaluation early."""
         from bellwether.forecasting.interview import interview
 

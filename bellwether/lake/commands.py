@@ -1,7 +1,8 @@
-"""`bellwether leaderboard` and `bellwether query`: what reads the published warehouse."""
+"""Commands that read, publish and verify: leaderboard, query, warehouse, verify."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from bellwether.console import AS_JSON, console, emit, grid, leaderboard_table
 from bellwether.errors import ConfigError
 from bellwether.lake.warehouse import query as run
 from bellwether.settings import settings
+from bellwether.text_tables import visible
 
 
 @click.command()
@@ -60,6 +62,54 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
         emit(frame.to_dicts())
     else:
         console().print(grid(frame, most=rows))
+
+
+@click.command()
+@click.option(
+    "--to",
+    "target",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a self-contained DuckDB file here instead, with the rows of every table: to move, share or keep.",
+)
+@AS_JSON
+def warehouse(target: Path | None, as_json: bool) -> None:
+    """Publish the warehouse of this world from what the lake has now.
+
+    The published file shows big tables in the lake's files, by their places: publish it again after the home was moved or copied.
+    """
+    from bellwether.lake import Lake
+    from bellwether.lake.warehouse import publish
+
+    lake = Lake(settings().lake_uri)
+    done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
+    if as_json:
+        emit({**asdict(done), "path": str(done.path)})
+    else:
+        console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
+        if done.outdated:
+            console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
+    for name, reason in done.damaged.items():
+        click.echo(f"Left out {name}: {visible(reason)}", err=True)
+    if done.damaged:
+        click.get_current_context().exit(1)
+
+
+@click.command()
+@AS_JSON
+def verify(as_json: bool) -> None:
+    """Compare every file of the lake with the checksum that was stored when it was written. Exits 1 if one differs."""
+    from bellwether.lake import Lake
+    from bellwether.lake.verification import verify as verify_lake
+
+    found = verify_lake(Lake(settings().lake_uri))
+    if as_json:
+        emit({"files": found.files, "bytes": found.bytes, "damaged": [asdict(one) for one in found.damaged]})
+    else:
+        for one in found.damaged:
+            click.echo(f"{one.table} {one.partition}: {visible(one.reason)}. {one.remedy}", err=True)
+        console().print(f"{found.files:,} files, {found.bytes / 1e6:.1f} MB: {len(found.damaged) or 'none'} damaged", markup=False)
+    if found.damaged:
+        click.get_current_context().exit(1)
 
 
 def _named(values: tuple[str, ...]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from pathlib import Path
@@ -24,6 +25,9 @@ from bellwether.lake.slices import Slice
 from bellwether.lake.storage import open_storage
 from bellwether.lake.vacuum import Vacuumed, vacuum
 from bellwether.tables import TABLES, Table
+
+#: So many manifests are read whether they are there or not; of more those that a listing of the table names.
+_FEW = 64
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
@@ -87,6 +91,19 @@ class Lake:
         names = [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
         return dict(sorted(self._read(table, names).items()))
 
+    def intact(self, table: Table) -> dict[Partition, Manifest]:
+        """The partitions that this code can read: manifests of the table's rules whose file is there with its size. Its bytes are not looked at."""
+        listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
+        found: dict[Partition, Manifest] = {}
+        for name in (name for name in listed if name.endswith(f"/{FILE_NAME}")):
+            with suppress(LakeError):
+                found |= self._read(table, [name])
+        return {
+            partition: manifest
+            for partition, manifest in sorted(found.items())
+            if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
+        }
+
     def _read(self, table: Table, names: list[str]) -> dict[Partition, Manifest]:
         found = {}
         for name, text in self.storage.read(names).items():
@@ -109,7 +126,7 @@ class Lake:
         else:
             wanted = sorted(set(partitions))
             names = [_manifest_of(table, partition) for partition in wanted]
-            if missing == "skip":
+            if missing == "skip" and len(names) > _FEW:
                 listed = {entry.name for entry in self.storage.files(table.name)}
                 names = [name for name in names if name in listed]
             stored = self._read(table, names)

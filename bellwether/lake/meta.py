@@ -29,7 +29,10 @@ PARTITIONS = Table(
         Column("file", TEXT, "absolute name of the Parquet file"),
         Column("sha256", TEXT, "of the file's bytes, in hex"),
         Column("version", TEXT, "version of the table's rules that made the rows"),
-        Column("published", pl.Boolean(), "false when the rows are left out because other rules than the table's made them"),
+        Column(
+            "published", pl.Boolean(), "false when the rows are left out: other rules than the table's made them, or the file is damaged"
+        ),
+        Column("damage", TEXT, "what is wrong with the file; null when nothing is", nullable=True),
         Column("run_id", TEXT, "the run that wrote it"),
         Column("written_at", TIME, "when it was written", UTC),
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
@@ -76,10 +79,11 @@ COLUMNS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one publication saw of a table: the slice that is published and the partitions left out for their version."""
+    """What one publication saw of a table: the slice that is published, and the partitions left out for their version or, with the reason, for damage."""
 
     slice: Slice
     outdated: tuple[Manifest, ...]
+    damaged: tuple[tuple[Manifest, str], ...] = ()
 
     @property
     def table(self) -> Table:
@@ -89,22 +93,26 @@ class Seen:
 
 def rows(lake: Lake, seen: Sequence[Seen]) -> dict[Table, pl.DataFrame]:
     """The rows of the three tables."""
-    partitions = [_partition(lake, manifest, published) for one in seen for manifest, published in _manifests(one)]
+    partitions = [_partition(lake, *found) for one in seen for found in _manifests(one)]
     columns = [_column(one.table, ordinal, column) for one in seen for ordinal, column in enumerate(one.table.columns)]
     return {PARTITIONS: PARTITIONS.frame(partitions), TABLES: TABLES.frame([_table(one) for one in seen]), COLUMNS: COLUMNS.frame(columns)}
 
 
-def _manifests(seen: Seen) -> list[tuple[Manifest, bool]]:
-    return [(manifest, True) for manifest in seen.slice.manifests] + [(manifest, False) for manifest in seen.outdated]
+def _manifests(seen: Seen) -> list[tuple[Manifest, bool, str | None]]:
+    """Every partition, whether it is published, and its damage."""
+    found: list[tuple[Manifest, bool, str | None]] = [(manifest, True, None) for manifest in seen.slice.manifests]
+    found += [(manifest, False, None) for manifest in seen.outdated]
+    return found + [(manifest, False, damage) for manifest, damage in seen.damaged]
 
 
-def _partition(lake: Lake, manifest: Manifest, published: bool) -> Mapping[str, Any]:
+def _partition(lake: Lake, manifest: Manifest, published: bool, damage: str | None) -> Mapping[str, Any]:
     same = ("table", "rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")
     return {
         **{name: getattr(manifest, name) for name in same},
         "partition": "/".join(manifest.partition),
         "file": lake.storage.location(manifest.file),
         "published": published,
+        "damage": damage,
     }
 
 

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
@@ -21,9 +21,10 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import duck, meta, s3
+from bellwether.lake import confine, duck, meta, s3
 from bellwether.lake.duck import identifier, literal
 from bellwether.lake.lake import Lake
+from bellwether.lake.manifest import Manifest
 from bellwether.lake.sql import sql_text
 from bellwether.lake.storage import TEMPORARY, writing
 from bellwether.tables import TABLES, Table
@@ -43,6 +44,7 @@ class Published:
     tables, partitions, rows: what it shows; `bytes` is its own size.
     known_at: the latest `known_at` in it; None when it has no rows.
     outdated: partitions left out because other rules than the table's made them, as `table partition`.
+    damaged: partitions left out because their file is missing or not as it was written, with the reason, as `table partition` -> reason.
     """
 
     path: Path
@@ -52,21 +54,31 @@ class Published:
     bytes: int
     known_at: datetime | None
     outdated: tuple[str, ...]
+    damaged: Mapping[str, str]
 
 
-def publish(lake: Lake, path: Path | str, *, tables: Iterable[Table] = tuple(TABLES.values()), lock_timeout: float = 60.0) -> Published:
+def publish(
+    lake: Lake,
+    path: Path | str,
+    *,
+    tables: Iterable[Table] = tuple(TABLES.values()),
+    self_contained: bool = False,
+    lock_timeout: float = 60.0,
+) -> Published:
     """Build the warehouse from the manifests of this moment and put it in the place of `path`, whole.
 
+    self_contained: hold the rows of every table, so that the file can be moved and shared; otherwise big tables are views over the lake's files.
     Publishers wait for one another, for `lock_timeout` seconds at most. Whoever has the old file open keeps reading it.
-    Raises `LakeError` when a file of the lake is damaged, the lock is not free in time, or the file cannot be written;
-    what was published before then stays.
+    A file of the lake that the one before did not show is compared with its checksum; a partition whose file is missing or damaged is left out by
+    name. Raises `LakeError` when the lock is not free in time, or the file cannot be written; what was published before then stays.
     """
     path = Path(path).absolute()
     with writing(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _only_publisher(path, lock_timeout):
         _remove_drafts(path)
-        seen = [_see(lake, table) for table in tables]
+        verified = _shown(path)
+        seen = [_see(lake, replace(table, mart=True) if self_contained else table, verified) for table in tables]
         draft = path.with_name(f"{path.name}{TEMPORARY}{secrets.token_hex(4)}")
         try:
             _build(lake, seen, draft)
@@ -82,7 +94,8 @@ def publish(lake: Lake, path: Path | str, *, tables: Iterable[Table] = tuple(TAB
         rows=sum(one.slice.rows for one in seen),
         bytes=size,
         known_at=max(known, default=None),
-        outdated=tuple(f"{manifest.table} {'/'.join(manifest.partition)}".rstrip() for one in seen for manifest in one.outdated),
+        outdated=tuple(_named(manifest) for one in seen for manifest in one.outdated),
+        damaged={_named(manifest): reason for one in seen for manifest, reason in one.damaged},
     )
 
 
@@ -109,20 +122,26 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """The rows of one query on a published warehouse; `$name` parameters are bound.
+    """The rows of one query on a published warehouse; `$name` parameters are bound. It reads the warehouse and its lake, and writes nothing.
 
-    Raises `LakeError` as `connect` does, `ConfigError` when DuckDB does not accept the query.
+    Raises `LakeError` as `connect` does, `ConfigError` when DuckDB does not accept the query, or when it would do more than read.
     """
     with connect(path) as connection:
         try:
+            confine.require_reading(connection, sql)
+            confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files")).fetchall()])
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()
+        except duckdb.IOException as error:
+            raise LakeError(
+                f"querying the warehouse {path}: {error}. It shows files of the lake by their places; publish it again after a move: `bellwether warehouse`"
+            ) from error
         except duckdb.Error as error:
             raise ConfigError(f"querying the warehouse {path}: {error}") from error
 
 
 def named_files(path: Path | str) -> frozenset[str]:
-    """Locations of the lake's files that a published warehouse shows; empty when there is no warehouse."""
+    """Locations of the lake's files that a published warehouse covers, including damaged ones that it leaves out; empty without a warehouse."""
     if not Path(path).is_file():
         return frozenset()
     with connect(path) as connection:
@@ -139,12 +158,32 @@ def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) 
     )
 
 
-def _see(lake: Lake, table: Table) -> meta.Seen:
+def _named(manifest: Manifest) -> str:
+    return f"{manifest.table} {'/'.join(manifest.partition)}".rstrip()
+
+
+def _shown(path: Path) -> frozenset[str]:
+    """Files of the lake that the warehouse shows which is to be replaced: they were verified; none where it cannot be read."""
+    try:
+        return named_files(path)
+    except LakeError:
+        return frozenset()
+
+
+def _see(lake: Lake, table: Table, verified: frozenset[str]) -> meta.Seen:
     manifests = lake.manifests(table)
     outdated = tuple(manifest for manifest in manifests.values() if manifest.version != table.version)
-    rows = lake.slice_of(table, {partition: manifest for partition, manifest in manifests.items() if manifest.version == table.version})
-    rows.check()
-    return meta.Seen(rows, outdated)
+    current = {partition: manifest for partition, manifest in manifests.items() if manifest.version == table.version}
+    damaged = {}
+    for partition, manifest in current.items():
+        try:
+            if lake.storage.location(manifest.file) not in verified:
+                lake.verify(manifest)
+            lake.slice_of(table, {partition: manifest}).check()
+        except LakeError as error:
+            damaged[partition] = str(error)
+    rows = lake.slice_of(table, {partition: manifest for partition, manifest in current.items() if partition not in damaged})
+    return meta.Seen(rows, outdated, tuple((current[partition], reason) for partition, reason in damaged.items()))
 
 
 def _build(lake: Lake, seen: list[meta.Seen], draft: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from bellwether.questions.digest import digest
 from bellwether.questions.release import Release
 from bellwether.report import markdown
 from bellwether.settings import World
@@ -23,6 +24,7 @@ _FEATURES: Mapping[pl.DataType, str] = {
     pl.String(): "string",
     pl.Float64(): "float64",
     pl.Int32(): "int32",
+    pl.Int64(): "int64",
     pl.Datetime("us", "UTC"): "timestamp[us, tz=UTC]",
 }
 #: The Hub's size classes: fewer rows than this.
@@ -114,6 +116,7 @@ def _text(questions: pl.DataFrame, schema: pl.Schema, world: World, recipe: Rele
         "",
         f"- Cutoff: every question closed and settled after {questions['cutoff'][0]:%Y-%m-%d %H:%M} UTC.",
         f"- Closes: {first:{_DAY}} to {last:{_DAY}} (UTC). The newest fact in the data became known at {known:%Y-%m-%d %H:%M} UTC.",
+        f"- Version {questions['version'][0]} of the release. SHA-256 of its questions: `{digest(questions)}`.",
         f"- Version of the rules and of the recipe: `{markdown.text(rules)}`. Other questions have another version.",
         *_recipe(made),
         "- A market becomes a question when it is binary, settled as yes or no, and has a question and criteria to resolve it by. `ordinal` is the",

@@ -52,6 +52,6 @@ def export(release: str, folder: Path, license_id: str, repository: str | None, 
 
 def _recipe(name: str) -> Release | None:
     """The registry's entry of a release; None where there is none any more."""
-    from bellwether.questions import release, releases
+    from bellwether.questions import ReleaseName, release, releases
 
-    return release(name) if name.partition("@")[0] in releases() else None
+    return release(name) if ReleaseName.parse(name).base in releases() else None

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from bellwether.questions.base_rates import with_base_rates
 from bellwether.questions.release import Release
-from bellwether.tables.benchmark import HORIZONS, QUESTIONS
+from bellwether.tables.benchmark import BASE_RATES, HORIZONS, QUESTIONS
 from bellwether.tables.schema import PRICE
 
 MARKET = ["venue", "market_id"]
@@ -78,8 +79,8 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
     """
     drawn = _drawn(release, _limited(release, _eligible(release, markets)))
     facts = markets.join(drawn.lazy().select(*ROW, "ordinal"), on=ROW, how="inner").collect()
-    priced = _with_prices(facts, prices)
-    rows = priced.select(
+    known = with_base_rates(_with_prices(facts, prices), markets)
+    rows = known.select(
         release=pl.lit(release.name),
         id=pl.concat_str(*MARKET, separator=":"),
         question=_text("question"),
@@ -96,7 +97,9 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
         open_time="open_time",
         settled_at="settled_at",
         **{column: pl.col(column) for name in HORIZONS for column in (f"price_{name}", f"price_{name}_at")},
+        **{column: pl.col(column) for prefix in BASE_RATES for column in (f"{prefix}_n", f"{prefix}_yes", f"{prefix}_known_at")},
         ordinal=pl.col("ordinal").cast(pl.Int32),
+        version=pl.lit(release.number, pl.Int32),
         cutoff=pl.lit(release.cutoff).cast(QUESTIONS.schema["cutoff"]),
         known_at="known_at",
         rules=pl.lit(release.version),

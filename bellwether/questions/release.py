@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -29,6 +31,43 @@ def _instant(value: object) -> datetime:
 
 
 Instant = Annotated[datetime, BeforeValidator(_instant)]
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseName:
+    """A release as partitions and commands name it: `NAME`, `NAME.v2` for its second version, `NAME@200` for the first 200 questions of either."""
+
+    base: str
+    number: int = 1
+    size: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> ReleaseName:
+        """Raises `ConfigError` for a version below 2 that is written out, and for a size that is no number of questions."""
+        whole, at, size = text.partition("@")
+        if at and not re.fullmatch(r"[1-9][0-9]{0,5}", size):
+            raise ConfigError(f"release {text}: {size!r} is no number of questions; write it as {whole}@200")
+        found = _VERSIONED.fullmatch(whole)
+        base, number = (found["base"], int(found["number"])) if found else (whole, 1)
+        if found and (number < 2 or found["number"] != str(number)):
+            raise ConfigError(f"release {text}: versions are written from 2 on, as {base}.v2; the first is {base}")
+        return cls(base, number, int(size) if at else None)
+
+    def __str__(self) -> str:
+        return f"{self.whole_name}@{self.size}" if self.size else self.whole_name
+
+    @property
+    def whole_name(self) -> str:
+        """The name without a size."""
+        return self.base if self.number == 1 else f"{self.base}.v{self.number}"
+
+    @property
+    def before(self) -> ReleaseName | None:
+        """The version before it, whole; None for the first."""
+        return None if self.number == 1 else ReleaseName(self.base, self.number - 1)
+
+
+_VERSIONED = re.compile(r"(?P<base>.+)\.v(?P<number>[0-9]+)")
 
 
 class Release(BaseModel):
@@ -68,6 +107,11 @@ class Release(BaseModel):
         return self
 
     @property
+    def number(self) -> int:
+        """Version of the release, from 1: which of its question sets this is, whatever the recipe."""
+        return ReleaseName.parse(self.name).number
+
+    @property
     def version(self) -> str:
         """Hash of the rules and of everything in the recipe that decides which questions there are."""
         recipe = self.model_dump_json(exclude={"name", "description", "models", "worlds"})
@@ -85,6 +129,8 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
 
 
 def _release(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> Release:
+    if _VERSIONED.fullmatch(entry.name):
+        raise ConfigError(f"{entry.file}: [{entry.name}] reads as a version of another release; give it a name that does not end so")
     latest = _latest_knowledge(entry, knowledge)
     if "cutoff" in entry.fields:
         release = entry.parse(Release)
@@ -110,20 +156,20 @@ def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | 
 
 
 def release(name: str, folder: Path | None = None) -> Release:
-    """The release called `name`; raises `ConfigError` when there is none.
+    """The recipe of the release called `name`; raises `ConfigError` for an unknown one.
 
-    `NAME@N` is the release NAME with a sample of N questions, which are the first N of the larger sample.
+    `NAME@N` is the release NAME with a sample of N questions, which are the first N of the larger sample. `NAME.v2` is its second version, which the
+    same entry of the registry describes.
     """
-    known = releases(folder)
-    whole, at, size = name.partition("@")
-    if whole not in known:
-        raise ConfigError(f"no release is called {whole!r}; there are {', '.join(known)}, and {FILE} in your registry folder can add more")
-    return _resized(known[whole], size) if at else known[whole]
-
-
-def _resized(found: Release, size: str) -> Release:
-    if not re.fullmatch(r"[1-9][0-9]{0,5}", size):
-        raise ConfigError(f"release {found.name}@{size}: {size!r} is no number of questions; write it as {found.name}@200")
-    if found.sample_size and int(size) > found.sample_size:
-        raise ConfigError(f"release {found.name}@{size}: {found.name} has {found.sample_size} questions at most; ask for fewer")
-    return found.model_copy(update={"name": f"{found.name}@{size}", "sample_size": int(size)})
+    known, named = releases(folder), ReleaseName.parse(name)
+    if named.base not in known:
+        near = get_close_matches(named.base, known, n=2, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}? There" if near else "there"
+        raise ConfigError(
+            f"no release is called {named.base!r}; {meant} are {', '.join(known)}, and {FILE} in your registry folder can add more"
+        )
+    found = known[named.base]
+    if named.size and found.sample_size and named.size > found.sample_size:
+        raise ConfigError(f"release {name}: {named.base} has {found.sample_size} questions at most; ask for fewer")
+    size = {"sample_size": named.size} if named.size else {}
+    return found.model_copy(update={"name": name, **size})

@@ -401,7 +401,7 @@ def _run_python(one: _Run, agent: Agent, ctx: AgentContext) -> Failure | None:
     with StepLimit(one.settings.seconds_per_step if agent.timed else float("inf")) as limit:
         callbacks = Callbacks.of(type(agent))
         if callbacks:
-            one.gateway.watch(fills=callbacks.on_fill, trades=callbacks.on_trade)
+            one.gateway.watch(callbacks)
         opened = session.open()
         failed = _start(one, agent, ctx, limit) or (_decide_and_hear if callbacks else _decide)(one, agent, ctx, limit, opened)
         one.gateway.end()

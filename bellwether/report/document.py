@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.questions.digest import digest
 from bellwether.report.comparison import comparison, contamination, cost, coverage
 from bellwether.report.dataset import dataset_section
 from bellwether.report.inputs import Inputs
@@ -57,6 +58,8 @@ def _head(inputs: Inputs) -> list[str]:
         "",
         *([text(description, 400), ""] if description else []),
         f"Data known until {inputs.known_at:%Y-%m-%d %H:%M:%S} UTC. Every number is in the JSON files beside this page.",
+        "",
+        f"Version {inputs.questions['version'][0]} of the release; SHA-256 of its questions: `{digest(inputs.questions)}`.",
         "",
     ]
 

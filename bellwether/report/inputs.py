@@ -103,10 +103,10 @@ def read_inputs(warehouse: Path | str, release: str, *, journal: list[dict[str, 
 def registered(inputs: Inputs, folder: Path | None = None) -> Inputs:
     """`inputs` with the recipe and the configurations that the registry has now; what it has no more is left out."""
     from bellwether.forecasting import registry
-    from bellwether.questions import release, releases
+    from bellwether.questions import ReleaseName, release, releases
 
     entries = registry.forecasters(folder)
-    recipe = release(inputs.release, folder) if inputs.release.partition("@")[0] in releases(folder) else None
+    recipe = release(inputs.release, folder) if ReleaseName.parse(inputs.release).base in releases(folder) else None
     return replace(
         inputs,
         recipe={} if recipe is None else recipe.model_dump(mode="json") | {"rules": recipe.version},

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from bellwether import __version__
+from bellwether.questions.digest import digest
 from bellwether.report.inputs import TABLES, Inputs
 from bellwether.report.predictions import Predictions, dollars
 
@@ -213,6 +214,8 @@ def metadata(inputs: Inputs, made: Mapping[str, Predictions], files: Mapping[str
         "version": __version__,
         "timestamp": inputs.stamp,
         "release": inputs.release,
+        "release_version": questions["version"][0],
+        "questions_digest": digest(questions),
         "known_at": inputs.known_at,
         "config": {**inputs.recipe, "knowledge_cutoff": _cutoff(inputs), "num_samples": questions.height, "confidence_bins": 10},
         "num_questions": questions.height,

@@ -7,7 +7,7 @@ import polars as pl
 from bellwether.tables.clean import KNOWN_AT
 from bellwether.tables.schema import DOLLARS, MONEY, PRICE, PROBABILITY, TEXT, TIME, UTC, Column, Table
 
-RELEASE = Column("release", TEXT, "name of the benchmark release; the partition")
+RELEASE = Column("release", TEXT, "name of the benchmark release, with its version from the second on; the partition")
 FORECASTER = Column("forecaster", TEXT, "name of the forecaster in the registry; the partition's second part")
 RULES = Column("rules", TEXT, "version of the rules that made this row")
 
@@ -25,6 +25,19 @@ def _horizon(name: str, hours: int) -> tuple[Column, Column]:
             nullable=True,
         ),
         Column(f"price_{name}_at", TIME, f"the instant of that price: at or before close - {hours} h", UTC, nullable=True),
+    )
+
+
+#: Groups of markets whose outcomes are counted as of the opening of a question: prefix of the columns -> columns of clean/markets that are the same.
+BASE_RATES: dict[str, tuple[str, ...]] = {"base": ("venue",), "base_category": ("venue", "category")}
+
+
+def _base_rate(prefix: str, group: tuple[str, ...]) -> tuple[Column, ...]:
+    markets = f"the {' and '.join(group)}"
+    return (
+        Column(f"{prefix}_n", pl.Int64(), f"binary markets of {markets} that had been paid out before the question opened", nullable=True),
+        Column(f"{prefix}_yes", pl.Int64(), "how many of them were yes", nullable=True),
+        Column(f"{prefix}_known_at", TIME, "when the latest known of them was learned; null when there was none", UTC, nullable=True),
     )
 
 
@@ -54,7 +67,9 @@ QUESTIONS = Table(
         Column("open_time", TIME, "when trading opened", UTC, nullable=True),
         Column("settled_at", TIME, "when the market was paid out", UTC, nullable=True),
         *(column for name, hours in HORIZONS.items() for column in _horizon(name, hours)),
+        *(column for prefix, group in BASE_RATES.items() for column in _base_rate(prefix, group)),
         Column("ordinal", pl.Int32(), "position in the release's order, from 0"),
+        Column("version", pl.Int32(), "version of the release, from 1"),
         Column("cutoff", TIME, "everything in the release resolved after this instant", UTC),
         KNOWN_AT,
         RULES,
@@ -63,6 +78,7 @@ QUESTIONS = Table(
     partitioned_by=("release",),
     sort=("release", "ordinal"),
     mart=True,
+    version="2",
 )
 
 #: What is known of a forecast because a model was asked for it; null for forecasters that are not asked.
@@ -243,6 +259,7 @@ LEADERBOARD = Table(
         Column("n_questions", pl.Int64(), "questions in the release"),
         Column("coverage", pl.Float64(), "share of questions with a forecast that counts", "ratio"),
         Column("n_clusters", pl.Int64(), "clusters among the forecasts scored, which intervals treat as independent"),
+        Column("questions_digest", TEXT, "SHA-256 of the release's questions", nullable=True),
         KNOWN_AT,
         RULES,
     ),
@@ -250,7 +267,7 @@ LEADERBOARD = Table(
     partitioned_by=("release",),
     sort=("release", "rank", "forecaster"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 COMPARISONS = Table(

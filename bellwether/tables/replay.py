@@ -68,13 +68,17 @@ EPISODES = Table(
         Column("mutually_exclusive", FLAG, "at most one market of the event resolves yes; null when not known", nullable=True),
         Column("warnings", pl.List(pl.String()), "what the validation warns of in the episode"),
         Column("digest", TEXT, "digest of the episode's content"),
+        Column("recording_digest", TEXT, "SHA-256 of the stored recording that it was made from", nullable=True),
+        Column(
+            "markets_digest", TEXT, "SHA-256 of the pulled markets of the days around its end, as they were when it was made", nullable=True
+        ),
         Column("folder", TEXT, "folder of the episode's files"),
         KNOWN_AT,
     ),
     key=("episode", "ticker"),
     partitioned_by=("episode",),
     mart=True,
-    version="2",
+    version="3",
 )
 
 _OF_RUN = (EPISODE, AGENT)

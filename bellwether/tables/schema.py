@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -40,7 +41,7 @@ class Column:
     nullable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A table of the lake.
 
@@ -88,10 +89,14 @@ class Table:
         """Column names in stored order."""
         return [column.name for column in self.columns]
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
-        """Polars schema in stored order."""
+        """Polars schema in stored order; not to be changed."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=self.schema)
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -100,7 +105,7 @@ class Table:
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
-        return pl.DataFrame(schema=self.schema)
+        return self._empty.clone()
 
     def frame(self, rows: list[Mapping[str, Any]]) -> pl.DataFrame:
         """A frame of this table from dictionaries; absent columns are null."""
@@ -112,8 +117,9 @@ class Table:
         Checks names, dtypes, nulls in columns that may not be null, and (with `unique`) that the key is unique.
         Nothing is cast or repaired: a wrong dtype is the producer's bug.
         """
-        missing = [name for name in self.names if name not in frame.columns]
-        extra = [name for name in frame.columns if name not in self.names]
+        names, schema = self.names, frame.schema
+        missing = [name for name in names if name not in schema]
+        extra = [name for name in schema if name not in self.schema]
         if missing or extra:
             raise SchemaError(
                 f"table {self.name}: the frame's columns differ from the declaration"
@@ -121,9 +127,9 @@ class Table:
                 f"{'; not declared ' + ', '.join(extra) if extra else ''}"
                 " (declared in bellwether/tables)"
             )
-        frame = frame.select(self.names)
+        frame = frame.select(names)
         for column in self.columns:
-            found = frame.schema[column.name]
+            found = schema[column.name]
             if found != column.dtype:
                 raise SchemaError(f"table {self.name}: column {column.name} is {found}, declared {column.dtype}")
         for column in self.columns:

@@ -1,5 +1,5 @@
--- One row per file of the lake that the published warehouse was built from.
+-- One row per file of the lake that the published warehouse was built from; of damaged files too, which it leaves out.
 SELECT DISTINCT file
 FROM meta.partitions
-WHERE published
+WHERE published OR damage IS NOT NULL
 ORDER BY file

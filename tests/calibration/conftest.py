@@ -36,6 +36,7 @@ def _questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
             "event_id": f"E{index}",
             "cluster": f"kalshi:S{index}",
             "ordinal": index,
+            "version": 1,
             "cutoff": ASKED,
             "known_at": ASKED,
             "rules": "1",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import polars as pl
 import pytest
 
-from bellwether.checks import Rule, rules_for, validate
+from bellwether.checks import Rule, expectations, rules_for, validate
 from bellwether.tables import table
 from tests.clean.rows import CLOSE, market, markets, price, prices
 
@@ -141,3 +143,55 @@ def test_importing_the_checks_and_checking_an_empty_frame_stays_light() -> None:
         "sys.exit(any(name in sys.modules for name in ('great_expectations', 'pandas', 'scipy', 'matplotlib')))"
     )
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
+
+
+def test_what_is_met_costs_no_import_of_great_expectations() -> None:
+    script = (
+        "import sys; from bellwether.checks import rules_for, validate; from tests.clean.rows import market, markets\n"
+        "from bellwether.tables import table\n"
+        "outcomes = validate(table('clean/markets'), markets(market('A'), market('B')), rules_for('clean/markets'))\n"
+        "assert all(outcome.passed for outcome in outcomes), outcomes\n"
+        "sys.exit(any(name in sys.modules for name in ('great_expectations', 'pandas', 'scipy')))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
+
+
+COLUMNS = {
+    "text": ["a", "b", None, "c"],
+    "number": [-1, 0, 1, 2, None],
+    "share": [-0.5, 0.0, 0.5, 1.0, float("nan"), None],
+    "price": [Decimal("0.25"), Decimal("1.25"), None],
+}
+EXPECTATIONS = [
+    ("ExpectColumnValuesToBeUnique", lambda name: {"column": name}),
+    ("ExpectColumnValuesToNotBeNull", lambda name: {"column": name, "mostly": 1.0}),
+    ("ExpectColumnValuesToNotBeNull", lambda name: {"column": name, "mostly": 0.75}),
+    ("ExpectColumnValuesToBeBetween", lambda name: {"column": name, "min_value": 0, "max_value": 1}),
+    ("ExpectColumnValuesToBeBetween", lambda name: {"column": name, "min_value": None, "max_value": 1}),
+    ("ExpectColumnValuesToBeInSet", lambda name: {"column": name, "value_set": [*COLUMNS[name][:2]]}),
+]
+
+
+def test_polars_finds_met_what_great_expectations_finds_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Random(7)
+    outcomes: dict[bool, list[tuple[bool | None, int]]] = {True: [], False: []}
+    asked = 0
+    for _ in range(15):
+        rows = draw.randint(1, 5)
+        frame = pl.DataFrame({name: draw.choices(values, k=rows) for name, values in COLUMNS.items()}, strict=False)
+        rules = [
+            Rule(f"{name}_{number}", "drawn", expectation, (name,), kwargs(name))
+            for number, (expectation, kwargs) in enumerate(EXPECTATIONS)
+            for name in COLUMNS
+        ]
+        rules.append(Rule("rows", "drawn", "ExpectTableRowCountToBeBetween", (), {"min_value": 2, "max_value": 4}))
+        rules.append(Rule("pair", "drawn", "ExpectCompoundColumnsToBeUnique", ("text", "number"), {"column_list": ["text", "number"]}))
+        drawn = dataclasses.replace(MARKETS, key=())
+        for native in (True, False):
+            with monkeypatch.context() as patch:
+                if not native:
+                    patch.setattr(expectations, "_LOOKS", {})
+                outcomes[native] += [(found.passed, found.failing_rows) for found in validate(drawn, frame, rules)]
+        asked += len(rules)
+    assert outcomes[True] == outcomes[False]
+    assert asked / 5 < sum(passed is True for passed, _ in outcomes[True]) < asked * 4 / 5

@@ -57,7 +57,7 @@ def good(name: str) -> pl.DataFrame:
     if name == "benchmark/questions":
         return questions
     if name == "benchmark/forecasts":
-        return forecaster("random").forecast(questions, markets(*rows).lazy())
+        return forecaster("random").forecast(questions)
     made: dict[str, list[dict[str, Any]]] = {
         "raw/kalshi_rejects": [reject(0), reject(1)],
         "raw/polymarket_rejects": [reject(0, venue="polymarket"), reject(1, venue="polymarket")],

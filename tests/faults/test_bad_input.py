@@ -115,7 +115,7 @@ class Place:
     def ask(self, case: Case, patch: pytest.MonkeyPatch) -> pl.DataFrame:
         register(self.folder, self.url, {"subject": {"model": f"openai/{case.model}", "timeout": 5}})
         patch.setenv(VARIABLE, case.key) if case.key is not None else patch.delenv(VARIABLE, raising=False)
-        return forecasters(self.folder)["subject"].forecast(self.questions, pl.LazyFrame(), self)
+        return forecasters(self.folder)["subject"].forecast(self.questions, self)
 
 
 @pytest.fixture

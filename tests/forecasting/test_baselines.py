@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -12,17 +13,18 @@ import pytest
 
 from bellwether.forecasting import KINDS, forecaster, forecasters
 from bellwether.questions import Release, build
-from bellwether.tables import clean
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from tests.clean.rows import CLOSE, KNOWN, OPEN, SETTLED, market, markets, price, prices
 
 RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
 BASELINES = [name for name, made in forecasters().items() if made.kind in KINDS]
-NOTHING = clean.MARKETS.empty().lazy()
 
 
-def questions(*rows: dict[str, Any], at: list[dict[str, Any]] | None = None) -> pl.DataFrame:
-    return build(RELEASE, markets(*rows).lazy(), prices(*(at or [])).lazy())
+def questions(*rows: dict[str, Any], at: Sequence[dict[str, Any]] = (), history: Sequence[dict[str, Any]] = ()) -> pl.DataFrame:
+    """Questions on the markets `rows`, in a lake that also has those of `history`."""
+    others = [row for row in history if row["market_id"] not in {asked["market_id"] for asked in rows}]
+    made = build(RELEASE, markets(*rows, *others).lazy(), prices(*at).lazy())
+    return made.filter(pl.col("market_id").is_in([row["market_id"] for row in rows]))
 
 
 def settled(market_id: str, when: datetime, outcome: str | None = "yes", **changes: Any) -> dict[str, Any]:
@@ -30,14 +32,15 @@ def settled(market_id: str, when: datetime, outcome: str | None = "yes", **chang
 
 
 def base_rate(*history: dict[str, Any], of: dict[str, Any] | None = None, name: str = "base-rate") -> dict[str, Any]:
-    asked = questions(of or market())
-    return forecaster(name).forecast(asked, markets(*history).lazy()).row(0, named=True)
+    return forecaster(name).forecast(questions(of or market(), history=history)).row(0, named=True)
 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_question_has_exactly_one_row_in_the_declared_shape(name: str) -> None:
-    asked = questions(*[market(f"M{n}", open_time=None if n == 3 else OPEN) for n in range(10)], at=[price(170, "M1"), price(2, "M2")])
-    rows = forecaster(name).forecast(asked, markets(*[settled(f"H{n}", OPEN - timedelta(days=n)) for n in range(5)]).lazy())
+    rows = [market(f"M{n}", open_time=None if n == 3 else OPEN) for n in range(10)]
+    history = [settled(f"H{n}", OPEN - timedelta(days=n)) for n in range(5)]
+    asked = questions(*rows, at=[price(170, "M1"), price(2, "M2")], history=history)
+    rows = forecaster(name).forecast(asked)
     assert FORECASTS.validate(rows).equals(rows)
     assert set(rows["question_id"]) == set(asked["id"])
     assert rows.height == asked.height
@@ -48,20 +51,20 @@ def test_every_question_has_exactly_one_row_in_the_declared_shape(name: str) -> 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_no_question_gives_no_forecast(name: str) -> None:
-    assert forecaster(name).forecast(questions(), NOTHING).equals(FORECASTS.empty())
+    assert forecaster(name).forecast(questions()).equals(FORECASTS.empty())
 
 
 @pytest.mark.parametrize("horizon", HORIZONS)
 def test_the_market_forecast_is_its_price_at_the_horizon(horizon: str) -> None:
     hours = HORIZONS[horizon]
-    row = forecaster(f"market-{horizon}").forecast(questions(market(), at=[price(hours + 0.5)]), NOTHING).row(0, named=True)
+    row = forecaster(f"market-{horizon}").forecast(questions(market(), at=[price(hours + 0.5)])).row(0, named=True)
     assert (row["p_yes"], row["answer"], row["confidence"]) == (0.42, "no", 1 - 0.42)
     assert row["as_of"] == CLOSE - timedelta(hours=hours + 0.5)
 
 
 def test_without_a_price_there_is_no_market_forecast_however_near_the_final_price() -> None:
     asked = questions(market(last_price=Decimal("0.99")), at=[price(23.5), price(1)])
-    row = forecaster("market-24h").forecast(asked, NOTHING).row(0, named=True)
+    row = forecaster("market-24h").forecast(asked).row(0, named=True)
     assert row["error"] == "no market price 24 h before close"
     assert (row["p_yes"], row["answer"], row["confidence"], row["as_of"]) == (None, None, None, None)
 
@@ -113,9 +116,9 @@ def test_the_base_rate_equals_a_count_by_hand_for_every_question() -> None:
         for n in range(300)
     ]
     rows = [market(f"M{n}", open_time=OPEN + timedelta(hours=draw.randrange(-250, 250)), category=draw.choice("XYZ")) for n in range(60)]
-    asked = questions(*rows)
+    asked = questions(*rows, history=history)
     for name in ("base-rate", "base-rate-category"):
-        made = dict(forecaster(name).forecast(asked, markets(*history).lazy()).select("question_id", "p_yes").rows())
+        made = dict(forecaster(name).forecast(asked).select("question_id", "p_yes").rows())
         for question in asked.rows(named=True):
             seen = [
                 row["outcome"]
@@ -137,25 +140,25 @@ def test_known_at_of_the_base_rate_covers_the_markets_counted_and_only_those() -
 
 
 def test_a_tie_is_a_yes() -> None:
-    row = forecaster("always-half").forecast(questions(market()), NOTHING).row(0, named=True)
+    row = forecaster("always-half").forecast(questions(market())).row(0, named=True)
     assert (row["p_yes"], row["answer"], row["confidence"]) == (0.5, "yes", 0.5)
 
 
 def test_always_no_is_certain() -> None:
-    row = forecaster("always-no").forecast(questions(market()), NOTHING).row(0, named=True)
+    row = forecaster("always-no").forecast(questions(market())).row(0, named=True)
     assert (row["p_yes"], row["answer"], row["confidence"]) == (0.0, "no", 1.0)
 
 
 def test_the_random_forecast_is_uniform_and_depends_on_seed_and_question_alone() -> None:
     asked = questions(*[market(f"M{n}") for n in range(2000)])
     chance = forecaster("random")
-    drawn = chance.forecast(asked, NOTHING)
-    assert drawn.equals(chance.forecast(asked.reverse(), NOTHING))
-    assert drawn.head(1).equals(chance.forecast(asked.filter(id=drawn["question_id"][0]), NOTHING))
+    drawn = chance.forecast(asked)
+    assert drawn.equals(chance.forecast(asked.reverse()))
+    assert drawn.head(1).equals(chance.forecast(asked.filter(id=drawn["question_id"][0])))
     counts = drawn["p_yes"].hist(bins=[n / 10 for n in range(11)])["count"]
     assert counts.sum() == 2000
     assert sum((count - 200) ** 2 / 200 for count in counts) < 27.9  # chi-squared, 9 degrees of freedom, p = 0.001
-    other = chance.model_copy(update={"seed": 43}).forecast(asked, NOTHING)
+    other = chance.model_copy(update={"seed": 43}).forecast(asked)
     assert other["p_yes"].to_list() != drawn["p_yes"].to_list()
 
 
@@ -163,5 +166,5 @@ def test_the_outcome_of_a_question_does_not_change_its_forecast() -> None:
     flipped = {"outcome": "no", "settlement_value": Decimal("0"), "last_price": Decimal("0.01"), "settled_at": SETTLED + timedelta(days=9)}
     for name in BASELINES:
         made = forecaster(name)
-        yes, no = (made.forecast(questions(row, at=[price(200)]), markets(row).lazy()) for row in (market(), market(**flipped)))
+        yes, no = (made.forecast(questions(row, at=[price(200)])) for row in (market(), market(**flipped)))
         assert yes.equals(no), name

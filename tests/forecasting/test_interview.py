@@ -214,7 +214,7 @@ def test_the_version_changes_with_what_is_sent_and_not_with_limits() -> None:
 
 def test_without_a_client_a_model_says_what_it_lacks() -> None:
     with pytest.raises(ConfigError, match="needs a model client"):
-        competitor().forecast(asked(), pl.LazyFrame())
+        competitor().forecast(asked())
 
 
 async def test_an_estimate_counts_what_is_still_to_be_asked(tmp_path: Path) -> None:

@@ -47,7 +47,16 @@ def _price(hours: int, bid: str | None, ask: str) -> dict[str, Any]:
 
 def _question(number: int, truth: str) -> dict[str, Any]:
     text = dict.fromkeys(("question", "description", "category", "series_ticker", "source", "market_id", "event_id", "cluster"), "x")
-    return {**RELEASE, **text, "id": f"kalshi:M{number}", "ground_truth": truth, "close_time": CLOSE, "cutoff": CLOSE, "ordinal": number}
+    return {
+        **RELEASE,
+        **text,
+        "id": f"kalshi:M{number}",
+        "ground_truth": truth,
+        "close_time": CLOSE,
+        "cutoff": CLOSE,
+        "ordinal": number,
+        "version": 1,
+    }
 
 
 def _forecast(forecaster: str, number: int, p_yes: float | None, sample: int = 0, **asked: Any) -> dict[str, Any]:

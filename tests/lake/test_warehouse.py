@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, meta, warehouse
-from bellwether.lake.warehouse import publish, query
+from bellwether.lake.verification import verify
+from bellwether.lake.warehouse import current_files, named_files, publish, query
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
@@ -109,6 +111,7 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
         "partition": "2025-09-01",
         "file": lake.storage.location(manifest.file),
         "published": True,
+        "damage": None,
     }
 
 
@@ -130,14 +133,6 @@ def test_rows_of_other_rules_are_left_out_and_named(lake: Lake, path: Path) -> N
     assert done.outdated == ("clean/prices 2025-09-03",)
     assert query(path, "SELECT DISTINCT day::VARCHAR FROM clean.prices ORDER BY 1").to_series().to_list() == ["2025-09-01", "2025-09-02"]
     assert query(path, "SELECT partition, version FROM meta.partitions WHERE NOT published").rows() == [("2025-09-03", "0")]
-
-
-def test_a_damaged_file_stops_the_publication_and_the_old_one_stays(lake: Lake, published: Path) -> None:
-    manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
-    Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
-    with pytest.raises(LakeError, match=r"r2.parquet: it is no whole Parquet file"):
-        publish(lake, published)
-    assert query(published, "FROM clean.prices LIMIT 6").equals(prices())
 
 
 def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(published: Path) -> None:
@@ -180,6 +175,50 @@ def test_it_is_read_only(published: Path, statement: str) -> None:
     with pytest.raises(ConfigError, match=r"querying the warehouse .*read-only"):
         query(published, statement)
     assert published.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "FROM read_text('{secret}')",
+        "FROM read_csv('{secret}')",
+        "FROM glob('{folder}/*')",
+        "FROM read_text('{lake}/../secret.txt')",
+        "COPY (SELECT 1) TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{lake}/out.csv'",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{lake}/out.csv'",
+        "SELECT 1; COPY (SELECT 1) TO '{lake}/out.csv'",
+        "ATTACH '{folder}/other.db' AS other",
+        "ATTACH '{lake}/other.db' AS other",
+        "EXPORT DATABASE '{folder}/all'",
+        "SET enable_external_access = true",
+        "INSTALL httpfs",
+        "CALL pragma_version()",
+    ],
+)
+def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(lake: Lake, published: Path, tmp_path: Path, statement: str) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret\n")
+    before = sorted(path for path in tmp_path.rglob("*"))
+    with pytest.raises(ConfigError) as refused:
+        query(published, statement.format(secret=secret, folder=tmp_path, lake=lake.uri))
+    assert "secret\n" not in str(refused.value)
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [
+        ("SHOW TABLES", None),
+        ("DESCRIBE SELECT 1 AS one", 1),
+        ("PIVOT (SELECT 'a' AS k, 1 AS n UNION ALL SELECT 'b', 2) ON k USING sum(n)", 1),
+        ("EXPLAIN SELECT 1", 1),
+        ("WITH numbers AS (FROM range(3)) FROM numbers", 3),
+    ],
+)
+def test_every_way_of_reading_is_open_to_a_query(published: Path, statement: str, rows: int | None) -> None:
+    found = query(published, statement).height
+    assert rows is None or found == rows
 
 
 def test_parameters_are_bound(published: Path) -> None:
@@ -239,3 +278,56 @@ def test_the_lock_of_a_publisher_that_was_killed_is_free(lake: Lake, published: 
     holder.kill()
     holder.join()
     assert publish(lake, published, lock_timeout=0.2).rows == 19
+
+
+def test_a_self_contained_file_needs_no_lake(lake: Lake, tmp_path: Path) -> None:
+    rows = lake.slice(PRICES).rows
+    publish(lake, tmp_path / "all.duckdb", self_contained=True)
+    shutil.rmtree(lake.uri)
+    moved = (tmp_path / "all.duckdb").rename(tmp_path / "moved.duckdb")
+    assert query(moved, "SELECT count(*) FROM clean.prices").item() == rows > 0
+    assert query(moved, "SELECT DISTINCT stored_as FROM meta.tables").to_series().to_list() == ["table"]
+
+
+def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lake, path: Path, tmp_path: Path) -> None:
+    rows = lake.slice(PRICES).rows
+    publish(lake, path)
+    shutil.move(lake.uri, tmp_path / "elsewhere")
+    with pytest.raises(LakeError, match="publish it again after a move: `bellwether warehouse`"):
+        query(path, "FROM clean.prices")
+    publish(Lake(str(tmp_path / "elsewhere")), path)
+    assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0
+
+
+def test_a_damaged_partition_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
+    before = query(published, "SELECT count(*) FROM clean.prices").item()
+    manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
+    Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
+    done = publish(lake, published)
+    assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
+    assert "r2.parquet" in done.damaged[f"clean/prices {DAY[0]}"]
+    left = query(published, "SELECT count(*) FROM clean.prices").item()
+    assert 0 < left < before
+    row = query(published, "SELECT published, damage FROM meta.partitions WHERE damage IS NOT NULL").row(0)
+    assert (row[0], "r2.parquet" in row[1]) == (False, True)
+    assert current_files(lake) == named_files(published), "nothing is left to publish"
+
+
+def test_a_file_of_another_day_is_found_by_its_checksum(lake: Lake, path: Path) -> None:
+    (first, other), *_ = [list(lake.manifests(PRICES).values())[:2]]
+    shutil.copy(lake.storage.location(other.file), lake.storage.location(first.file))
+    assert set(publish(lake, path).damaged) == {f"clean/prices {first.partition[0]}"}
+    found = verify(lake)
+    assert [(one.table, one.partition) for one in found.damaged] == [("clean/prices", first.partition[0])]
+    assert f"`bellwether pull {first.partition[0]}` restores it" in found.damaged[0].remedy
+    assert found.files == sum(len(lake.manifests(declared)) for declared in TABLES.values())
+
+
+def test_what_is_intact_is_what_can_be_read(lake: Lake) -> None:
+    whole = lake.intact(PRICES)
+    assert whole == lake.manifests(PRICES)
+    first, second, *_ = whole.values()
+    Path(lake.storage.location(first.file)).unlink()
+    folder = Path(lake.storage.location(second.file)).parent
+    (folder / "manifest.json").write_text("{")
+    assert lake.intact(PRICES) == {place: one for place, one in whole.items() if place not in (first.partition, second.partition)}

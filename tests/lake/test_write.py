@@ -171,6 +171,7 @@ def test_a_duplicate_is_found_where_the_order_has_more_than_the_key(lake: Lake) 
             "id": "same",
             "ground_truth": "yes",
             "ordinal": ordinal,
+            "version": 1,
             "close_time": known,
             "cutoff": known,
             "known_at": known,

@@ -127,6 +127,26 @@ def test_days_in_the_wrong_order_are_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("day", "said"), [("2027-01-01", "which has 2025-07-01 to 2026-06-30"), ("2025-06-30", "BELLWETHER_FIRST_DAY")])
+def test_a_day_that_the_world_does_not_have_is_refused_at_once(day: str, said: str) -> None:
+    from bellwether.settings import settings
+
+    result = CliRunner().invoke(main, ["pull", day])
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+    assert not settings().home.exists()
+
+
+def test_an_evaluation_without_a_key_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.settings import settings
+
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    result = CliRunner().invoke(main, ["evaluate", "--models", "gpt-4o"])
+    assert result.exit_code == 1
+    assert "gpt-4o: key missing: OPENAI_API_KEY" in " ".join(result.output.split())
+    assert not settings().home.exists()
+
+
 def test_doctor_finds_a_sound_installation(published: World) -> None:
     findings = json.loads(call("doctor", "--json").output)
     assert [found for found in findings if found["status"] == "bad"] == []
@@ -148,7 +168,7 @@ def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytes
 def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
     environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "demo")}
     command = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
-    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert first.returncode == 0, first.stderr[-2000:]
     report = json.loads(first.stdout)
     assert report["runs"] > 5 and report["leaderboards"]["sandbox-2026"]
@@ -157,7 +177,7 @@ def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: P
 
 
 def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication() -> None:
-    from orchestration.commands import _answer, _publish
+    from orchestration.commands import answer, publish
     from orchestration.runner import RunFailed
 
     done: list[str] = []
@@ -172,7 +192,7 @@ def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the
 
     work = Work()
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
-        _publish(work, _answer(work, ("one", "two"), ["broke", "good"]))  # type: ignore[arg-type]
+        publish(work, answer(work, ("one", "two"), ["broke", "good"]))  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from click.testing import CliRunner, Result
 from bellwether.cli import main
 from bellwether.journal import Journal
 from bellwether.lake import Lake
+from bellwether.questions.digest import digest
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.commands import runner
@@ -114,6 +116,15 @@ class _environment:
         settings.cache_clear()
 
 
+def contents(folder: Path) -> dict[str, str]:
+    """Digest of every file below a folder; of SQLite's journal of the moment only that it is there."""
+    return {
+        str(path.relative_to(folder)): "" if path.name.endswith("-shm") else hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
 RELEASE = "sandbox-2026@6"
 #: Six questions, and four samples of each where a model is registered so.
 QUESTIONS, SAMPLES = 6, 4
@@ -197,17 +208,18 @@ def test_a_report_is_written(desk: Desk) -> None:
 
 
 def test_a_dry_run_says_what_it_would_take_and_asks_nothing(desk: Desk) -> None:
-    before, evaluations = desk.provider.asked.copy(), list((desk.home / "sandbox" / "evaluations").iterdir())
+    asked, before = desk.provider.asked.copy(), contents(desk.home)
     result = desk.run("evaluate", "--models", "good", "new", "--samples", str(QUESTIONS), "--dry-run", "--json")
     have, new = json.loads(result.stdout)
     assert (have["model"], have["calls"], have["answered already"]) == ("good", 0, QUESTIONS)
     assert (new["model"], new["calls"], new["answered already"]) == ("new", QUESTIONS, 0)
     assert 0 < float(new["expected $"]) <= float(new["at most $"])
     assert new["price map"].startswith("litellm ")
-    assert desk.provider.asked == before
-    assert list((desk.home / "sandbox" / "evaluations").iterdir()) == evaluations
-    assert not desk.has(RELEASE, "new")
     text = desk.run("evaluate", "--models", "new", "--samples", str(QUESTIONS), "--dry-run").output
+    other = desk.run("evaluate", "--models", "new", "--release", "sandbox-both", "--samples", "5", "--dry-run", "--json")
+    assert json.loads(other.stdout)[0]["calls"] == 5
+    assert desk.provider.asked == asked
+    assert contents(desk.home) == before
     assert "Nothing was asked" in text
     assert max(map(len, text.splitlines()[:4])) <= 80
 
@@ -382,26 +394,28 @@ def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_o
     evaluations.finish(evaluations.unfinished("sandbox-2026@3"))
 
 
-def test_a_resumed_evaluation_of_other_questions_is_refused(desk: Desk) -> None:
+def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused(desk: Desk) -> None:
     from datetime import UTC, datetime
     from decimal import Decimal
 
     from bellwether.forecasting.evaluation import Evaluation, Evaluations
 
     (desk.registry / "releases.toml").write_text(RELEASES.format(size=6))
-    assert desk.run("evaluate", "--models", "new", "--release", "own", "--dry-run").exit_code == 0
+    assert desk.run("release", "own", "--forecaster", "always-half").exit_code == 0
     questions = desk.lake.slice(table("benchmark/questions"), [("own",)]).read()
     assert questions.height == QUESTIONS
+    evaluations = Evaluations(desk.home / "sandbox" / "evaluations")
     begun = Evaluation.of("own", ["new"], Decimal(1), questions, datetime(2027, 1, 1, tzinfo=UTC))
-    Evaluations(desk.home / "sandbox" / "evaluations").keep(begun)
+    evaluations.keep(begun)
+    (desk.registry / "releases.toml").write_text(RELEASES.format(size=8))
     resumed = desk.run("evaluate", "--resume", "--release", "own", "--dry-run", "--json")
     assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS
-    (desk.registry / "releases.toml").write_text(RELEASES.format(size=8))
+    evaluations.keep(Evaluation.of("own", ["new"], Decimal(1), questions.head(4), datetime(2027, 1, 1, tzinfo=UTC)))
     refused = desk.run("evaluate", "--resume", "--release", "own", "--dry-run")
     assert refused.exit_code == 1
     assert "have changed since it began: 0 have other words or dates, 2 are new, 0 are gone" in refused.output
     assert desk.provider.calls("timid") == 0
-    Evaluations(desk.home / "sandbox" / "evaluations").finish(begun)
+    evaluations.finish(begun)
 
 
 # --- said at once ----------------------------------------------------------------------------------------------------
@@ -487,7 +501,7 @@ description = "Always the same."
 """
 
 
-def test_nobody_is_ranked_by_earlier_questions_or_by_an_earlier_entry_of_the_registry(desk: Desk) -> None:
+def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_new_version_on_request(desk: Desk) -> None:
     releases, forecasters = desk.registry / "releases.toml", desk.registry / "forecasters.toml"
 
     def forecast(*names: str) -> set[str]:
@@ -508,10 +522,36 @@ def test_nobody_is_ranked_by_earlier_questions_or_by_an_earlier_entry_of_the_reg
     forecasters.write_text(GUESS.format(p_yes=0.4))
     assert forecast("always-half", "guess") == {"evaluate", "rank", "report", "publish"}
     assert set(desk.forecasts("changing", "guess")["p_yes"]) == {0.4}
-    releases.write_text(changing.format(size=4))
-    assert "score" in forecast("always-half")
-    assert counts() == {"always-half": (4, 4, "constant"), "guess": (4, 4, "constant")}
     releases.write_text(changing.format(size=8))
+    assert forecast("always-half") == set()
+    assert counts() == {"always-half": (6, 6, "constant"), "guess": (6, 6, "constant")}
     forecasters.write_text("")
-    assert "score" in forecast("always-half")
-    assert counts() == {"always-half": (8, 8, "constant"), "guess": (6, 8, "unregistered")}
+    made = desk.run("release", "changing", "--new-version", "--yes", "--forecaster", "always-half", "--json")
+    assert made.exit_code == 0, made.output
+    assert counts() == {"always-half": (6, 6, "constant"), "guess": (6, 6, "constant")}
+    assert [(name, row["n"], row["n_questions"]) for name, row in leaderboard(desk, "changing.v2").items()] == [("always-half", 8, 8)]
+
+
+def test_more_history_changes_no_published_number_and_enters_with_a_new_version(desk: Desk) -> None:
+    def published() -> list[dict[str, Any]]:
+        return [row for _, row in sorted(leaderboard(desk, RELEASE).items())]
+
+    before, questions = published(), desk.lake.slice(table("benchmark/questions"), [(RELEASE,)]).read()
+    assert {row["questions_digest"] for row in before} == {digest(questions)}
+    assert desk.run("pull", "2026-03-28", "2026-03-29").exit_code == 0
+    shown = json.loads(desk.run("release", "sandbox-2026", "--diff", "--json").stdout)[0]
+    assert (shown["release"], shown["new"]) == ("sandbox-2026", "sandbox-2026.v2")
+    assert shown["added"] > 0
+    untouched = contents(desk.home / "sandbox" / "lake" / "benchmark")
+    with desk.at(), runner(venues=False) as work:
+        assert work.questions(RELEASE).equals(questions)
+        assert work.tally.runs == 0
+    assert contents(desk.home / "sandbox" / "lake" / "benchmark") == untouched
+    assert published() == before
+    listed = next(row for row in json.loads(desk.run("release", "--list", "--json").stdout) if row["release"] == "sandbox-2026")
+    assert [one["name"] for one in listed["versions"]] == ["sandbox-2026"]
+    refused = desk.run("release", "sandbox-2026", "--new-version")
+    assert refused.exit_code == 2
+    assert "would have" in refused.output
+    assert "add --yes" in refused.output
+    assert contents(desk.home / "sandbox" / "lake" / "benchmark") == untouched

@@ -86,12 +86,12 @@ def test_rematerializing_a_day_gives_the_same_bytes_and_asks_the_venue_nothing(e
     assert event.materialization.metadata["requests"].value == 0
 
 
-def test_an_event_shows_rows_schema_preview_and_place(evaluated: World) -> None:
+def test_an_event_shows_rows_preview_and_place(evaluated: World) -> None:
     event = evaluated.instance.get_latest_materialization_event(key("benchmark/leaderboard"))
     assert event is not None and event.asset_materialization is not None
     metadata = event.asset_materialization.metadata
     assert metadata["dagster/row_count"].value == len(FORECASTERS)
-    assert {"dagster/column_schema", "dagster/uri", "preview", "seconds", "table"} <= metadata.keys()
+    assert {"dagster/uri", "preview", "seconds", "table"} <= metadata.keys()
 
 
 def test_the_reliability_diagram_is_a_picture_in_the_event(evaluated: World) -> None:
@@ -172,3 +172,23 @@ def test_days_before_the_venues_cutoff_need_the_archive_and_say_so(tmp_path: Pat
     runner = world.runner()
     with pytest.raises(RunFailed, match="raw/kalshi_archive"):
         runner.days(date(2025, 9, 1), date(2025, 9, 1))
+
+
+def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_that_needs_it(
+    evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
+    settings.cache_clear()
+    lake, day = evaluated.lake, (FIRST.isoformat(),)
+    before = {name: lake.manifests(table(name))[day] for name in ("raw/kalshi_markets", "clean/markets")}
+    Path(lake.storage.location(before["raw/kalshi_markets"].file)).unlink()
+    damaged = Path(lake.storage.location(before["clean/markets"].file))
+    damaged.write_bytes(b"PAR1")
+    runner = evaluated.runner()
+    runner.days(FIRST, LAST)
+    assert runner.tally.runs == 1
+    assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
+    again = evaluated.runner()
+    again.days(FIRST, LAST)
+    assert again.tally.runs == 0
+    damaged.unlink()  # other tests read every file of this world

@@ -15,6 +15,7 @@ from bellwether.tables import table
 from bellwether.venues.kalshi.stream.frame import Frame
 from orchestration.jobs import RECORDINGS
 from orchestration.sensors import finished_recordings
+from resources import LakeResource
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world
 
@@ -43,8 +44,8 @@ def world(tmp_path: Path) -> World:
 
 
 def tick(world: World) -> dg.SensorResult | dg.SkipReason:
-    resource = RecordingsResource(path=str(world.config.recordings_path))
-    found = finished_recordings(dg.build_sensor_context(instance=world.instance, resources={"recordings": resource}))
+    resources = {"recordings": RecordingsResource(path=str(world.config.recordings_path)), "lake": LakeResource(uri=world.config.lake_uri)}
+    found = finished_recordings(dg.build_sensor_context(instance=world.instance, resources=resources))
     assert isinstance(found, dg.SensorResult | dg.SkipReason)
     return found
 

@@ -9,13 +9,14 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from bellwether.lake import Lake
 from bellwether.recordings.generating import generate_recording
+from bellwether.replay.building.sources import Sources, outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.jobs import BACKTEST, EPISODES
-from orchestration.sensors import episode_keys, recorded_episodes
-from resources import LakeResource
+from orchestration.jobs import BACKTEST, RECORDINGS
+from orchestration.sensors import finished_recordings, publisher, recorded_episodes, registry
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world
 
@@ -95,57 +96,87 @@ def test_a_backtest_again_gives_the_same_bytes(replayed: World, monkeypatch: pyt
     assert hashes() == before and len(before) == 4
 
 
-def tick(world: World) -> dg.SensorResult | dg.SkipReason:
-    resources = {"recordings": RecordingsResource(path=str(world.config.recordings_path)), "lake": LakeResource(uri=world.config.lake_uri)}
-    found = recorded_episodes(dg.build_sensor_context(instance=world.instance, resources=resources))
-    assert isinstance(found, dg.SensorResult | dg.SkipReason)
+def ticked(sensor: dg.SensorDefinition, world: World) -> dg.SensorResult | dg.SkipReason | dg.RunRequest:
+    """What one tick of a sensor asks for."""
+    resources = {name: (world.defs.resources or {})[name] for name in sensor.required_resource_keys}
+    found = sensor(dg.build_sensor_context(instance=world.instance, resources=resources))
+    assert isinstance(found, dg.SensorResult | dg.SkipReason | dg.RunRequest)
     return found
+
+
+def keys(sensor: dg.SensorDefinition, world: World) -> list[tuple[str | None, str | None]]:
+    """Partition and key of the runs that one tick of a sensor asks for."""
+    found = ticked(sensor, world)
+    return [(run.partition_key, run.run_key) for run in found.run_requests or ()] if isinstance(found, dg.SensorResult) else []
 
 
 def test_without_a_recording_in_the_lake_the_sensor_has_nothing_to_do(tmp_path: Path) -> None:
     world = open_world(tmp_path)
-    assert isinstance(tick(world), dg.SkipReason)
+    assert isinstance(ticked(recorded_episodes, world), dg.SkipReason)
     generate_recording(world.config.recordings_path, GeneratedWorld(7), EVENT, hours=1, now=world.config.now())
-    assert isinstance(tick(world), dg.SkipReason)
+    assert isinstance(ticked(recorded_episodes, world), dg.SkipReason)
 
 
 @pytest.mark.slow
-def test_the_sensor_asks_for_an_episode_once(replayed: World) -> None:
-    first, second = tick(replayed), tick(replayed)
-    assert isinstance(first, dg.SensorResult) and isinstance(second, dg.SensorResult)
-    assert [request.partition_key for request in first.run_requests or ()] == [EVENT]
-    assert [request.run_key for request in first.run_requests or ()] == [request.run_key for request in second.run_requests or ()]
+def test_after_a_command_no_sensor_and_no_condition_requests_a_run(replayed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
+    settings.cache_clear()
+    command = replayed.runner()
+    command.replay(AGENTS)
+    command.publish()
+    for sensor in (registry, finished_recordings, recorded_episodes, publisher):
+        assert isinstance(ticked(sensor, replayed), dg.SkipReason), sensor.name
+    asked = dg.evaluate_automation_conditions(defs=replayed.defs, instance=replayed.instance)
+    assert asked.total_requested == 0
 
 
-@pytest.mark.slow
-def test_an_episode_without_a_result_is_made_again_when_a_pull_brings_something(tmp_path: Path) -> None:
+def test_the_sensors_ask_for_a_finished_recording_and_for_its_episodes_with_the_same_key_until_they_are_made(tmp_path: Path) -> None:
     world = open_world(tmp_path)
-    held = {"E": "R"}
-    frame = table("raw/recordings").frame([{"recording": "R", "ordinal": 0, "connection": 1, "frame": "{}"}])
-    world.lake.write(table("raw/recordings"), ("R",), frame, run_id="a")
-    before = episode_keys(world.lake, held)
-    write_episode(world, result=None)
-    unsettled = episode_keys(world.lake, held)
-    day = "2026-03-10"
-    world.lake.write(table("raw/kalshi_markets"), (day,), table("raw/kalshi_markets").empty(), run_id="a")
-    pulled = episode_keys(world.lake, held)
-    write_episode(world, result="YES")
-    settled = episode_keys(world.lake, held)
-    assert len({before["E"], unsettled["E"], pulled["E"]}) == 3
-    assert settled == before
+    generate_recording(world.config.recordings_path, GeneratedWorld(7), EVENT, hours=1, now=world.config.now())
+    name = RecordingsResource(path=str(world.config.recordings_path)).all()[0].name
+    ((asked, key),) = keys(finished_recordings, world)
+    assert asked == name
+    assert keys(finished_recordings, world) == [(name, key)]
+    world.instance.add_dynamic_partitions("recording", [name])
+    world.defs.resolve_job_def(RECORDINGS.name).execute_in_process(instance=world.instance, partition_key=name)
+    assert isinstance(ticked(finished_recordings, world), dg.SkipReason)
+    ((asked, key),) = keys(recorded_episodes, world)
+    assert asked == EVENT
+    assert keys(recorded_episodes, world) == [(EVENT, key)]
 
 
-def write_episode(world: World, *, result: str | None) -> None:
+def test_an_episode_is_due_when_its_frames_or_what_may_settle_it_have_changed(tmp_path: Path) -> None:
+    lake, held = open_world(tmp_path).lake, {"E": "R"}
+    assert outdated_episodes(lake, held) == {}
+    write_frames(lake, "{}")
+    never_made = outdated_episodes(lake, held)
+    assert set(never_made) == {"E"}
+    write_episode(lake, result=None)
+    assert outdated_episodes(lake, held) == {}
+    lake.write(table("raw/kalshi_markets"), ("2026-03-10",), table("raw/kalshi_markets").empty(), run_id="a")
+    pulled = outdated_episodes(lake, held)
+    assert set(pulled) == {"E"} and pulled != never_made
+    write_episode(lake, result=None)
+    assert outdated_episodes(lake, held) == {}
+    lake.write(table("raw/kalshi_markets"), ("2026-03-10",), table("raw/kalshi_markets").empty(), run_id="b")
+    assert outdated_episodes(lake, held) == {}, "the same rows were pulled again"
+    write_episode(lake, result="YES")
+    lake.write(table("raw/kalshi_markets"), ("2026-03-11",), table("raw/kalshi_markets").empty(), run_id="a")
+    assert outdated_episodes(lake, held) == {}, "it is settled"
+    write_frames(lake, "[]")
+    assert set(outdated_episodes(lake, held)) == {"E"}
+
+
+def write_frames(lake: Lake, frame: str) -> None:
+    declared = table("raw/recordings")
+    lake.write(declared, ("R",), declared.frame([{"recording": "R", "ordinal": 0, "connection": 1, "frame": frame}]), run_id="a")
+
+
+def write_episode(lake: Lake, *, result: str | None) -> None:
+    """An episode made from what the lake has."""
     from tests.checks.test_rules import episode_market
 
-    rows = [episode_market("A", result=result, recording="R")]
-    world.lake.write(table("replay/episodes"), ("E",), table("replay/episodes").frame(rows), run_id="a")
-
-
-def test_an_episode_that_no_recording_holds_fails_with_a_reason(tmp_path: Path) -> None:
-    world = open_world(tmp_path)
-    world.instance.add_dynamic_partitions("episode", ["KXNOTHING"])
-    job = world.defs.resolve_job_def(EPISODES.name)
-    result = job.execute_in_process(instance=world.instance, partition_key="KXNOTHING", raise_on_error=False)
-    failures = [event.step_failure_data.error.message for event in result.all_events if event.is_step_failure]
-    assert any("no finished recording holds it" in text for text in failures)
+    row = episode_market("A", result=result, recording="R")
+    sources = Sources.of(lake, "R")
+    row |= {"recording_digest": sources.recording, "markets_digest": sources.markets_digest(row["end_at"])}
+    lake.write(table("replay/episodes"), ("E",), table("replay/episodes").frame([row]), run_id="a")

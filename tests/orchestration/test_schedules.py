@@ -9,9 +9,10 @@ import dagster as dg
 import pytest
 
 from bellwether.lake import Lake
+from bellwether.settings import Venue
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.definitions import build_defs
-from orchestration.schedules import daily_pull, days_to_pull, waiting_days, weekly_series
+from orchestration.schedules import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, weekly_series
 from resources import LakeResource
 
 TODAY = date(2026, 3, 10)
@@ -38,26 +39,43 @@ def lake(tmp_path: Path) -> LakeResource:
 
 def tick(at: datetime, lake: LakeResource) -> list[dg.RunRequest | dg.SkipReason]:
     """What the schedule yields when its clock strikes at `at`."""
-    return list(daily_pull(dg.build_schedule_context(scheduled_execution_time=at), lake=lake))  # type: ignore[call-overload]
+    with dg.instance_for_test() as instance, dg.build_schedule_context(instance=instance, scheduled_execution_time=at) as context:
+        return list(daily_pull(context, lake=lake))  # type: ignore[call-overload]
 
 
-def test_a_quiet_day_pulls_yesterday_only() -> None:
-    assert days_to_pull(TODAY, ()) == [date(2026, 3, 9)]
+def test_at_first_yesterday_alone_is_pulled() -> None:
+    assert days_to_pull(TODAY, (), ()) == [date(2026, 3, 9)]
 
 
-def test_days_that_are_not_final_are_pulled_again_until_patience_ends() -> None:
-    waiting = {date(2026, 3, 1), date(2025, 12, 1), TODAY}
-    assert days_to_pull(TODAY, waiting) == [date(2026, 3, 1), date(2026, 3, 9)]
+def test_every_day_since_the_first_that_is_not_final_is_due_until_patience_ends() -> None:
+    followed = {date(2025, 12, 1), date(2026, 3, 4), TODAY}
+    due = days_to_pull(TODAY, {date(2026, 3, 5), date(2026, 3, 7)}, followed)
+    assert due[0] == TODAY - PATIENCE
+    assert {date(2026, 3, 4), date(2026, 3, 6), date(2026, 3, 8), date(2026, 3, 9)} <= set(due)
+    assert not {date(2026, 3, 5), date(2026, 3, 7), TODAY} & set(due)
 
 
-def test_a_day_waits_when_the_pull_of_either_venue_was_not_final(lake: LakeResource) -> None:
-    assert waiting_days(lake, TODAY) == {date(2026, 3, 6), date(2026, 3, 7)}
+def test_a_day_is_final_when_the_pulls_of_all_venues_were(lake: LakeResource) -> None:
+    assert final_days(lake, TODAY, tuple(Venue)) == {date(2026, 3, 8)}
+    assert final_days(lake, TODAY, (Venue.KALSHI,)) == {date(2026, 3, 8), date(2026, 3, 7)}
 
 
-def test_a_tick_requests_one_run_per_day(lake: LakeResource) -> None:
+def test_days_without_a_record_of_a_pull_are_due_too(lake: LakeResource) -> None:
+    """After an outage, or where a pull failed, there is none."""
+    (store := lake.lake).write(KALSHI_PULLS, ("2026-03-02",), KALSHI_PULLS.frame([_pull(date(2026, 3, 2), final=True)]), run_id="run")
+    store.write(POLYMARKET_PULLS, ("2026-03-02",), POLYMARKET_PULLS.frame([_pull(date(2026, 3, 2), final=True)]), run_id="run")
     requests = [request for request in tick(datetime(2026, 3, 10, 1, 20, tzinfo=UTC), lake) if isinstance(request, dg.RunRequest)]
-    assert [request.partition_key for request in requests] == ["2026-03-06", "2026-03-07", "2026-03-09"]
-    assert len({request.run_key for request in requests}) == 3
+    assert [request.partition_key for request in requests] == [f"2026-03-0{day}" for day in (3, 4, 5, 6, 7, 9)]
+    assert len({request.run_key for request in requests}) == 6
+
+
+def test_a_day_whose_first_pull_failed_is_asked_for_again(tmp_path: Path) -> None:
+    empty = LakeResource(uri=str(tmp_path / "empty"))
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = build_defs().resolve_job_def("days")
+        instance.create_run_for_job(job, tags={**CLOCK, "dagster/partition": "2026-03-07"}, status=dg.DagsterRunStatus.FAILURE)
+        asked = followed_days(empty, instance, TODAY)
+    assert days_to_pull(TODAY, (), asked) == [date(2026, 3, day) for day in (7, 8, 9)]
 
 
 def test_the_weekly_list_of_series_asks_the_venue_again() -> None:

@@ -35,6 +35,7 @@ def question(number: int, **fields: Any) -> dict[str, Any]:
         "price_24h": Decimal("0.425000") if number % 2 else None,
         "price_24h_at": closes - timedelta(hours=25) if number % 2 else None,
         "ordinal": number,
+        "version": 1,
         "cutoff": datetime(2025, 10, 1, tzinfo=UTC),
         "known_at": datetime(2026, 6, 1, tzinfo=UTC),
         "rules": "abcdef012345",

@@ -170,7 +170,7 @@ def test_prices_equal_a_search_through_the_recorded_candles(horizon: str, candle
 def test_the_markets_price_is_a_good_forecast_that_sharpens_towards_the_close(questions: pl.DataFrame) -> None:
     brier = {}
     for horizon in SCORED:
-        forecasts = forecaster(f"market-{horizon}").forecast(questions, pl.LazyFrame())
+        forecasts = forecaster(f"market-{horizon}").forecast(questions)
         answered = forecasts.join(questions, left_on="question_id", right_on="id").filter(pl.col("p_yes").is_not_null())
         assert answered.height == questions[f"price_{horizon}"].count() > 0
         brier[horizon] = evaluate(answered["p_yes"], answered["ground_truth"] == "yes")["brier"].value
@@ -183,7 +183,7 @@ def test_the_markets_price_is_a_good_forecast_that_sharpens_towards_the_close(qu
 
 
 def test_a_question_without_recorded_candles_has_a_reason_and_no_market_forecast(candles: pl.DataFrame, questions: pl.DataFrame) -> None:
-    forecasts = forecaster("market-24h").forecast(questions, pl.LazyFrame())
+    forecasts = forecaster("market-24h").forecast(questions)
     silent = questions.filter(~pl.col("market_id").is_in(candles["ticker"].unique().to_list()))
     assert forecasts.height == questions.height
     assert forecasts.filter(pl.col("question_id").is_in(silent["id"].to_list()) & pl.col("error").is_null()).is_empty()

@@ -167,7 +167,7 @@ def test_both_engines_agree_on_a_million_fills(case: int) -> None:
     roles: Counter[str] = Counter()
     for tape in itertools.count():
         seed = 1000 * case + tape
-        fills = _compare(CROWDED[mode], seed, temper, instants=500, busy=60, spread_out=60, trades=trades).fills
+        fills = _compare(CROWDED[mode], seed, temper, instants=650, busy=60, spread_out=60, trades=trades).fills
         roles.update(fill.role for fill in fills)
         if roles.total() >= EACH:
             break

@@ -40,6 +40,7 @@ def question(number: int, truth: str = "yes", **facts: Any) -> dict[str, Any]:
         "open_time": close - timedelta(days=10),
         "settled_at": close + timedelta(hours=3),
         "ordinal": number,
+        "version": 1,
         "cutoff": CUTOFF,
     }
     for name, hours in HORIZONS.items():

@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from assets.declare import metadata
 from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.lake import Lake, Slice
 from resources import LakeIOManager, LakeResource
@@ -167,7 +168,11 @@ def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
     assert shown["bytes"].value == manifest.bytes
     assert shown["seconds"].value >= 0
     assert shown["preview"].value.count("\n") == 6
-    columns = {column.name: column for column in shown["dagster/column_schema"].value.columns}
+    assert "dagster/column_schema" not in shown
+
+
+def test_the_columns_of_an_asset_are_described() -> None:
+    columns = {column.name: column for column in metadata(PRICES)["dagster/column_schema"].columns}
     assert (columns["bid"].type, columns["bid"].description) == ("DECIMAL(10,6)", "best YES bid; null when none [dollars per contract]")
     assert (columns["bid"].constraints.nullable, columns["day"].constraints.nullable) == (True, False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
+from bellwether.venues.http import pages
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 
@@ -138,3 +140,21 @@ def test_finished_lists_the_last_pull_of_every_partition(store: PageStore):
         if done:
             pull.finish({"markets": 1}, {"partition": partition})
     assert [pull.note and pull.note["partition"] for pull in store.finished("archive")] == ["a", "c"]
+
+
+def test_pages_of_a_small_pull_are_not_read_back_and_the_last_word_counts(store: PageStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pages, "HELD_BYTES", 100)
+    pull = reopen(store)
+    versions = [replace(PAGE, body=body) for body in (b"{}", b'{"a":1}', bytes(99), b"[]")]
+    for page in versions:
+        pull.write("markets", page)
+        assert pull.finish({"markets": 1}, {}).page("markets", 0) == page
+    pull.write("markets", replace(PAGE, body=bytes(95), ordinal=1))
+    read: list[str] = []
+    monkeypatch.setattr(pages, "_read", lambda storage, name: read.append(name))
+    assert pull.finish({"markets": 2}, {}).page("markets", 0).body == b"[]"
+    assert not read
+    pull.write("markets", replace(PAGE, body=bytes(9), ordinal=2))
+    with pytest.raises(LakeError, match="gone or damaged"):
+        pull.finish({"markets": 3}, {}).page("markets", 2)
+    assert len(read) == 1

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_REJECTS, KALSHI_SERIES
-from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_candles, parse_events, parse_series
+from bellwether.venues.kalshi.wire import CandlePage, Parsed, nested_markets, parse_candle_pages, parse_candles, parse_events, parse_series
 from tests.venues.wire_objects import DAY, FETCHED, ORIGIN, candle, market
 
 EVENT: dict[str, Any] = {
@@ -198,3 +200,46 @@ def test_a_group_of_candles_that_is_none_is_quarantined():
 
 def test_an_answer_without_candles_has_none():
     assert parse_candles({"markets": None}, ORIGIN, day=DAY, source="live", period_minutes=60).rows.is_empty()
+
+
+def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
+    cents = {"open": 40, "high": 45, "low": 39, "close": 44}
+    pages = [
+        CandlePage({"ticker": "A", "candlesticks": [candle(), candle(end_period_ts=1773496800)]}, ORIGIN, "historical", ["A"]),
+        CandlePage({"ticker": "B", "candlesticks": []}, replace(ORIGIN, page=1), "historical", ["B"]),
+        CandlePage(
+            {
+                "markets": [
+                    {"market_ticker": "C", "candlesticks": [candle(yes_bid=cents)]},
+                    {"market_ticker": "D", "candlesticks": [candle()]},
+                    {"market_ticker": "A", "candlesticks": [candle()]},
+                ]
+            },
+            replace(ORIGIN, page=2, request="GET /markets/candlesticks?market_tickers=C,D"),
+            "live",
+            ["C", "D"],
+        ),
+    ]
+    alone = [
+        parse_candles(page.answer, page.origin, day=DAY, source=page.source, period_minutes=60).rows.filter(
+            pl.col("ticker").is_in(list(page.asked))
+        )
+        for page in pages
+    ]
+    together = parse_candle_pages(pages, day=DAY, period_minutes=60)
+    assert together is not None
+    assert together.schema == alone[0].schema
+    assert together.equals(pl.concat(alone))
+    assert together["ticker"].to_list() == ["A", "A", "C", "D"]
+
+
+@pytest.mark.parametrize(
+    "candlesticks",
+    [[candle(), candle()], [7], [candle(volume_fp="many")], [candle(end_period_ts="x")]],
+    ids=["twice", "none", "volume", "end"],
+)
+def test_a_page_of_candles_that_needs_a_look_by_itself_is_not_parsed_with_others(candlesticks: list[Any]):
+    fitting = CandlePage({"ticker": "A", "candlesticks": [candle()]}, ORIGIN, "live", ["A"])
+    other = CandlePage({"ticker": "B", "candlesticks": candlesticks}, replace(ORIGIN, page=1), "live", ["B"])
+    assert parse_candle_pages([fitting], day=DAY, period_minutes=60) is not None
+    assert parse_candle_pages([fitting, other], day=DAY, period_minutes=60) is None

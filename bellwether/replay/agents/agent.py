@@ -106,6 +106,9 @@ class Agent:
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
         """Called for each trade of the recorded market as soon as it can be known, as `on_fill`."""
 
+    def on_book(self, ctx: AgentContext, ticker: str) -> None:
+        """Called for each market whose best bid or ask price has changed, as soon as it can be known: once per instant, as `on_fill`."""
+
     def end(self, ctx: AgentContext) -> None:
         """Called once after the last event, when what settles has settled."""
 

@@ -61,7 +61,7 @@ def traced(error: BaseException, beyond: str = "") -> str:
 
 
 def returned(answer: object, method: str = "act") -> TypeError:
-    """The error of an `act`, `on_fill` or `on_trade` that returns something."""
+    """The error of an `act`, or of a callback, that returns something."""
     return TypeError(f"{method} returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
 
 

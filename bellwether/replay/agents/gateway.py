@@ -19,6 +19,7 @@ from bellwether.replay.engine.marks import unrealised
 from bellwether.replay.units import DOLLAR
 
 if TYPE_CHECKING:
+    from bellwether.replay.agents.news import Callbacks, News
     from bellwether.replay.engine import Session
     from bellwether.replay.engine import Settings as EngineSettings
     from bellwether.replay.rules import RuleSet
@@ -105,9 +106,10 @@ class Gateway:
         self._fill_count = session.fill_count
         #: Whether this is a call between decisions, and all of its instant has happened.
         self._between = self._is_over = False
-        #: Fills and trades that the agent was told of between decisions; None where it is told of none.
+        #: Fills, trades and best prices that the agent was told of between decisions; None where it is told of none.
         self._told: int | None = None
         self._heard: int | None = None
+        self._seen_bids: np.ndarray | None = None
 
     def begin(self) -> None:
         """A decision point was reached: the budget is whole again."""
@@ -134,18 +136,24 @@ class Gateway:
 
     # What an agent is told between decisions.
 
-    def watch(self, *, fills: bool, trades: bool) -> None:
-        """Let the session stop for own fills, and for trades. Before its first step."""
-        if fills:
+    def watch(self, callbacks: Callbacks) -> None:
+        """Let the session stop for what the agent wants to be told of. Before its first step."""
+        times = []
+        if callbacks.on_fill:
             self._told = 0
-        if trades:
+        if callbacks.on_trade:
             self._heard = int(np.searchsorted(self._trade_times, self._session.tape.start - self._delay, side="right"))
-        self._session.stop_at_news(self._trade_times if trades else None, fills=fills)
+            times.append(self._trade_times)
+        if callbacks.on_book:
+            self._seen_bids = self.bids()
+            times.append(self._quote_times())
+        self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill)
 
-    def news(self) -> tuple[list[list[int]], list[list[int]]] | None:
-        """Rows of the fills and of the trades that the agent was not told of yet; None for neither."""
+    def news(self) -> News | None:
+        """Fills, trades and changes of best prices that the agent was not told of yet; None where there are none."""
         fills: list[list[int]] = []
         trades: list[list[int]] = []
+        books: list[int] = []
         if self._told is not None and self._told < self._fill_count():
             fills = self._session.fills[self._told :, :_FILL_WIDTH].tolist()
             self._told = self._session.told()
@@ -153,7 +161,10 @@ class Gateway:
             until = self._trades_until()
             if until > self._heard:
                 trades, self._heard = self._trades[self._heard : until].tolist(), until
-        return (fills, trades) if fills or trades else None
+        if self._seen_bids is not None:
+            bids = self.bids()
+            books, self._seen_bids = np.flatnonzero((bids != self._seen_bids).any(axis=1)).tolist(), bids
+        return (fills, trades, books) if fills or trades or books else None
 
     # What costs nothing.
 
@@ -277,6 +288,12 @@ class Gateway:
     @cached_property
     def _trade_times(self) -> np.ndarray:
         return np.ascontiguousarray(self._trades[:, 0])
+
+    def _quote_times(self) -> np.ndarray:
+        """When some best price of the tape changes, int64, ns."""
+        from bellwether.replay.results.markouts import tops_of
+
+        return np.unique(tops_of(self._session.tape).ts)
 
     @property
     def _bound(self) -> Literal["left", "right"]:

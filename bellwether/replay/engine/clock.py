@@ -148,7 +148,7 @@ def _books_alone(event, cores, i, stop):
     return end
 
 
-@inlined
+@compiled
 def _stop_for_room(cores, i, own):
     """Stop before event `i`: the fills must grow first."""
     main = cores[0]
@@ -170,7 +170,7 @@ def _print_fits(cores, fills, k, side, price):
     return found
 
 
-@inlined
+@compiled
 def events(ts, event, cores, orders, fills, stop):
     """Process the tape up to index `stop`, but for the crossings of its last instant. False when an array must grow first; calling again goes on."""
     main = cores[0]
@@ -223,7 +223,7 @@ def events(ts, event, cores, orders, fills, stop):
     return True
 
 
-@inlined
+@compiled
 def _cross_all(cores, orders, fills, i, ts):
     """Crossing checks of all accounts before event `i`. False when the fills must grow first."""
     for a in range(cores[0, H_ACCOUNTS]):
@@ -241,7 +241,7 @@ def _may_cross(core, k):
     return core[k + K_TOP] + core[k + K_BEST + 1] >= DOLLAR or core[k + K_TOP + 1] + core[k + K_BEST] >= DOLLAR
 
 
-@inlined
+@compiled
 def _own_level(core, orders, k, side, price, at, shown, value, traded):
     """What a change of a marked level means for the agent: own consumption ends, places move."""
     if core[k + K_BUSY] >= NO_BOOK_YET:
@@ -394,7 +394,7 @@ def advance(sim):
     return 0
 
 
-@inlined
+@compiled
 def _news(cores, time):
     """The agent is to be told of its fills of this instant."""
     main = cores[0]
@@ -405,13 +405,13 @@ def _news(cores, time):
     return AT_NEWS
 
 
-@inlined
+@compiled
 def _end(cores):
     for a in range(cores[0, H_ACCOUNTS]):
         cores[a, H_OVER], cores[a, H_TIME] = 1, cores[0, H_LAST]
 
 
-@inlined
+@compiled
 def _scheduled(cores, samples, schedule, row, time):
     """A decision, AT_DECISION; news, AT_NEWS; or a sample, 0."""
     decides, wakes = schedule[row, 2] == DECISION, schedule[row, 2] == WAKE
@@ -447,7 +447,7 @@ def _earlier_stop(ts, core, messages, index, time):
     return stop, index, time
 
 
-@inlined
+@compiled
 def _deliver(core, grid, orders, fills, a, messages, time):
     """Let the messages under way that come at `time` arrive. False when the fills must grow first."""
     message, tail = core[H_M_HEAD], core[H_M_TAIL]

@@ -87,7 +87,7 @@ _IS_SETTLED, _IS_CLOSED, _IS_HALTED = int(TickerStatus.SETTLED), int(TickerStatu
 _HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
 
 
-@inlined
+@compiled
 def arrive(core, grid, orders, fills, o, ts):
     """An order reaches the market: it is rejected with a reason, or fills, rests or both."""
     orders[o, O_ARRIVED] = ts
@@ -98,7 +98,7 @@ def arrive(core, grid, orders, fills, o, ts):
         end(orders, o, _REJECTED, reason, ts)
 
 
-@inlined
+@compiled
 def _refused(core, grid, orders, o, ts):
     """The first check that an order fails without a look at what it would trade with."""
     t = orders[o, O_TICKER]
@@ -271,7 +271,7 @@ def _cancel_level(core, orders, k, side, q, ts):
         i = following
 
 
-@inlined
+@compiled
 def _affords(core, orders, k, o, filled, change, rest, fee, reached):
     """Whether cash covers every reserve after an order's fills and with `rest` lots of it resting."""
     side, price, action = orders[o, O_BID_SIDE], orders[o, O_BID_PRICE], orders[o, O_ACTION]

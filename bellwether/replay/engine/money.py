@@ -118,7 +118,7 @@ def _curve_fee(num, step, price, lots, power, by_value):
     return whole + (1 if 2 * rest >= step else 0) if whole > 0 else 0
 
 
-@inlined
+@compiled
 def fill_fee(core, k, role, action, price, lots, ts, acc):
     """(fee, accumulator) of a fill after waiver and account rounding. price: mills of the side as booked; acc: the order's accumulator before."""
     fee = 0 if ts < core[k + K_FEES + WAIVER_UNTIL] else trade_fee(core, k, role, price, lots)
@@ -152,7 +152,7 @@ def cash_change(core, k, action, bid_side, price, booked, lots):
     return (MILL_LOT if action == 1 else -MILL_LOT) * booked * lots
 
 
-@inlined
+@compiled
 def book_fill(core, orders, fills, o, price, lots, role, ts, guarded):
     """Book a fill of order `o` at canonical `price`. False, with nothing booked, if guarded and cash would fall below 0."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -225,7 +225,7 @@ def _move_apart(core, k, side, action, price, lots):
     core[at] += sign * lots
 
 
-@inlined
+@compiled
 def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below):
     """Micro-dollars reserved for the own orders of a canonical side with prices under `below`, were `yes` and `no` lots held and one more order of
     `lots` at `price` resting (0: none), with its maker fee and action."""

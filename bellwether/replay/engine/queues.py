@@ -143,7 +143,7 @@ def _mark(core, orders, k, side, price, change):
     core[k + K_TOP + side] = orders[head, O_BID_PRICE] if head >= 0 else 0
 
 
-@inlined
+@compiled
 def join(core, orders, o, ts):
     """Rest at the back of the queue: behind what is displayed, or behind the first own order there if the rules say so."""
     k = HEADER + orders[o, O_TICKER] * K_COLS
@@ -172,7 +172,7 @@ def end(orders, o, status, reason, ts):
     orders[o, O_STATUS], orders[o, O_REASON], orders[o, O_ENDED] = status, reason, ts
 
 
-@inlined
+@compiled
 def leave(core, orders, o, status, reason, ts):
     """End a resting order and give back its reserve."""
     unlink(core, orders, o)
@@ -196,7 +196,7 @@ def leave_all(core, orders, k, reason, ts):
     return count
 
 
-@inlined
+@compiled
 def level_changed(core, orders, k, side, price, recorded, value, traded):
     """Move the places of own orders at a level whose recorded size went from `recorded` to `value`; `traded`: prints made the cut."""
     queue = core[H_QUEUE]
@@ -289,7 +289,7 @@ def fill_resting(core, orders, fills, o, lots, ts):
     return size
 
 
-@inlined
+@compiled
 def sweep(core, orders, k, side, ts):
     """Take filled and cancelled orders out of a side's list, then set the reserves of both sides, whose cover may have changed."""
     core[H_SWEEP] = 0
@@ -305,7 +305,7 @@ def sweep(core, orders, k, side, ts):
     reserve_side(core, orders, k, 1)
 
 
-@inlined
+@compiled
 def printed(core, orders, fills, k, side, price, lots, ts):
     """A print of `lots` against the bids of `side` at `price`: fills orders above it, then those at it whose turn has come.
 

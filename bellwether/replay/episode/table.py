@@ -13,11 +13,12 @@ from bellwether.replay import units
 from bellwether.tables.replay import EPISODES
 
 if TYPE_CHECKING:
+    from bellwether.replay.building.sources import Sources
     from bellwether.replay.episode import Episode, Market, Settlement
 
 
-def episode_rows(episode: Episode, warnings: Sequence[str] = ()) -> pl.DataFrame:
-    """Rows of `replay/episodes`, one per market. warnings: of the whole episode, as its validation says them."""
+def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:
+    """Rows of `replay/episodes`, one per market. warnings: of the whole episode, as its validation says them. sources: what it was made from."""
     about = episode.metadata
     settled = {settlement.ticker: settlement for settlement in episode.settlements}
     counts = _counts(episode)
@@ -33,6 +34,8 @@ def episode_rows(episode: Episode, warnings: Sequence[str] = ()) -> pl.DataFrame
         "mutually_exclusive": about.mutually_exclusive,
         "warnings": list(warnings),
         "digest": episode.digest,
+        "recording_digest": sources.recording if sources else None,
+        "markets_digest": sources.markets_digest(datetime.fromtimestamp(max(ends) // units.SECOND, UTC)) if sources else None,
         "folder": str(episode.folder),
         "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
     }

@@ -218,7 +218,7 @@ class IsolatedAgent:
         }
         callbacks = self.loaded.callbacks
         if callbacks:
-            gateway.watch(fills=callbacks.on_fill, trades=callbacks.on_trade)
+            gateway.watch(callbacks)
         opened = session.open()
         opening.begin()
         failure = self._send(about, session) or self._phase("start", -1, session, opening, calls_per_step)
@@ -254,7 +254,7 @@ class IsolatedAgent:
             return self._failed(error, -1, session.now)
         return None
 
-    def _phase(self, phase: str, step: int, session: Session, gateway: Gateway, calls: int, *news: list[list[int]]) -> Failure | None:
+    def _phase(self, phase: str, step: int, session: Session, gateway: Gateway, calls: int, *news: Any) -> Failure | None:
         """One call of the agent: tell it, answer what it asks, until it is done."""
         begun, now = time.monotonic(), session.now
         deadline = begun + min(self._seconds, self._left)

@@ -7,7 +7,7 @@ Pulls are never changed once they are done: to ask again is to make the next one
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
@@ -22,6 +22,9 @@ from bellwether.venues.http.page import Page
 
 DONE = "done.json"
 
+#: Bytes of a pull's pages that stay in memory after they were stored, of the many pulls of a run: a small day is not read back.
+HELD_BYTES = 2**20
+
 Note = Mapping[str, Any]
 
 _SCHEMA = {
@@ -32,6 +35,26 @@ _SCHEMA = {
     "sent": pl.Binary(),
     "body": pl.Binary(),
 }
+
+
+class _Held:
+    """Pages that were just stored, up to `HELD_BYTES` of bodies; what they say as JSON is not held."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[str, int], Page] = {}
+        self._bytes = 0
+
+    def keep(self, step: str, page: Page) -> None:
+        before = self._pages.pop((step, page.ordinal), None)
+        self._bytes += len(page.body) - (len(before.body) if before else 0)
+        if self._bytes <= HELD_BYTES:
+            self._pages[step, page.ordinal] = replace(page)
+        else:
+            self._bytes -= len(page.body)
+
+    def page(self, step: str, ordinal: int) -> Page | None:
+        found = self._pages.get((step, ordinal))
+        return replace(found) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +68,7 @@ class StoredPull:
     folder: str
     files: frozenset[str] = frozenset()
     note: Note | None = None
+    held: _Held = field(default_factory=_Held, repr=False, compare=False)
 
     def find(self, step: str, ordinal: int) -> Page | None:
         """A page that was stored before the pull was opened; None when it was not, or cannot be read and has to be fetched again."""
@@ -63,7 +87,7 @@ class StoredPull:
     def page(self, step: str, ordinal: int) -> Page:
         """One page of a finished pull. Raises `LakeError` when it is gone or damaged."""
         name = self._name(step, ordinal)
-        page = _read(self.storage, name)
+        page = self.held.page(step, ordinal) or _read(self.storage, name)
         if page is None:
             raise LakeError(f"reading the stored page {self.storage.location(name)}: it is gone or damaged; pull again with refresh")
         return page
@@ -75,12 +99,13 @@ class StoredPull:
         frame = pl.DataFrame([row], schema=_SCHEMA, orient="row")
         frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
         self.storage.put(self._name(step, page.ordinal), buffer.getvalue())
+        self.held.keep(step, page)
 
     def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:
         """End the pull: `pages` counts the pages of each step. Returns it as finished."""
         note = {**note, "pages": dict(pages)}
         self.storage.put(f"{self.folder}/{DONE}", orjson.dumps(note, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
-        return StoredPull(self.storage, self.folder, self.files, note)
+        return StoredPull(self.storage, self.folder, self.files, note, self.held)
 
     def _finished(self) -> Note:
         if self.note is None:

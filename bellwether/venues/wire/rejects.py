@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import polars as pl
@@ -20,6 +20,11 @@ from bellwether.venues.wire.decode import Unusable
 VALUE_LIMIT = 200
 #: Why a page without records is a reject.
 HOLE = "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
+#: Rows of a day's pages that are held in memory, of the many days of a run.
+FEW_ROWS = 500
+
+Place = TypeVar("Place")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,6 +56,14 @@ class Parsed:
     rows: pl.DataFrame
     ordinals: Sequence[int]
     rejects: pl.DataFrame
+
+
+class FewPages(dict[Place, Parsed]):
+    """Parsed pages by their place, as long as they have few rows together: those of a small day are then read and parsed once."""
+
+    def __setitem__(self, place: Place, parsed: Parsed) -> None:
+        if parsed.rows.height + sum(held.rows.height for held in self.values()) <= FEW_ROWS:
+            super().__setitem__(place, parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,16 @@ def of_single_pages(parsed: Parsed, origins: Sequence[Origin]) -> Parsed:
         parsed.ordinals,
         _from(rejects, [origins[ordinal] for ordinal in rejects["ordinal"]]).with_columns(ordinal=pl.lit(0, pl.Int32())),
     )
+
+
+def of_pages(origins: Sequence[Origin], counts: Sequence[int]) -> pl.DataFrame:
+    """The columns that tell which call brought a row, for `counts[i]` rows of the i-th page after each other; `number` is i."""
+    known = pl.DataFrame(
+        [(origin.request, origin.page, origin.fetched_at, origin.fetched_at) for origin in origins],
+        schema={"request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
+        orient="row",
+    ).with_row_index("number")
+    return known[[number for number, count in enumerate(counts) for _ in range(count)]]
 
 
 def _from(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:

@@ -14,9 +14,9 @@ from bellwether.replay import CONTRACT, MINUTE, NO, SECOND, YES, Agent, AgentCon
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.clock import AT_DECISION, AT_NEWS
-from bellwether.replay.engine.codes import O_ARRIVED, O_SENT, Status
+from bellwether.replay.engine.codes import F_PRICE, F_TS, O_ARRIVED, O_SENT, Status
 from bellwether.replay.rules import rule_set
-from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, Tape
+from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, TRADED, Tape, unpack
 from tests.replay.agents.scenes import RULES, TRADE, market, settings
 from tests.replay.episode.folders import Native, at
 from tests.replay.random_tapes import Shape, random_tape
@@ -155,6 +155,58 @@ def test_an_error_of_a_callback_ends_the_run_there(agent: str, said: str, isolat
     assert failure is not None
     assert str(failure).startswith(said)
     assert (failure.step, failure.at) == (1, 90 * SECOND)
+
+
+class Watches(Agent):
+    """Notes the best prices that it is told of."""
+
+    def __init__(self, notes: list[Any]) -> None:
+        self.notes = notes
+
+    def act(self, ctx: AgentContext) -> None:
+        pass
+
+    def on_book(self, ctx: AgentContext, ticker: str) -> None:
+        seen = ctx.market(ticker)
+        self.notes.append((ctx.now_ns, ticker, seen.yes_bid, seen.no_bid))
+
+
+@pytest.mark.parametrize("latency", [0, SECOND // 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_change_of_the_best_prices_is_told_once_at_the_end_of_its_instant(seed: int, latency: int) -> None:
+    tape = random_tape(seed, Shape(trades=0.5, lifecycle=False))
+    told_of: list[Any] = []
+    failed = run(tape, Watches(told_of), settings(cadence=5 * SECOND, data_latency=latency)).failure
+    assert failed is None, failed.traceback
+    sizes: dict[tuple[int, int], dict[int, int]] = {}
+    before: dict[int, list[int]] = {}
+    expected = []
+    last = None
+    events = [(ts, *unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True)]
+    for place, (ts, kind, ticker, side, price, value) in enumerate(events):
+        if kind in (LEVEL, TRADED):
+            sizes.setdefault((ticker, side), {})[price] = value
+        if place + 1 < len(events) and events[place + 1][0] == ts:
+            continue
+        for code in range(len(tape.tickers)):
+            best = [max((one for one, lots in sizes.get((code, side), {}).items() if lots), default=0) for side in (0, 1)]
+            if best != before.get(code, [0, 0]):
+                before[code] = best
+                if ts > tape.start:
+                    expected.append((ts + latency, tape.tickers[code], *(one or None for one in best)))
+        last = ts
+    assert last is not None
+    assert [note for note in told_of if note[0] > tape.start + latency] == expected
+    assert len(expected) > 50
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["here", "isolated"])
+def test_an_agent_can_trade_on_what_a_book_shows(isolated: bool) -> None:
+    moves = (90, LEVEL, 0, NO, 540, 20 * CONTRACT)
+    backtest = run(market(moves), AgentSource(f"{EVERYTHING}:TakesACheapOffer"), settings(), isolated=isolated)
+    assert backtest.failure is None, backtest.failure.traceback
+    assert (backtest.outcome.fills[:, F_TS] // SECOND).tolist() == [90]
+    assert backtest.outcome.fills[:, F_PRICE].tolist() == [460]
 
 
 class Maker(MarketMaker):

@@ -45,7 +45,7 @@ def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
         way, thing = waiting.popleft()
         if isinstance(thing, _LEAVES):
             continue
-        if not type(thing).__module__.startswith(_HOMES):
+        if not _module(type(thing)).startswith(_HOMES):
             yield way, thing
             continue
         # A bound method is another object each time that it is looked at.
@@ -59,6 +59,12 @@ def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
         waiting.extend((f"{way}{step}", found) for step, found in _next(thing))
 
 
+def _module(found: type) -> str:
+    """Where a class is defined; nothing for one of another package that computes the name, which is then no text."""
+    name = found.__module__
+    return name if isinstance(name, str) else ""
+
+
 def _next(thing: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(thing, dict):
         yield from ((f"[{key!r:.30}]", value) for key, value in [*thing.items(), *((key, key) for key in thing)])
@@ -68,7 +74,7 @@ def _next(thing: Any) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(thing, type(sys)) and not thing.__name__.startswith("bellwether.replay"):
         return
-    if isinstance(thing, type) and not thing.__module__.startswith("bellwether.replay"):
+    if isinstance(thing, type) and not _module(thing).startswith("bellwether.replay"):
         return
     if isinstance(thing, np.ndarray | memoryview):
         # Other views of the same memory have the same owners.

@@ -99,6 +99,21 @@ class Listens(Everything):
         self.orders.append(ctx.buy(trade.ticker, trade.taker_side, 100, trade.yes_price - 10))
         self._hear(ctx, ctx.market(trade.ticker))
 
+    def on_book(self, ctx: Any, ticker: str) -> None:
+        self.heard += ctx.now_ns // 10**9 + (ctx.market(ticker).yes_bid or 1)
+
+
+class TakesACheapOffer(Agent):
+    """Buys a YES that is offered at 47 cents or less."""
+
+    def act(self, ctx: Any) -> None:
+        pass
+
+    def on_book(self, ctx: Any, ticker: str) -> None:
+        ask = ctx.market(ticker).yes_ask
+        if ask is not None and ask <= 470:
+            ctx.buy(ticker, YES, CONTRACT, ask)
+
 
 class FailsAtFill(Agent):
     """Divides by zero when it is filled."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
-from bellwether.venues.polymarket.wire import parse_books, parse_prices, parse_winners
+from bellwether.venues.polymarket.wire import History, parse_books, parse_histories, parse_prices, parse_winners
 from bellwether.venues.wire.rejects import Parsed
 from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, book, clob_market, condition, told
 
@@ -147,3 +148,34 @@ def test_books_of_one_page_do_not_mix():
         (YES, "ask", Decimal("0.29")),
         (NO, "bid", Decimal("0.7")),
     ]
+
+
+def test_pages_of_prices_that_fit_are_parsed_at_once_with_the_same_rows() -> None:
+    histories = [
+        History([{"t": 1767225600 + 3600 * hour, "p": price} for hour, price in enumerate(prices)], origin, market, token)
+        for market, token, origin, prices in (
+            ("7", "70", ORIGIN, (0.5, 1, 0.123456789)),
+            ("7", "70", replace(ORIGIN, page=1, request="GET /prices-history?market=70&page=1"), (0.5, 0)),
+            ("8", "80", replace(ORIGIN, page=2), ()),
+            ("9", "90", replace(ORIGIN, page=3), (1e-7, 0.999)),
+        )
+    ]
+    alone = [
+        parse_prices(one.points, one.origin, day=DAY, market_id=one.market_id, token_id=one.token_id, period_minutes=60).rows
+        for one in histories
+    ]
+    together = parse_histories(histories, day=DAY, period_minutes=60)
+    assert together is not None
+    assert together.schema == alone[0].schema
+    assert together.equals(pl.concat(alone))
+
+
+@pytest.mark.parametrize(
+    "points",
+    [[{"t": 1767225600}], [{"t": "x", "p": 0.5}], [7], [{"t": 1767225600, "p": 0.5}, {"t": 1767225600, "p": 0.5}]],
+    ids=["no price", "no time", "no object", "twice"],
+)
+def test_a_page_of_prices_that_needs_a_look_by_itself_is_not_parsed_with_others(points: list[Any]) -> None:
+    fitting = History([{"t": 1767225600, "p": 0.5}], ORIGIN, "7", "70")
+    assert parse_histories([fitting], day=DAY, period_minutes=60) is not None
+    assert parse_histories([fitting, History(points, replace(ORIGIN, page=1), "8", "80")], day=DAY, period_minutes=60) is None

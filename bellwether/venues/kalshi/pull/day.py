@@ -23,13 +23,15 @@ from bellwether.venues.kalshi.pull.archive import ArchivePull, covering_archive,
 from bellwether.venues.kalshi.pull.candle_plan import CandlePlan
 from bellwether.venues.kalshi.pull.day_markets import DayMarkets, Gathering
 from bellwether.venues.kalshi.routes import Window
-from bellwether.venues.kalshi.wire import parse_candles, parse_events
+from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
 from bellwether.venues.wire.rejects import Origin, Problem, Quarantine
 
 LISTING = "day"
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
 _NOT_FOUND = 404
+#: Bodies of pages of candles that are parsed at once.
+_BYTES_AT_ONCE = 2 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,16 @@ class DayPull:
 
     def candles(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_candles, unique over all of them: within the plan's days before each market's close."""
-        for page in self.pull.pages("candles"):
-            rows, self._candle_rejects[page.ordinal] = self._candles_of(page)
-            if rows.height:
-                yield rows
+        for pages in _few_at_a_time(self.pull.pages("candles")):
+            rows = self._candles_together(pages)
+            if rows is not None:
+                self._candle_rejects.update((page.ordinal, KALSHI_REJECTS.empty()) for page in pages)
+                found = [rows]
+            else:
+                parsed = [self._candles_of(page) for page in pages]
+                self._candle_rejects.update((page.ordinal, rejects) for page, (_, rejects) in zip(pages, parsed, strict=True))
+                found = [rows for rows, _ in parsed]
+            yield from (rows for rows in found if rows.height)
 
     def rejects(self) -> pl.DataFrame:
         """Rows of raw/kalshi_rejects of this day: whatever does not fit one of the tables, or is contradicted by a newer record."""
@@ -125,16 +133,39 @@ class DayPull:
         else:
             yield from (self._candles_of(page)[1] for page in self.pull.pages("candles"))
 
+    def _candles_together(self, pages: Sequence[Page]) -> pl.DataFrame | None:
+        """The candles of pages that all fit, parsed at once; None when one does not."""
+        if any(page.status == _NOT_FOUND for page in pages):
+            return None
+        answers = [CandlePage(page.answer, page.origin, _source(page), list(routes.asked_tickers(page.request))) for page in pages]
+        rows = parse_candle_pages(answers, day=self.day, period_minutes=self.plan.period_minutes)
+        return None if rows is None else self.plan.within_window(rows, self.markets_of_day.keys)
+
     def _candles_of(self, page: Page) -> tuple[pl.DataFrame, pl.DataFrame]:
         """(candles, rejects) of one page."""
         asked = routes.asked_tickers(page.request)
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {error_text(page.body)}"
             return KALSHI_CANDLES.empty(), self._unanswered(KALSHI_CANDLES, page.origin, "ticker", sorted(asked), reason)
-        source = "historical" if page.request.startswith("GET /historical/") else "live"
-        parsed = parse_candles(page.answer, page.origin, day=self.day, source=source, period_minutes=self.plan.period_minutes)
+        parsed = parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=self.plan.period_minutes)
         ours = self.markets_of_day.keys.filter(pl.col("ticker").is_in(asked))
         return self.plan.within_window(parsed.rows, ours), parsed.rejects
+
+
+def _source(page: Page) -> str:
+    return "historical" if page.request.startswith("GET /historical/") else "live"
+
+
+def _few_at_a_time(pages: Iterator[Page]) -> Iterator[list[Page]]:
+    """Small pages together, up to `_BYTES_AT_ONCE`; a large one by itself."""
+    held: list[Page] = []
+    for page in pages:
+        if held and sum(len(one.body) for one in held) + len(page.body) > _BYTES_AT_ONCE:
+            yield held
+            held = []
+        held.append(page)
+    if held:
+        yield held
 
 
 async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None) -> DayMarkets:

@@ -18,7 +18,7 @@ from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
 from bellwether.venues.kalshi.pull.resolve import KEYS, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
-from bellwether.venues.wire.rejects import HOLE, Quarantine
+from bellwether.venues.wire.rejects import HOLE, FewPages, Quarantine
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
 STEPS = ("markets", "events")
@@ -45,12 +45,13 @@ class Gathering:
     day: date
     keys: list[pl.DataFrame] = field(default_factory=lambda: [pl.DataFrame(schema=KEYS)])
     rejects: list[pl.DataFrame] = field(default_factory=lambda: [KALSHI_REJECTS.empty()])
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
 
     def add(self, step: str, page: Page) -> None:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
         if LISTINGS[step].is_hole(page):
             self.rejects.append(Quarantine(TABLES[step], "ticker", self.day, page.origin).hole(page.answer))
-        parsed = parse_step(step, page, self.day)
+        parsed = self.parsed[step, page.ordinal] = parse_step(step, page, self.day)
         self.keys.append(keys_of(parsed, STEPS.index(step)))
         if parsed.rejects.height:
             new = parsed.rejects.filter(pl.col("day") == self.day)
@@ -74,7 +75,7 @@ class Gathering:
         winners, superseded = resolve(pl.concat(self.keys))
         of_day = winners.filter(pl.col("day") == self.day).with_columns(archived=pl.col("listing") == ARCHIVED).sort("ticker")
         ours = (pl.col("day") == self.day) | pl.col("ticker").is_in(of_day["ticker"].implode())
-        return DayMarkets(self.day, of_day, superseded.filter(ours), pl.concat(self.rejects))
+        return DayMarkets(self.day, of_day, superseded.filter(ours), pl.concat(self.rejects), self.parsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +83,14 @@ class DayMarkets:
     """The markets of a day.
 
     keys: one row per market (ticker, event_ticker, status, close_time, is_combo, archived, …). superseded: the places of records that do not
-    count. rejects: records that do not fit.
+    count. rejects: records that do not fit. parsed: pages that need not be read again.
     """
 
     day: date
     keys: pl.DataFrame
     superseded: pl.DataFrame
     rejects: pl.DataFrame
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages, repr=False, compare=False)
 
     @property
     def final(self) -> bool:
@@ -103,8 +105,9 @@ class DayMarkets:
     def frames(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_markets, unique over all of them: those of the stored pages, then those of the archive."""
         for step in STEPS:
-            for page in pull.pages(step):
-                rows = counting(parse_step(step, page, self.day), self._superseded_on(step, page)).filter(pl.col("day") == self.day)
+            for ordinal in range(pull.count(step)):
+                parsed = self.parsed.get((step, ordinal)) or parse_step(step, pull.page(step, ordinal), self.day)
+                rows = counting(parsed, self._superseded_on(step, ordinal)).filter(pl.col("day") == self.day)
                 if rows.height:
                     yield rows
         if archive is not None:
@@ -137,5 +140,5 @@ class DayMarkets:
             .select(KALSHI_REJECTS.names)
         )
 
-    def _superseded_on(self, step: str, page: Page) -> pl.DataFrame:
-        return self.superseded.filter((pl.col("listing") == STEPS.index(step)) & (pl.col("page") == page.ordinal))
+    def _superseded_on(self, step: str, ordinal: int) -> pl.DataFrame:
+        return self.superseded.filter((pl.col("listing") == STEPS.index(step)) & (pl.col("page") == ordinal))

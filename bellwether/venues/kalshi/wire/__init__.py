@@ -1,7 +1,7 @@
 """Kalshi's JSON, in every format since 2024, read into the declared raw tables; what does not fit becomes a row of raw/kalshi_rejects."""
 
 from bellwether.venues.kalshi.wire.books import parse_books
-from bellwether.venues.kalshi.wire.candles import parse_candles
+from bellwether.venues.kalshi.wire.candles import CandlePage, parse_candle_pages, parse_candles
 from bellwether.venues.kalshi.wire.events import nested_markets, parse_events
 from bellwether.venues.kalshi.wire.markets import STATUS_SYNONYMS, STATUSES, parse_markets
 from bellwether.venues.kalshi.wire.series import parse_series
@@ -12,6 +12,7 @@ from bellwether.venues.wire.rejects import Origin, Parsed
 __all__ = [
     "STATUSES",
     "STATUS_SYNONYMS",
+    "CandlePage",
     "MalformedBody",
     "Origin",
     "Parsed",
@@ -19,6 +20,7 @@ __all__ = [
     "decode",
     "nested_markets",
     "parse_books",
+    "parse_candle_pages",
     "parse_candles",
     "parse_events",
     "parse_markets",

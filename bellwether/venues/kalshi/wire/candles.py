@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_CANDLES
 from bellwether.venues.kalshi.wire.rules import CONTRACTS, QUOTE, TRADE
 from bellwether.venues.wire.columns import Columns, Problems, records_of
-from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant
+from bellwether.venues.wire.rejects import Origin, Parsed, Quarantine, constant, of_pages
 from bellwether.venues.wire.repeats import repeats_of
 from bellwether.venues.wire.shapes import Shape
 
@@ -50,19 +51,54 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
     """
     objects = candle_objects(answer)
     problems = Problems()
+    frame = _candles(objects, problems, day, period_minutes).with_columns(constant(source, pl.String(), len(objects)).alias("source"))
+    repeats = repeats_of(
+        frame.select("ticker", "end_at"), objects, problems, field="end_period_ts", what="candle of the same market and end"
+    )
+    return Quarantine(KALSHI_CANDLES, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class CandlePage:
+    """An answer with candles, and the tickers that it was asked for."""
+
+    answer: Mapping[str, Any]
+    origin: Origin
+    source: str
+    asked: Sequence[str]
+
+
+def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> pl.DataFrame | None:
+    """The rows that `parse_candles` gives for each of `pages`, of the tickers that it was asked for, one page after the other.
+
+    Many pages cost little more than one. None where a candle has a problem, or comes twice: then each page has to be looked at by itself.
+    """
+    found = [candle_objects(page.answer) for page in pages]
+    problems = Problems()
+    frame = _candles([candle for objects in found for candle in objects], problems, day, period_minutes)
+    if problems:
+        return None
+    asked = pl.DataFrame(
+        [(number, page.source, ticker) for number, page in enumerate(pages) for ticker in page.asked],
+        schema={"number": pl.UInt32(), "source": pl.String(), "ticker": pl.String()},
+        orient="row",
+    )
+    frame = frame.hstack(of_pages([page.origin for page in pages], [len(objects) for objects in found]))
+    if frame.select("number", "ticker", "end_at").is_duplicated().any():
+        return None
+    return frame.join(asked, on=["number", "ticker"], how="inner", maintain_order="left").select(KALSHI_CANDLES.names)
+
+
+def _candles(objects: Sequence[Any], problems: Problems, day: date, period_minutes: int) -> pl.DataFrame:
+    """What candles say; those that do not fit are noted in `problems`."""
     columns = Columns(records_of(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
-    frame = pl.DataFrame(
+    return pl.DataFrame(
         {
             **columns.typed(CANDLE),
             **{f"{part}_{name}": series for part, members in parts.items() for name, series in members.items()},
             "day": constant(day, pl.Date(), len(objects)),
             "period_minutes": constant(period_minutes, pl.Int32(), len(objects)),
             "end_at": columns.epoch("end_period_ts"),
-            "source": constant(source, pl.String(), len(objects)),
         }
     )
-    repeats = repeats_of(
-        frame.select("ticker", "end_at"), objects, problems, field="end_period_ts", what="candle of the same market and end"
-    )
-    return Quarantine(KALSHI_CANDLES, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)

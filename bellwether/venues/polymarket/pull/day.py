@@ -29,7 +29,7 @@ from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.day_markets import STEP, DayMarkets, Gathering
 from bellwether.venues.polymarket.pull.price_plan import PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
-from bellwether.venues.polymarket.wire import parse_events, parse_prices, parse_winners
+from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
 
 LISTING = "day"
@@ -76,7 +76,15 @@ class DayPull:
 
     def prices(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_prices, unique over all of them: within the plan's days before each market's close."""
-        return _in_frames(rows.unique(["market_id", "at"], keep="first", maintain_order=True) for rows in self._prices_by_market())
+        for pages in self._price_pages():
+            rows = self._prices_together(pages)
+            if rows is None:
+                found = [self._prices_of(page) for page in pages]
+                rows = pl.concat(parsed.rows for parsed in found)
+                self._price_rejects.update((page.ordinal, parsed.rejects) for page, parsed in zip(pages, found, strict=True))
+            rows = rows.unique(["market_id", "at"], keep="first", maintain_order=True)
+            if rows.height:
+                yield rows
 
     def rejects(self) -> pl.DataFrame:
         """Rows of raw/polymarket_rejects of this day: whatever does not fit one of the tables, and what was asked for in vain."""
@@ -150,17 +158,33 @@ class DayPull:
         )
         return Parsed(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
 
-    def _prices_by_market(self) -> Iterator[pl.DataFrame]:
-        """The prices of one market after another; the pages of one follow each other."""
-        token, found = None, [POLYMARKET_PRICES.empty()]
+    def _prices_together(self, pages: Sequence[Page]) -> pl.DataFrame | None:
+        """The prices of pages that all fit, parsed at once; None when one does not."""
+        found, closes = [], []
+        for page in pages:
+            (token,) = routes.asked_tokens(page)
+            market = self.markets_of_day.by_token.get(token)
+            if page.status in _UNKNOWN or market is None:
+                return None
+            points = page.items("history")
+            found.append(History(points, page.origin, market["market_id"], token))
+            closes += [market["close_time"]] * len(points)
+        rows = parse_histories(found, day=self.day, period_minutes=self.plan.period_minutes)
+        if rows is None:
+            return None
+        self._price_rejects.update((page.ordinal, POLYMARKET_REJECTS.empty()) for page in pages)
+        return self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
+
+    def _price_pages(self) -> Iterator[list[Page]]:
+        """The pages of prices, many at a time; those of one market, which follow each other, together."""
+        held: list[Page] = []
         for page in self.pull.pages("prices"):
-            if routes.asked_tokens(page) != token:
-                yield pl.concat(found)
-                token, found = routes.asked_tokens(page), [POLYMARKET_PRICES.empty()]
-            parsed = self._prices_of(page)
-            self._price_rejects[page.ordinal] = parsed.rejects
-            found.append(parsed.rows)
-        yield pl.concat(found)
+            if len(held) >= _PAGES_PER_FRAME and routes.asked_tokens(page) != routes.asked_tokens(held[-1]):
+                yield held
+                held = []
+            held.append(page)
+        if held:
+            yield held
 
 
 def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
@@ -178,18 +202,6 @@ def _unknown_market(page: Page, day: date) -> Parsed:
     reason = f"the CLOB does not know this market: {error_text(page.body)}"
     quarantine = Quarantine(POLYMARKET_WINNERS, "condition_id", day, page.origin)
     return Parsed(POLYMARKET_WINNERS.empty(), (), _in_vain(quarantine, [condition], reason))
-
-
-def _in_frames(rows: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    """The rows of many small pages in fewer frames."""
-    held: list[pl.DataFrame] = []
-    for frame in rows:
-        held += [frame] if frame.height else []
-        if len(held) == _PAGES_PER_FRAME:
-            yield pl.concat(held)
-            held = []
-    if held:
-        yield pl.concat(held)
 
 
 def _in_vain(quarantine: Quarantine, names: Sequence[str], reason: str) -> pl.DataFrame:

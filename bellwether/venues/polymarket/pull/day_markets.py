@@ -14,7 +14,7 @@ from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_REJECTS
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.polymarket.wire import parse_markets
-from bellwether.venues.wire.rejects import Parsed
+from bellwether.venues.wire.rejects import FewPages, Parsed
 
 STEP = "markets"
 #: What is held of every market: all that its resolution rests on, and where its record stands.
@@ -35,10 +35,11 @@ class Gathering:
         default_factory=lambda: [POLYMARKET_MARKETS.empty().select(HELD).with_columns(ordinal=pl.lit(0, pl.Int32))]
     )
     rejects: list[pl.DataFrame] = field(default_factory=lambda: [POLYMARKET_REJECTS.empty()])
+    parsed: FewPages[int] = field(default_factory=FewPages)
 
     def add(self, page: Page) -> None:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
-        parsed = parse_page(page, self.day)
+        parsed = self.parsed[page.ordinal] = parse_page(page, self.day)
         places = pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32())
         self.held.append(parsed.rows.select(HELD).with_columns(places).filter(pl.col("day") == self.day))
         new = parsed.rejects.filter(pl.col("day") == self.day)
@@ -57,7 +58,7 @@ class Gathering:
             .then(pl.col("token_ids").list.first()),
             close_time=pl.min_horizontal("closed_at", "end_time"),
         )
-        return DayMarkets(self.day, rows, pl.concat(self.rejects))
+        return DayMarkets(self.day, rows, pl.concat(self.rejects), self.parsed)
 
 
 @dataclass(frozen=True)
@@ -65,12 +66,13 @@ class DayMarkets:
     """The markets of a day.
 
     rows: one per market: the columns `HELD`, its place (page, ordinal), price_token (of yes, or of the first of two named outcomes) and
-    close_time (the earlier of the real and the scheduled end). rejects: records that do not fit.
+    close_time (the earlier of the real and the scheduled end). rejects: records that do not fit. parsed: pages that need not be read again.
     """
 
     day: date
     rows: pl.DataFrame
     rejects: pl.DataFrame
+    parsed: FewPages[int] = field(default_factory=FewPages, repr=False, compare=False)
 
     @property
     def event_ids(self) -> list[str]:
@@ -90,8 +92,8 @@ class DayMarkets:
 
     def frames(self, pull: StoredPull) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
-        for page in pull.pages(STEP):
-            counting = self.rows.filter(pl.col("page") == page.ordinal)["ordinal"]
+        for ordinal in range(pull.count(STEP)):
+            counting = self.rows.filter(pl.col("page") == ordinal)["ordinal"]
             if len(counting):
-                parsed = parse_page(page, self.day)
+                parsed = self.parsed.get(ordinal) or parse_page(pull.page(STEP, ordinal), self.day)
                 yield parsed.rows.filter(pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(counting.implode()))

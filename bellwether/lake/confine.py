@@ -1,0 +1,40 @@
+"""What a query of the command line may do: read the published warehouse and the files of its lake, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from os.path import commonpath
+
+import duckdb
+
+from bellwether.errors import ConfigError
+from bellwether.lake.duck import literal
+
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s+ANALYZE\b)?", re.IGNORECASE)
+#: DuckDB makes a temporary type for a PIVOT. What else a query may create is in memory: the warehouse is attached read-only.
+_READING = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.CREATE})
+
+
+def require_reading(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Raise `ConfigError` for SQL that does more than read, `duckdb.Error` for what is no SQL."""
+    for statement in connection.extract_statements(sql):
+        if statement.type == duckdb.StatementType.EXPLAIN and (begin := _EXPLAIN.match(statement.query)):
+            require_reading(connection, statement.query[begin.end() :])
+        elif statement.type not in _READING:
+            raise ConfigError(
+                f"querying the warehouse with {statement.type.name}: it is read-only; use SELECT, or another DuckDB client for anything else"
+            )
+
+
+def confine(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:
+    """Let `connection` open nothing from here on but files of the lake, of which `files` are some, and change no setting."""
+    folders = [name.rpartition("/")[0] for name in files]
+    allowed = f"[{literal(_common(folders) + '/')}]" if folders else "[]"
+    connection.execute(f"SET allowed_directories = {allowed}; SET enable_external_access = false; SET lock_configuration = true")
+
+
+def _common(folders: list[str]) -> str:
+    """The folder, or address of an object store, that holds all of them."""
+    scheme, separator, _ = folders[0].rpartition("://")
+    return scheme + separator + commonpath([folder.removeprefix(scheme + separator) for folder in folders])

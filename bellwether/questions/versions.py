@@ -1,0 +1,165 @@
+"""Versions of a release: its questions are fixed when it is first built, and a later state of the lake makes a new version.
+
+What is fixed are the questions with their texts, prices, outcomes and base rates as they were known then. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bellwether.errors import ConfigError
+from bellwether.lake import Lake
+from bellwether.questions.build import build
+from bellwether.questions.digest import digest
+from bellwether.questions.release import ReleaseName, release
+from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
+from bellwether.tables.clean import MARKETS, PRICES
+
+#: What may differ between two versions of a question: name in a difference -> columns.
+ASPECTS: dict[str, tuple[str, ...]] = {
+    "text": ("question", "description"),
+    "outcome": ("ground_truth",),
+    "dates": ("open_time", "close_time", "settled_at"),
+    "prices": ("market_probability", *(column for name in HORIZONS for column in (f"price_{name}", f"price_{name}_at"))),
+    "groups": ("category", "series_ticker", "event_id", "cluster"),
+    "base rates": ("base_n", "base_yes", "base_category_n", "base_category_yes"),
+}
+
+
+def frozen(lake: Lake, name: str) -> pl.DataFrame | None:
+    """The questions of a release as they were fixed, in their order; None where it was not built yet, or found no question."""
+    manifest = lake.manifest(QUESTIONS, (name,))
+    if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
+        return None
+    return lake.slice(QUESTIONS, [(name,)]).read()
+
+
+def draw(lake: Lake, name: str) -> pl.DataFrame:
+    """The questions of a release: those that were fixed, or those that building it now would fix.
+
+    `NAME@N` is the beginning of NAME, drawn where that was not built either. Raises `ConfigError` for a version before which another one is missing.
+    """
+    stored = frozen(lake, name)
+    if stored is not None:
+        return stored
+    named, recipe = ReleaseName.parse(name), release(name)
+    if named.size:
+        rows = draw(lake, named.whole_name).filter(pl.col("ordinal") < named.size)
+        return QUESTIONS.validate(rows.with_columns(release=pl.lit(name), rules=pl.lit(recipe.version)))
+    if named.before is not None and frozen(lake, str(named.before)) is None:
+        raise ConfigError(f"release {name}: there is no {named.before} before it; build that first")
+    return build(recipe, lake.slice(MARKETS).scan(), lake.slice(PRICES).scan())
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A version of a release that was built: its name as partitions have it, its number, how many questions it has, and their digest."""
+
+    name: str
+    version: int
+    questions: int
+    digest: str
+
+
+def built(lake: Lake, base: str) -> list[Built]:
+    """The versions of a release that were built, from the first on."""
+    found: list[Built] = []
+    while (rows := frozen(lake, name := str(ReleaseName(base, len(found) + 1)))) is not None:
+        found.append(Built(name, len(found) + 1, rows.height, digest(rows)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a new version of a release would change.
+
+    added, removed: ids of questions. changed: id -> the `ASPECTS` in which it differs. common: how many questions both have.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: dict[str, tuple[str, ...]]
+    common: int
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One line per question that differs: its id, and what would happen to it."""
+        return [
+            *({"question": name, "change": "added"} for name in self.added),
+            *({"question": name, "change": "removed"} for name in self.removed),
+            *({"question": name, "change": f"other {', '.join(aspects)}"} for name, aspects in self.changed.items()),
+        ]
+
+
+def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
+    """What tells two sets of questions (rows of benchmark/questions) apart; their order and when they became known do not count."""
+    before, after = ({row["id"]: row for row in frame.sort("ordinal").rows(named=True)} for frame in (old, new))
+    common = [name for name in before if name in after]
+    changed = {}
+    for name in common:
+        aspects = tuple(
+            aspect for aspect, columns in ASPECTS.items() if any(before[name][column] != after[name][column] for column in columns)
+        )
+        if aspects:
+            changed[name] = aspects
+    return Difference(
+        tuple(name for name in after if name not in before), tuple(name for name in before if name not in after), changed, len(common)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The newest version of a release, and what a new one would change. affected: as `affected` returns it, empty where nothing differs."""
+
+    old_name: str
+    new_name: str
+    difference: Difference
+    affected: list[dict[str, Any]]
+
+
+def compare(lake: Lake, base: str) -> Comparison:
+    """What a new version of a release would change. Raises `ConfigError` for a release that was not built."""
+    versions = built(lake, base)
+    if not versions:
+        raise ConfigError(f"comparing versions: {base} was not built yet; `bellwether release {base}` builds it")
+    old_name, new_name = versions[-1].name, str(ReleaseName(base, len(versions) + 1))
+    old, new = frozen(lake, old_name), draw(lake, new_name)
+    assert old is not None
+    found = difference(old, new)
+    return Comparison(old_name, new_name, found, affected(lake, old, new, found) if found else [])
+
+
+def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
+    """What a new version, which differs by `found`, would do to the scores of those who answered the old one, by name.
+
+    Of each: `forecaster`, `unanswered` (new questions, or questions with other words, that it has not answered), `brier` (of its forecasts on the old
+    questions) and `brier_new` (of the same forecasts by the outcomes of the new version, where that still has the question); null where it has none.
+    """
+    from bellwether.calibration.answers import Answers
+
+    release_name = old["release"][0]
+    partitions = [partition for partition in lake.manifests(FORECASTS) if partition[0] == release_name]
+    forecasts = lake.slice(FORECASTS, partitions).read()
+    reworded = {name for name, aspects in found.changed.items() if {"text", "dates"} & set(aspects)}
+    before, after = (Answers.of(_on(forecasts, questions), questions) for questions in (old, new))
+    rows = []
+    for name in before.names:
+        then, now = before.sheet(name), after.sheet(name)
+        answered = set(now.filter(pl.col("p").is_not_null())["id"]) - reworded
+        rows.append({"forecaster": name, "unanswered": now.height - len(answered), "brier": _brier(then), "brier_new": _brier(now)})
+    return rows
+
+
+def _on(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+    """The forecasts on these questions, as if they had been made for their release."""
+    return forecasts.drop("release").join(questions.select("release", question_id="id"), on="question_id").select(FORECASTS.names)
+
+
+def _brier(sheet: pl.DataFrame) -> float | None:
+    found = sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know")).select(((pl.col("p") - pl.col("y")) ** 2).mean()).item()
+    return None if found is None else float(found)

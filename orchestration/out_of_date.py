@@ -1,0 +1,109 @@
+"""A condition that no update escapes: a partition is out of date when something that it is made from is newer than the start of the run that made it.
+
+Conditions that count updates between two ticks lose those that land while a run is under way. This one compares what is stored.
+Not here: which tables it holds for (automation.py).
+Concept: https://docs.dagster.io/guides/automate/declarative-automation
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+
+#: Most updates of one input that are looked at: of more, some are certainly of other runs.
+_MOST_UPDATES = 500
+#: By how much the stored creation of a run may lie before the real one.
+_COARSE = timedelta(seconds=2)
+#: Runs of a partition that may fail in a row, for the same inputs, before it waits for a change or for a person.
+MOST_ATTEMPTS = 3
+#: Time after a failure before the next attempt, doubled with each.
+BACK_OFF = timedelta(minutes=5)
+
+
+class OutOfDate(dg.AutomationCondition):
+    """True for partitions of which some input was materialized after the start of the run that materialized them last, or that lack.
+
+    After a failure it is true again with growing pauses, at most `MOST_ATTEMPTS` times for the same inputs.
+    """
+
+    @property
+    def name(self) -> str:
+        """How it is shown in the UI."""
+        return "out_of_date"
+
+    def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
+        """Those of the candidates that are out of date and may be tried now."""
+        view, candidates = context.asset_graph_view, context.candidate_subset
+        if context.partitions_def is None:
+            due = not candidates.is_empty and self._is_due(context, None)
+            return dg.AutomationResult(context, true_subset=candidates if due else view.get_empty_subset(key=context.key))
+        keys = {key for key in candidates.expensively_compute_partition_keys() if self._is_due(context, key)}
+        return dg.AutomationResult(context, true_subset=candidates.compute_intersection_with_partition_keys(keys))
+
+    def _is_due(self, context: dg.AutomationContext, partition: str | None) -> bool:
+        instance = context.asset_graph_view.instance
+        made = _latest(instance, context.key, partition)
+        created, run_id = 0.0, None
+        if made is not None:
+            run_id = made.run_id
+            run = instance.get_run_record_by_id(run_id) if run_id else None
+            created = _began(run) if run else made.timestamp
+        newest = max((_newest(context, parent, partition, created, run_id) for parent in _parents(context)), default=0.0)
+        return newest > created and self._may_try(context, partition, max(newest, created))
+
+    def _may_try(self, context: dg.AutomationContext, partition: str | None, since: float) -> bool:
+        """Whether the attempts that have failed since the newest input leave another one, and the last is long enough ago."""
+        failed = _failures(context, partition, since)
+        if not failed:
+            return True
+        pause = BACK_OFF * 2 ** (len(failed) - 1)
+        return len(failed) < MOST_ATTEMPTS and context.evaluation_time.timestamp() >= max(failed) + pause.total_seconds()
+
+
+def _began(run: dg.RunRecord) -> float:
+    """When a run began to execute: what landed before was there for it to read. SQLite keeps its creation in whole seconds only."""
+    return run.start_time or run.create_timestamp.timestamp()
+
+
+def _parents(context: dg.AutomationContext) -> list[dg.AssetKey]:
+    return sorted(context.asset_graph.get(context.key).parent_keys)
+
+
+def _latest(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None) -> dg.EventLogRecord | None:
+    wanted = dg.AssetRecordsFilter(key, asset_partitions=None if partition is None else [partition])
+    return next(iter(instance.fetch_materializations(wanted, limit=1).records), None)
+
+
+def _newest(context: dg.AutomationContext, parent: dg.AssetKey, partition: str | None, after: float, run_id: str | None) -> float:
+    """When the newest materialization of an input landed, after an instant and in another run; 0 for none."""
+    view = context.asset_graph_view
+    own = view.get_full_subset(key=context.key)
+    if partition is not None:
+        own = own.compute_intersection_with_partition_keys({partition})
+    inputs = view.compute_parent_subset(parent, own)
+    keys = inputs.expensively_compute_partition_keys() if inputs.partitions_def is not None else None
+    found = view.instance.fetch_materializations(dg.AssetRecordsFilter(parent, after_timestamp=after), limit=_MOST_UPDATES).records
+    return max(
+        (
+            record.timestamp
+            for record in found
+            if (record.run_id != run_id or not run_id) and (keys is None or record.partition_key in keys)
+        ),
+        default=0.0,
+    )
+
+
+def _failures(context: dg.AutomationContext, partition: str | None, since: float) -> list[float]:
+    """When runs of the partition failed that were created after an instant."""
+    filters = dg.RunsFilter(
+        statuses=[dg.DagsterRunStatus.FAILURE],
+        created_after=datetime.fromtimestamp(since, UTC) - _COARSE,
+        tags={} if partition is None else {"dagster/partition": partition},
+    )
+    records = context.asset_graph_view.instance.get_run_records(filters=filters, limit=20)
+    return [
+        record.end_time or record.create_timestamp.timestamp()
+        for record in records
+        if _began(record) > since and (record.dagster_run.asset_selection is None or context.key in record.dagster_run.asset_selection)
+    ]

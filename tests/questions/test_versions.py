@@ -1,0 +1,191 @@
+"""The questions of a release stay as they were when it was built; what has changed since makes a new version, which says what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.forecasting import forecaster
+from bellwether.lake import Lake
+from bellwether.questions import ReleaseName, release
+from bellwether.questions.digest import digest
+from bellwether.questions.versions import affected, built, compare, difference, draw, frozen
+from bellwether.settings import settings
+from bellwether.tables.benchmark import FORECASTS, QUESTIONS
+from bellwether.tables.clean import MARKETS, PRICES
+from tests.clean.rows import market, markets, price, prices
+
+REGISTRY = """
+[small]
+description = "Four questions."
+cutoff = 2026-01-01T00:00:00Z
+sample_size = 4
+per_series = 0
+seed = 7
+"""
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """A lake with six markets, and a registry with a release of four questions."""
+    folder = tmp_path / "registry"
+    folder.mkdir()
+    (folder / "releases.toml").write_text(REGISTRY)
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(folder))
+    settings.cache_clear()
+    made = Lake(str(tmp_path / "lake"))
+    pull(made, [market(f"M{number}") for number in range(6)])
+    return made
+
+
+def pull(lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
+    """Put markets, and a price of each a day before its close, into the lake."""
+    for day in {row["day"] for row in rows}:
+        own = [row for row in rows if row["day"] == day]
+        lake.write(MARKETS, (day.isoformat(),), markets(*own), run_id="r")
+        quotes = [{**price(24.5, row["market_id"]), "day": day} for row in own]
+        lake.write(PRICES, (day.isoformat(),), prices(*quotes), run_id="r")
+
+
+def fix(lake: Lake, name: str = "small") -> pl.DataFrame:
+    """Build a release, as the asset does."""
+    rows = draw(lake, name)
+    lake.write(QUESTIONS, (name,), rows, run_id="r")
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("small", ("small", 1, None)),
+        ("small.v2", ("small", 2, None)),
+        ("small.v13@40", ("small", 13, 40)),
+        ("small@3", ("small", 1, 3)),
+        ("a.v", ("a.v", 1, None)),
+    ],
+)
+def test_a_name_says_release_version_and_size(text: str, parts: tuple[str, int, int | None]) -> None:
+    named = ReleaseName.parse(text)
+    assert (named.base, named.number, named.size) == parts
+    assert str(named) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("a.v1", "written from 2 on"), ("a.v02", "written from 2 on"), ("a@0", "no number of questions")]
+)
+def test_a_name_has_one_form(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        ReleaseName.parse(text)
+
+
+def test_a_release_of_the_registry_cannot_be_called_like_a_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "releases.toml").write_text(REGISTRY.replace("[small]", '["small.v2"]'))
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+    settings.cache_clear()
+    with pytest.raises(ConfigError, match=r"releases\.toml: \[small\.v2\] reads as a version"):
+        release("small")
+
+
+def test_what_is_pulled_later_leaves_a_release_as_it_is(lake: Lake) -> None:
+    before = fix(lake)
+    rates = forecaster("base-rate").forecast(before)
+    row = market("M0")
+    earlier = [
+        market(f"E{number}", day=row["day"] - timedelta(days=40), settled_at=row["open_time"] - timedelta(days=3)) for number in range(50)
+    ]
+    pull(lake, [market(f"M{number}", outcome="no", settlement_value=Decimal(0), question="Other words?") for number in range(9)])
+    pull(lake, earlier)
+    assert draw(lake, "small").equals(before)
+    assert forecaster("base-rate").forecast(draw(lake, "small")).equals(rates)
+    changed = draw(lake, "small.v2")
+    assert changed["version"].unique().to_list() == [2]
+    assert set(changed["ground_truth"]) == {"no"}
+    assert digest(changed) != digest(before)
+
+
+def test_a_smaller_sample_is_the_beginning_of_the_release_whatever_was_pulled_since(lake: Lake) -> None:
+    whole = fix(lake)
+    pull(lake, [market(f"M{number}") for number in range(20, 60)])
+    part = draw(lake, "small@3")
+    assert part["id"].to_list() == whole["id"].head(3).to_list()
+    assert set(part["release"]) == {"small@3"}
+    assert draw(lake, "small.v2")["id"].to_list() != whole["id"].to_list()
+
+
+def test_a_release_that_found_no_question_is_not_fixed(lake: Lake) -> None:
+    lake.write(QUESTIONS, ("small",), QUESTIONS.empty(), run_id="r")
+    assert frozen(lake, "small") is None
+    assert draw(lake, "small").height == 4
+
+
+def test_versions_come_in_order(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match=r"there is no small before it"):
+        draw(lake, "small.v2")
+    fix(lake)
+    with pytest.raises(ConfigError, match=r"there is no small\.v2 before it"):
+        draw(lake, "small.v3")
+    fix(lake, "small.v2")
+    assert [(one.name, one.version, one.questions) for one in built(lake, "small")] == [("small", 1, 4), ("small.v2", 2, 4)]
+    assert len({one.digest for one in built(lake, "small")}) == 1
+
+
+def test_a_difference_names_what_was_added_removed_and_changed(lake: Lake) -> None:
+    old = fix(lake)
+    first, second, gone = old["id"].head(3).to_list()
+    new = old.filter(pl.col("id") != gone).with_columns(
+        ground_truth=pl.when(pl.col("id") == first).then(pl.lit("no")).otherwise("ground_truth"),
+        question=pl.when(pl.col("id") == second).then(pl.lit("Reworded?")).otherwise("question"),
+        known_at=pl.col("known_at") + timedelta(days=1),
+    )
+    extra = old.head(1).with_columns(id=pl.lit("kalshi:NEW"), market_id=pl.lit("NEW"))
+    found = difference(old, pl.concat([new, extra]))
+    assert (found.added, found.removed, found.common) == (("kalshi:NEW",), (gone,), 3)
+    assert found.changed == {first: ("outcome",), second: ("text",)}
+    assert not difference(old, old)
+
+
+def test_scores_affected_are_those_of_the_forecasts_made(lake: Lake) -> None:
+    old = fix(lake)
+    forecasts = forecaster("random").forecast(old)
+    lake.write(FORECASTS, ("small", "random"), forecasts, run_id="r")
+    first, second = old["id"].head(2).to_list()
+    new = old.with_columns(
+        release=pl.lit("small.v2"),
+        ground_truth=pl.when(pl.col("id") == first).then(pl.lit("no")).otherwise("ground_truth"),
+        question=pl.when(pl.col("id") == second).then(pl.lit("Reworded?")).otherwise("question"),
+    )
+    (row,) = affected(lake, old, new, difference(old, new))
+    p = dict(forecasts.select("question_id", "p_yes").iter_rows())
+
+    def brier(rows: pl.DataFrame) -> float:
+        return sum((p[name] - (truth == "yes")) ** 2 for name, truth in rows.select("id", "ground_truth").iter_rows()) / rows.height
+
+    assert row == {
+        "forecaster": "random",
+        "unanswered": 1,
+        "brier": pytest.approx(brier(old)),
+        "brier_new": pytest.approx(brier(new)),
+    }
+    assert row["brier"] != row["brier_new"]
+
+
+def test_comparing_needs_a_release_that_was_built(lake: Lake) -> None:
+    with pytest.raises(ConfigError, match="small was not built yet"):
+        compare(lake, "small")
+    fix(lake)
+    found = compare(lake, "small")
+    assert (found.old_name, found.new_name, bool(found.difference), found.affected) == ("small", "small.v2", False, [])
+
+
+def test_the_digest_is_of_the_questions_and_not_of_their_name(lake: Lake) -> None:
+    rows = fix(lake)
+    renamed = rows.with_columns(release=pl.lit("other"), version=pl.lit(5, pl.Int32))
+    assert digest(rows) == digest(rows.reverse()) == digest(renamed)
+    assert digest(rows) != digest(rows.with_columns(close_time=pl.lit(datetime(2026, 5, 1, tzinfo=UTC)).cast(rows.schema["close_time"])))
