@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, stable_seed
 from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.door import Door, Opening
 from bellwether.replay.agents.failures import Failure, failure, returned
-from bellwether.replay.agents.gateway import Door, Gateway, Opening
+from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.load import check_complete, make_agent
 from bellwether.replay.agents.news import Callbacks, tell

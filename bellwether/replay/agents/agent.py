@@ -18,7 +18,7 @@ from bellwether.replay.units import CENT, CONTRACT
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.records import Fill, Trade
+    from bellwether.replay.agents.records import Fill, OrderUpdate, Trade
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,9 @@ class Agent:
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
         """Called for each own fill as soon as it can be known: at its time, later by the latency of market data. Has the calls of a decision."""
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        """Called when an own order was accepted, rejected, filled in part or whole, amended, cancelled or has expired, as `on_fill`."""
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
         """Called for each trade of the recorded market as soon as it can be known, as `on_fill`."""

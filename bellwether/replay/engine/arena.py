@@ -39,11 +39,15 @@ H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 #: BUDGET: how many orders quotes may still send or cancel. QUOTED: quotes of a batch that are done. ACCOUNTS: how many accounts have a state of their
 #: own: the first alone until an order may rest, then all. BOUND_QUEUE: queue models of the second and the third.
 H_BUDGET, H_QUOTED, H_ACCOUNTS, H_BOUND_QUEUE = range(66, 70)
-#: WATCH: fills are stops too. TOLD: fills that were there at the last of them; FILLS_BEFORE, FILLS_THEN: at the decision before the last one, and there.
+#: WATCH: what else is a stop, bits of WATCH_*. TOLD: fills that were there at the last of these stops; FILLS_BEFORE, FILLS_THEN: at the decision
+#: before the last one, and there. STIRRED: some own order may have changed in the instant under way.
 H_WATCH, H_TOLD, H_FILLS_BEFORE, H_FILLS_THEN = range(71, 75)
 #: EXPONENT of the queue model power.
 H_EXPONENT = 75
-HEADER = 76
+#: Updates of orders are [U_HEAD, U_TAIL), those up to U_TOLD have been a stop; NOTED: orders looked at so far, of which OPEN are noted as open.
+H_STIRRED, H_U_HEAD, H_U_TAIL, H_U_TOLD, H_NOTED, H_OPEN = range(76, 82)
+HEADER = 82
+WATCH_FILLS, WATCH_ORDERS = 1, 2
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: lots and micro-dollars.
@@ -63,8 +67,8 @@ M_PLACE, M_CANCEL, M_AMEND, M_CANCEL_ALL = range(4)
 
 #: The words that compiled code is handed for a replay: the address of the engine's entry, then address and shape of each array, four words each.
 W_ENTRY = 0
-W_TS, W_EVENT, W_GRID, W_SCHEDULE, W_CORES, W_ORDERS, W_FILLS, W_SAMPLES, W_MESSAGES, W_BATCH = range(1, 41, 4)
-WORDS = 41
+W_TS, W_EVENT, W_GRID, W_SCHEDULE, W_CORES, W_ORDERS, W_FILLS, W_SAMPLES, W_MESSAGES, W_BATCH, W_UPDATES, W_NOTED = range(1, 49, 4)
+WORDS = 49
 
 
 def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Queue] = ()) -> np.ndarray:

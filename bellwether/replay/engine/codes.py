@@ -137,6 +137,10 @@ O_COLS = 27
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
 F_COLS = 10
 
+#: Columns of `updates`: when and which order, and what it is after that. PRICE, COUNT, FILLED as in `orders`.
+U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED = range(7)
+U_COLS = 7
+
 #: Columns of `samples`, micro-dollars but for TS. PESS, OPT: equity under the pessimistic and the optimistic queue, known at the end.
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
 S_COLS = 6

@@ -23,7 +23,9 @@ from bellwether.replay.engine.arena import (
     H_M_HEAD,
     H_M_TAIL,
     H_MID_EQUITY,
+    H_NOTED,
     H_NOW,
+    H_OPEN,
     H_ORDERS,
     H_OVER,
     H_QUOTED,
@@ -34,6 +36,9 @@ from bellwether.replay.engine.arena import (
     H_STEP,
     H_STOP,
     H_TOLD,
+    H_U_HEAD,
+    H_U_TAIL,
+    H_U_TOLD,
     H_WATCH,
     K_BASIS,
     K_BEST,
@@ -48,6 +53,8 @@ from bellwether.replay.engine.arena import (
     W_ENTRY,
     W_EVENT,
     W_TS,
+    WATCH_FILLS,
+    WATCH_ORDERS,
     WORDS,
     books,
     new_cores,
@@ -71,6 +78,7 @@ from bellwether.replay.engine.codes import (
     RESTING_BATCH,
     S_COLS,
     STEP,
+    U_COLS,
     VALUE,
     Queue,
     Tif,
@@ -80,13 +88,14 @@ from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.engine.outcome import Bound, Outcome, bound_of, bounded, outcome_of
 from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, with_wakes
 from bellwether.replay.engine.settings import Settings
+from bellwether.replay.engine.updates import N_COLS
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 
-_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH = range(10)
+_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH, _UPDATES, _NOTED = range(12)
 #: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing. Arrays of less than 32 MB
 #: are taken from memory that an earlier session gave back; larger ones are new pages every time.
-_FIRST_ROWS, _FIRST_MESSAGES, _COMPILED_ROWS = 1 << 13, 256, 120_000
+_FIRST_ROWS, _FIRST_MESSAGES, _FIRST_UPDATES, _COMPILED_ROWS = 1 << 13, 256, 256, 120_000
 
 #: A request as it lies in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
@@ -125,6 +134,8 @@ class Session:
             _rows(accounts, len(schedule) - self.steps, S_COLS),
             _rows(accounts, _FIRST_MESSAGES, M_COLS),
             _rows(256, R_COLS + 1),
+            _rows(_FIRST_UPDATES, U_COLS),
+            _rows(_FIRST_ROWS, N_COLS),
         )
         self._words = np.zeros(WORDS, np.int64)
         self._words[W_ENTRY] = entry()
@@ -166,14 +177,15 @@ class Session:
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
-    def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False) -> None:
-        """Let `advance` stop at these times too (int64, ns, as of the tape), and with `fills` at the end of each instant at which the account fills.
+    def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
+        """Let `advance` stop at these times too (int64, ns, as of the tape), with `fills` at the end of each instant at which the account fills, and
+        with `orders` at that of each at which an order changes.
 
         What happens at an instant is processed before; `now` is later by the latency of market data. Raises `ConfigError` after the first step.
         """
         if self._core[H_STOP] or self._core[H_CURSOR]:
             raise ConfigError("planning stops at news: the replay has begun; plan them before its first step")
-        self._core[H_WATCH] = fills
+        self._core[H_WATCH] = WATCH_FILLS * fills | WATCH_ORDERS * orders
         if times is not None:
             self._set(_SCHEDULE, with_wakes(self._sim[_SCHEDULE], self.tape, times, self.settings.data_latency))
 
@@ -181,6 +193,14 @@ class Session:
         """How many fills there are; `advance` stops for later ones only."""
         self._core[H_TOLD] = count = self.fill_count()
         return count
+
+    def updates(self) -> np.ndarray:
+        """int64[n, U_COLS], columns `codes.U_*`: what became of orders since the last call, where `stop_at_news` asked for it; each row says what an
+        order was at the end of an instant, or after a call or the arrival of a message, that changed it."""
+        core = self._core
+        rows = self._sim[_UPDATES][core[H_U_HEAD] : core[H_U_TAIL]].copy()
+        core[[H_U_HEAD, H_U_TAIL, H_U_TOLD]] = 0
+        return rows
 
     @property
     def now(self) -> int:
@@ -213,12 +233,13 @@ class Session:
         cores = self._sim[_CORE]
         before, given = cores.copy(), params.copy()
         orders = self._sim[_ORDERS][:, : self._most(H_ORDERS)].copy()
+        noted = self._sim[_NOTED][: self._core[H_OPEN]].copy()
         self._make_room(_COMPILED_ROWS)
         strategy(self._words, params)
         while self._core[H_FULL]:
             room = int(self._core[H_ROOM])
             cores[...], params[...] = before, given
-            self._sim[_ORDERS][:, : orders.shape[1]] = orders
+            self._sim[_ORDERS][:, : orders.shape[1]], self._sim[_NOTED][: len(noted)] = orders, noted
             self._core[H_ROOM] = room
             self._grow(everything=True)
             strategy(self._words, params)
@@ -408,6 +429,7 @@ class Session:
             self._resize(_FILLS, 2 * self._sim[_FILLS].shape[1] + int(core[H_ROOM]), fills)
         if everything or tail + 4 > self._sim[_MESSAGES].shape[1]:
             self._move_messages(2 * self._sim[_MESSAGES].shape[1] + 4)
+        self._make_room_for_updates(more=everything)
 
     def _most(self, column: int) -> int:
         """The largest value of a column of the header over the accounts in use."""
@@ -417,6 +439,22 @@ class Session:
         for index, used in ((_ORDERS, H_ORDERS), (_FILLS, H_FILLS)):
             if self._sim[index].shape[1] < rows:
                 self._resize(index, rows, self._most(used))
+        self._make_room_for_updates()
+
+    def _make_room_for_updates(self, *, more: bool = False) -> None:
+        """As many rows of open orders as of orders, and for the updates that these may become; twice as many as there are with `more`."""
+        core, rows = self._core, self._sim[_ORDERS].shape[1]
+        if not core[H_WATCH] & WATCH_ORDERS:
+            return
+        if len(self._sim[_NOTED]) < rows:
+            noted = _rows(rows, N_COLS)
+            noted[: core[H_OPEN]] = self._sim[_NOTED][: core[H_OPEN]]
+            self._set(_NOTED, noted)
+        needed = int(core[H_U_TAIL] + core[H_OPEN] + core[H_ORDERS] - core[H_NOTED]) + 2
+        if more or needed > len(self._sim[_UPDATES]):
+            updates = _rows(2 * max(needed, len(self._sim[_UPDATES])), U_COLS)
+            updates[: core[H_U_TAIL]] = self._sim[_UPDATES][: core[H_U_TAIL]]
+            self._set(_UPDATES, updates)
 
     def _move_messages(self, rows: int) -> None:
         """Room behind the messages that are still under way, which go to the front."""

@@ -22,10 +22,12 @@ from bellwether.replay.engine.arena import (
     W_FILLS,
     W_GRID,
     W_MESSAGES,
+    W_NOTED,
     W_ORDERS,
     W_SAMPLES,
     W_SCHEDULE,
     W_TS,
+    W_UPDATES,
 )
 from bellwether.replay.engine.compiling import inlined
 
@@ -77,6 +79,7 @@ grid_of, schedule_of = _array(W_GRID, types.uint8, 2), _array(W_SCHEDULE, types.
 cores_of, batch_of = _array(W_CORES, types.int64, 2), _array(W_BATCH, types.int64, 2)
 orders_of, fills_of = _array(W_ORDERS, types.int64, 3), _array(W_FILLS, types.int64, 3)
 samples_of, messages_of = _array(W_SAMPLES, types.int64, 3), _array(W_MESSAGES, types.int64, 3)
+updates_of, noted_of = _array(W_UPDATES, types.int64, 2), _array(W_NOTED, types.int64, 2)
 
 
 def _enter(typing: Any, entry: Any, sim: Any, what: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
