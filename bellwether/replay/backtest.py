@@ -18,7 +18,7 @@ from bellwether.replay.agents.failures import Failure, failure, returned
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.load import check_complete, make_agent
-from bellwether.replay.agents.news import Callbacks, tell
+from bellwether.replay.agents.news import CALLBACKS, Callbacks, tell
 from bellwether.replay.engine import Outcome, Session, bound_by, bounded
 from bellwether.replay.engine import Settings as EngineSettings
 from bellwether.replay.engine.clock import AT_DECISION
@@ -354,7 +354,7 @@ def _run_here(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
     made = _fresh(agent)
     seed = one.seed(made.name)
     if isinstance(made, CompiledAgent):
-        failed = _run_compiled(one.session, made, one.info, seed)
+        failed = _run_compiled(one, made, seed)
     else:
         ctx = AgentContext(
             Door(one.opening),  # type: ignore[arg-type]
@@ -383,10 +383,15 @@ def _fresh(agent: Agent | type[Agent] | AgentSource) -> Agent:
     return agent
 
 
-def _run_compiled(session: Session, agent: CompiledAgent, info: EpisodeInfo, seed: int) -> Failure | None:
-    failed = None
+def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> Failure | None:
+    failed, session = None, one.session
+    callbacks = Callbacks.of(type(agent))
+    if callbacks:
+        one.gateway.watch(callbacks)
+    functions = callbacks.functions(type(agent))
+    trades = one.prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(type(agent).strategy, agent.numbers(info, seed))
+        session.run_compiled(type(agent).strategy, agent.numbers(one.info, seed), [functions.get(name) for name in CALLBACKS], trades)
     except RunStopped:
         raise
     except Exception as error:

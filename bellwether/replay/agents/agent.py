@@ -120,7 +120,8 @@ class CompiledAgent(Agent):
     """An agent whose decisions are compiled code: the whole run happens in one call that holds no lock of Python.
 
     strategy: a compiled function of (sim, params), under `@strategy` of `bellwether.replay.engine.kernel`, which also has what it can call. Neither
-    the tool-call budget nor the time limit of a step applies to it.
+    the tool-call budget nor the time limit of a step applies to it. A class that has `on_fill`, `on_order`, `on_trade` or `on_book`, each a compiled
+    function of (sim, params, number), has them called between decisions, within `next_step`.
     """
 
     #: The compiled function.

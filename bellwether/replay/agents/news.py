@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.failures import returned
@@ -30,22 +30,27 @@ class Callbacks:
     @classmethod
     def of(cls, agent: type[Agent]) -> Callbacks:
         """Those that a class defines."""
-        return cls(**{name: getattr(agent, name) is not getattr(Agent, name) for name in _NAMES})
+        return cls(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
+
+    def functions(self, agent: type[Agent]) -> dict[str, Any]:
+        """Those of a class by their names."""
+        return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
 
     @classmethod
     def named(cls, text: str) -> Callbacks:
         """Of a text of names; the reverse of `str`."""
         words = text.split()
-        return cls(**{name: name in words for name in _NAMES})
+        return cls(**{name: name in words for name in CALLBACKS})
 
     def __str__(self) -> str:
-        return " ".join(name for name in _NAMES if getattr(self, name))
+        return " ".join(name for name in CALLBACKS if getattr(self, name))
 
     def __bool__(self) -> bool:
         return any(astuple(self))
 
 
-_NAMES = tuple(field.name for field in fields(Callbacks))
+#: Their names, in the order of calls.
+CALLBACKS = tuple(field.name for field in fields(Callbacks))
 
 
 def tell(  # noqa: PLR0917

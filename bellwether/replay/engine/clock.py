@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from bellwether.replay.engine.arena import (
     H_ACCOUNTS,
+    H_AT_NEWS,
     H_CASH,
     H_CURSOR,
     H_DATA_LATENCY,
     H_EQUITY,
     H_EXPIRY,
     H_EXPIRY_AT,
+    H_FAILED,
     H_FILLS,
     H_FILLS_BEFORE,
     H_FILLS_THEN,
@@ -81,7 +83,7 @@ def advance(sim):
     ts, event, grid, schedule, messages = ts_of(sim), event_of(sim), grid_of(sim), schedule_of(sim), messages_of(sim)
     cores, orders, fills, samples = cores_of(sim), orders_of(sim), fills_of(sim), samples_of(sim)
     main = cores[0]
-    if main[H_OVER] == 1:
+    if main[H_OVER] == 1 or main[H_FAILED] == 1:
         return 0
     updates, noted = updates_of(sim), noted_of(sim)
     watching = main[H_WATCH] != 0
@@ -148,7 +150,7 @@ def _is_news(main, orders, updates, noted, time):
 def _news(cores, time):
     """The agent is to be told what happened to its orders by `time`."""
     main = cores[0]
-    main[H_TOLD], main[H_U_TOLD] = main[H_FILLS], main[H_U_TAIL]
+    main[H_TOLD], main[H_U_TOLD], main[H_AT_NEWS] = main[H_FILLS], main[H_U_TAIL], 1
     for a in range(main[H_ACCOUNTS]):
         core = cores[a]
         core[H_TIME], core[H_NOW] = time, time + core[H_DATA_LATENCY]
@@ -169,6 +171,7 @@ def _scheduled(cores, samples, schedule, row, time):
         core = cores[a]
         core[H_STOP], core[H_TIME] = row + 1, time
         if decides or wakes:
+            core[H_AT_NEWS] = 1 if wakes else 0
             core[H_NOW] = time + core[H_DATA_LATENCY]
             if decides:
                 core[H_STEP] += 1

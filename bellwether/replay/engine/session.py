@@ -13,8 +13,10 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.arena import (
     H_ACCOUNTS,
     H_BUDGET,
+    H_CALLBACKS,
     H_CASH,
     H_CURSOR,
+    H_FAILED,
     H_FILLS,
     H_FILLS_BEFORE,
     H_FILLS_THEN,
@@ -36,6 +38,8 @@ from bellwether.replay.engine.arena import (
     H_STEP,
     H_STOP,
     H_TOLD,
+    H_TRADES_AT,
+    H_TRADES_END,
     H_U_HEAD,
     H_U_TAIL,
     H_U_TOLD,
@@ -50,8 +54,10 @@ from bellwether.replay.engine.arena import (
     K_STATUS,
     M_COLS,
     NEVER,
+    W_CALLBACKS,
     W_ENTRY,
     W_EVENT,
+    W_PARAMS,
     W_TS,
     WATCH_FILLS,
     WATCH_ORDERS,
@@ -60,6 +66,7 @@ from bellwether.replay.engine.arena import (
     new_cores,
     ticker_rows,
 )
+from bellwether.replay.engine.callbacks import addresses, errors_of_callbacks
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
     AMEND,
@@ -78,6 +85,7 @@ from bellwether.replay.engine.codes import (
     RESTING_BATCH,
     S_COLS,
     STEP,
+    TRADE_COLS,
     U_COLS,
     VALUE,
     Queue,
@@ -92,7 +100,7 @@ from bellwether.replay.engine.updates import N_COLS
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 
-_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH, _UPDATES, _NOTED = range(12)
+_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH, _UPDATES, _NOTED, _TRADES = range(13)
 #: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing. Arrays of less than 32 MB
 #: are taken from memory that an earlier session gave back; larger ones are new pages every time.
 _FIRST_ROWS, _FIRST_MESSAGES, _FIRST_UPDATES, _COMPILED_ROWS = 1 << 13, 256, 256, 120_000
@@ -136,6 +144,7 @@ class Session:
             _rows(256, R_COLS + 1),
             _rows(_FIRST_UPDATES, U_COLS),
             _rows(_FIRST_ROWS, N_COLS),
+            _rows(0, TRADE_COLS),
         )
         self._words = np.zeros(WORDS, np.int64)
         self._words[W_ENTRY] = entry()
@@ -223,28 +232,55 @@ class Session:
         """Whether the tape is processed to its end."""
         return bool(self._core[H_OVER])
 
-    def run_compiled(self, strategy: Callable[[Any, np.ndarray], Any], params: np.ndarray) -> None:
+    def run_compiled(
+        self,
+        strategy: Callable[[Any, np.ndarray], Any],
+        params: np.ndarray,
+        callbacks: Sequence[Callable[..., Any] | None] = (),
+        trades: np.ndarray | None = None,
+    ) -> None:
         """Run a compiled strategy from here to the end: `@strategy def f(sim, params)`, which calls the functions of `kernel`.
 
         When an array turns out too small, the strategy starts again from here with more room, so it must do the same for the same `params`. What it
-        leaves of the tape when it returns is processed without it.
+        leaves of the tape when it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
+        `telling.ON_*`, for what `stop_at_news` was asked for; None for none. trades: int64[n, 5] by time, of which `on_trade` is told those from the
+        episode's start on. An error of a callback ends the strategy and is raised.
         """
         stamped(strategy)
+        self._call_back(callbacks, params, trades)
         cores = self._sim[_CORE]
         before, given = cores.copy(), params.copy()
         orders = self._sim[_ORDERS][:, : self._most(H_ORDERS)].copy()
         noted = self._sim[_NOTED][: self._core[H_OPEN]].copy()
         self._make_room(_COMPILED_ROWS)
-        strategy(self._words, params)
-        while self._core[H_FULL]:
-            room = int(self._core[H_ROOM])
-            cores[...], params[...] = before, given
-            self._sim[_ORDERS][:, : orders.shape[1]], self._sim[_NOTED][: len(noted)] = orders, noted
-            self._core[H_ROOM] = room
-            self._grow(everything=True)
+        with errors_of_callbacks(partial(self._core.__setitem__, H_FAILED, 1)) as raised:
             strategy(self._words, params)
+            while self._core[H_FULL] and not raised:
+                room = int(self._core[H_ROOM])
+                cores[...], params[...] = before, given
+                self._sim[_ORDERS][:, : orders.shape[1]], self._sim[_NOTED][: len(noted)] = orders, noted
+                self._core[H_ROOM] = room
+                self._grow(everything=True)
+                strategy(self._words, params)
+        self._core[[H_CALLBACKS, H_WATCH, H_FAILED]] = 0
+        if raised:
+            raise raised[0]
         while self.step():
             pass
+
+    def _call_back(self, callbacks: Sequence[Callable[..., Any] | None], params: np.ndarray, trades: np.ndarray | None) -> None:
+        """Let compiled code find the callbacks, what they are given, and where they begin."""
+        if not any(callbacks):
+            return
+        found = addresses(callbacks, params)
+        self._words[W_CALLBACKS : W_CALLBACKS + len(found)] = found
+        self._words[W_PARAMS : W_PARAMS + 2] = params.ctypes.data, len(params)
+        core = self._core
+        core[H_CALLBACKS] = sum(1 << what for what, address in enumerate(found.tolist()) if address)
+        if trades is not None:
+            self._set(_TRADES, np.ascontiguousarray(trades, np.int64))
+            first = self.tape.start - self.settings.data_latency
+            core[[H_TRADES_AT, H_TRADES_END]] = np.searchsorted(trades[:, 0], first, side="right")
 
     # Orders
 
