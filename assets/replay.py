@@ -53,8 +53,10 @@ class BacktestConfig(dg.Config):
     """Rule set; the episode's, else the venue's of its first day, when left out."""
     cadence_seconds: float | None = None
     """Time between two decisions; the agent's own when left out."""
-    queue: Literal["rules", "trade_only", "reconciled", "proportional", "optimistic"] = "rules"
+    queue: Literal["rules", "trade_only", "reconciled", "proportional", "power", "log", "optimistic"] = "rules"
     """Queue model; `rules` is the rule set's own."""
+    queue_exponent: int = 3
+    """Exponent of the queue model `power`."""
     band: Literal["accounts", "rerun"] = "accounts"
     """Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each."""
     order_latency_ms: float = 0.0
@@ -172,6 +174,7 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
     return BacktestSettings(
         rules=config.rules,
         queue=None if config.queue == "rules" else config.queue,
+        queue_exponent=config.queue_exponent,
         band=config.band,
         order_latency=round(config.order_latency_ms * MILLISECOND),
         data_latency=round(config.data_latency_ms * MILLISECOND),

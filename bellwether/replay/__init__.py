@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.agents.failures import Failure
     from bellwether.replay.agents.limits import BudgetError, OrderError
-    from bellwether.replay.agents.records import Fill, Position, Trade
+    from bellwether.replay.agents.records import Fill, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
     from bellwether.replay.episode import load
@@ -28,7 +28,7 @@ _HOMES = {
     "agents.arguments": ("requests",),
     "agents.context": ("AgentContext",),
     "agents.limits": ("BudgetError", "OrderError"),
-    "agents.records": ("Fill", "Position", "Trade"),
+    "agents.records": ("Fill", "OrderUpdate", "Position", "Trade"),
     "agents.views": ("Book", "Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
@@ -67,6 +67,7 @@ __all__ = [
     "MarketInfo",
     "Order",
     "OrderError",
+    "OrderUpdate",
     "Position",
     "Prepared",
     "Trade",

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, stable_seed
 from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.door import Door, Opening
 from bellwether.replay.agents.failures import Failure, failure, returned
-from bellwether.replay.agents.gateway import Door, Gateway, Opening
+from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.limits import RunawayAgent, RunStopped, StepLimit, StepTimeout
 from bellwether.replay.agents.load import check_complete, make_agent
-from bellwether.replay.agents.news import Callbacks, tell
+from bellwether.replay.agents.news import CALLBACKS, Callbacks, tell
 from bellwether.replay.engine import Outcome, Session, bound_by, bounded
 from bellwether.replay.engine import Settings as EngineSettings
 from bellwether.replay.engine.clock import AT_DECISION
@@ -45,7 +46,8 @@ class BacktestSettings:
 
     rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
     of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. execution: maker_taker or taker_only;
-    the episode's when left out. queue: trade_only, reconciled, proportional or optimistic; the rules' when left out. band: accounts (the agent's
+    the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
+    when left out. queue_exponent: of the model power. band: accounts (the agent's
     calls once more under trade_only and optimistic) or rerun (the agent runs under each). self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
     calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
     """
@@ -57,6 +59,7 @@ class BacktestSettings:
     data_latency: int = 0
     execution: str | None = None
     queue: str | None = None
+    queue_exponent: int = 3
     band: str = "accounts"
     self_trade: str = "cancel_taker"
     bankroll: int | None = None
@@ -93,8 +96,9 @@ class BacktestSettings:
         )
 
     def digest(self) -> str:
-        """SHA-256 of all settings that can change a result; the time limit of a step is none of them."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "seconds_per_step"}
+        """SHA-256 of all settings that can change a result: not of the time limit of a step, nor of the exponent of another queue model than power."""
+        without = {"seconds_per_step"} if self.queue == "power" else {"seconds_per_step", "queue_exponent"}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in without}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
@@ -350,7 +354,7 @@ def _run_here(agent: Agent | type[Agent] | AgentSource, one: _Run) -> _Ran:
     made = _fresh(agent)
     seed = one.seed(made.name)
     if isinstance(made, CompiledAgent):
-        failed = _run_compiled(one.session, made, one.info, seed)
+        failed = _run_compiled(one, made, seed)
     else:
         ctx = AgentContext(
             Door(one.opening),  # type: ignore[arg-type]
@@ -379,10 +383,15 @@ def _fresh(agent: Agent | type[Agent] | AgentSource) -> Agent:
     return agent
 
 
-def _run_compiled(session: Session, agent: CompiledAgent, info: EpisodeInfo, seed: int) -> Failure | None:
-    failed = None
+def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> Failure | None:
+    failed, session = None, one.session
+    callbacks = Callbacks.of(type(agent))
+    if callbacks:
+        one.gateway.watch(callbacks)
+    functions = callbacks.functions(type(agent))
+    trades = one.prepared.trades if callbacks.on_trade else None
     try:
-        session.run_compiled(type(agent).strategy, agent.numbers(info, seed))
+        session.run_compiled(type(agent).strategy, agent.numbers(one.info, seed), [functions.get(name) for name in CALLBACKS], trades)
     except RunStopped:
         raise
     except Exception as error:

@@ -45,9 +45,10 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 )
 @click.option(
     "--queue",
-    type=click.Choice(["trade_only", "reconciled", "proportional", "optimistic"]),
+    type=click.Choice(["trade_only", "reconciled", "proportional", "power", "log", "optimistic"]),
     help="Queue model; the rules' when left out.",
 )
+@click.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power.")
 @click.option(
     "--band",
     default="accounts",
@@ -163,7 +164,9 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     from bellwether.replay.backtest import BacktestSettings
     from bellwether.replay.units import MICROS, SECOND
 
-    given: dict[str, Any] = {name: options[name] for name in ("rules", "queue", "band", "execution", "seed", "calls_per_step")}
+    given: dict[str, Any] = {
+        name: options[name] for name in ("rules", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
+    }
     if options["cadence"] is not None:
         given["cadence"] = _duration("cadence", options["cadence"], SECOND)
     if options["bankroll"] is not None:

@@ -232,7 +232,7 @@ BACKTESTS = Table(
         Column("failed_step", COUNT, "decision at which it failed", nullable=True),
         _count("steps", "decisions"),
         Column("cadence_seconds", RATIO, "time between two decisions", "seconds"),
-        Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled, proportional or optimistic"),
+        Column("queue_model", TEXT, "queue model of the fills: trade_only, reconciled, proportional, power, log or optimistic"),
         BAND,
         Column("parameters", TEXT, "JSON object: the agent's parameters"),
         Column("seed", COUNT, "seed of the agent"),

@@ -1,4 +1,4 @@
-"""One maker three times: compiled, in plain Python, and in Python over all markets at once.
+"""One maker three times: compiled, in plain Python, and in Python over all markets at once; and, compiled, a fourth time for events instead of a cadence.
 
 At each decision it wants a post-only order of `size` at both touches of every market whose book has both and is open, unless the position is at the
 limit on that side. An order that stands there already stays; one elsewhere is cancelled.
@@ -11,21 +11,40 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay import Agent, AgentContext, CompiledAgent
-from bellwether.replay.engine.kernel import best_bid, next_step, position, quote, strategy, ticker_status, tickers
+from bellwether.replay.engine.kernel import best_bid, fill_ticker, next_step, position, quote, strategy, ticker_status, tickers
 from bellwether.replay.units import CONTRACT, DOLLAR
 
 
 @strategy
-def maker(sim, params):
-    """The maker inside the engine's loop; params: lots, limit in lots."""
+def requote(sim, params, ticker):
+    """Quote one market anew; params: lots, limit in lots."""
     lots, limit = params[0], params[1]
+    yes, no = best_bid(sim, ticker, 0), best_bid(sim, ticker, 1)
+    if yes == 0 or no == 0 or yes + no >= DOLLAR or ticker_status(sim, ticker) != 0:
+        return
+    held = position(sim, ticker, 0) - position(sim, ticker, 1)
+    quote(sim, ticker, yes if held < limit else 0, no if held > -limit else 0, lots)
+
+
+@strategy
+def maker(sim, params):
+    """The maker inside the engine's loop."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
-            yes, no = best_bid(sim, ticker, 0), best_bid(sim, ticker, 1)
-            if yes == 0 or no == 0 or yes + no >= DOLLAR or ticker_status(sim, ticker) != 0:
-                continue
-            held = position(sim, ticker, 0) - position(sim, ticker, 1)
-            quote(sim, ticker, yes if held < limit else 0, no if held > -limit else 0, lots)
+            requote(sim, params, ticker)
+
+
+@strategy
+def follow(sim, params):
+    """Leave all to the callbacks."""
+    while next_step(sim):
+        pass
+
+
+@strategy
+def refill(sim, params, fill):
+    """Quote the market of a fill anew."""
+    requote(sim, params, fill_ticker(sim, fill))
 
 
 class CompiledMaker(CompiledAgent):
@@ -39,6 +58,14 @@ class CompiledMaker(CompiledAgent):
 
     def numbers(self, episode: Any, seed: int) -> np.ndarray:
         return np.array([self.lots, self.limit], np.int64)
+
+
+class CompiledFollower(CompiledMaker):
+    """The maker at each change of a touch and at each fill."""
+
+    name = "bench-compiled-follower"
+    strategy = follow
+    on_book, on_fill = requote, refill
 
 
 class Watcher(Agent):

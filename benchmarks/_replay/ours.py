@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay import BacktestSettings, Prepared, run
-from benchmarks._replay.makers import CompiledMaker, PlainMaker, VectorMaker, Watcher
+from benchmarks._replay.makers import CompiledFollower, CompiledMaker, PlainMaker, VectorMaker, Watcher
 from benchmarks._replay.market import RULES
 from benchmarks._replay.protocol import serve, timed
 from benchmarks._replay.tapes import prepared
 from benchmarks._replay.touch import touch_once
 
-AGENTS = {"noop": Watcher, "compiled": CompiledMaker, "python": PlainMaker, "vector": VectorMaker}
+AGENTS = {"noop": Watcher, "compiled": CompiledMaker, "follower": CompiledFollower, "python": PlainMaker, "vector": VectorMaker}
 BANKROLL = 10**12
 
 

@@ -28,6 +28,8 @@ from protocol import serve, timed
 
 BOOKS = {"roi": ROIVectorMarketDepthBacktest, "hashmap": HashMapMarketDepthBacktest}
 PRINT = 2
+#: What `wait_next_feed` answers at the end.
+END_OF_DATA = 1
 
 
 @njit
@@ -40,42 +42,67 @@ def watch(hbt, cadence, size, limit):
 
 
 @njit
+def quote(hbt, asset, size, limit, sent):
+    """Post-only orders at both touches of an asset, within an inventory limit; returns how many orders were sent so far."""
+    hbt.clear_inactive_orders(asset)
+    depth = hbt.depth(asset)
+    bid, ask = depth.best_bid_tick, depth.best_ask_tick
+    if not 0 < bid < ask < 1000:
+        return sent
+    position = hbt.position(asset)
+    want_bid = bid if position < limit else 0
+    want_ask = ask if position > -limit else 0
+    orders = hbt.orders(asset)
+    values = orders.values()
+    while values.has_next():
+        order = values.get()
+        wanted = want_bid if order.side == 1 else want_ask
+        if order.price_tick == wanted:
+            if order.side == 1:
+                want_bid = 0
+            else:
+                want_ask = 0
+        elif order.cancellable:
+            hbt.cancel(asset, order.order_id, False)
+    if want_bid > 0:
+        sent += 1
+        hbt.submit_buy_order(asset, sent, want_bid * 0.001, size, GTX, LIMIT, False)
+    if want_ask > 0:
+        sent += 1
+        hbt.submit_sell_order(asset, sent, want_ask * 0.001, size, GTX, LIMIT, False)
+    return sent
+
+
+@njit
 def make(hbt, cadence, size, limit):
-    """Post-only orders at both touches, moved when a touch moves, within an inventory limit."""
+    """Post-only orders at both touches, moved when a touch moves."""
     steps, sent = 0, 0
     while hbt.elapse(cadence) == 0:
         steps += 1
         for asset in range(hbt.num_assets):
-            hbt.clear_inactive_orders(asset)
-            depth = hbt.depth(asset)
-            bid, ask = depth.best_bid_tick, depth.best_ask_tick
-            if not 0 < bid < ask < 1000:
-                continue
-            position = hbt.position(asset)
-            want_bid = bid if position < limit else 0
-            want_ask = ask if position > -limit else 0
-            orders = hbt.orders(asset)
-            values = orders.values()
-            while values.has_next():
-                order = values.get()
-                wanted = want_bid if order.side == 1 else want_ask
-                if order.price_tick == wanted:
-                    if order.side == 1:
-                        want_bid = 0
-                    else:
-                        want_ask = 0
-                elif order.cancellable:
-                    hbt.cancel(asset, order.order_id, False)
-            if want_bid > 0:
-                sent += 1
-                hbt.submit_buy_order(asset, sent, want_bid * 0.001, size, GTX, LIMIT, False)
-            if want_ask > 0:
-                sent += 1
-                hbt.submit_sell_order(asset, sent, want_ask * 0.001, size, GTX, LIMIT, False)
+            sent = quote(hbt, asset, size, limit, sent)
     return steps, sent
 
 
-AGENTS = {"noop": watch, "maker": make}
+@njit
+def follow(hbt, cadence, size, limit):
+    """The same as soon as a touch or the inventory of an asset is seen to have changed: at each event of the feed and each response."""
+    count = hbt.num_assets
+    bids, asks, held = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count)
+    steps, sent = 0, 0
+    while hbt.wait_next_feed(True, cadence) != END_OF_DATA:
+        for asset in range(count):
+            depth, position = hbt.depth(asset), hbt.position(asset)
+            bid, ask = depth.best_bid_tick, depth.best_ask_tick
+            if bid == bids[asset] and ask == asks[asset] and position == held[asset]:
+                continue
+            bids[asset], asks[asset], held[asset] = bid, ask, position
+            steps += 1
+            sent = quote(hbt, asset, size, limit, sent)
+    return steps, sent
+
+
+AGENTS = {"noop": watch, "maker": make, "follower": follow}
 
 
 class Bench:

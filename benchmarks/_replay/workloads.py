@@ -54,6 +54,7 @@ HFTBACKTEST = (
     Row("no-op at 300 s, hftbacktest ROIVector", ours("noop", 300), hft("noop", 300), 10),
     Row("compiled maker at 60 s, hftbacktest's compiled maker", ours("compiled", 60), hft("maker", 60), 10),
     Row("compiled maker at 5 s, hftbacktest's compiled maker", ours("compiled", 5), hft("maker", 5), 10),
+    Row("compiled maker at each change of a touch, hftbacktest's event loop", ours("follower", 300), hft("follower", 300), None),
     Row("Python maker at 60 s, hftbacktest's compiled maker", ours("vector", 60), hft("maker", 60), 3),
     Row("Python maker at 5 s, hftbacktest's compiled maker", ours("vector", 5), hft("maker", 5), 1),
 )

@@ -221,6 +221,15 @@ def test_settings_reach_the_run(episode: Path) -> None:
     assert first["settings_digest"] != second["settings_digest"]
 
 
+def test_the_exponent_is_of_the_power_queue_alone(episode: Path) -> None:
+    def digest(queue: str, exponent: int) -> str:
+        given = "--agent", "passive", "--episode", episode, "--queue", queue, "--queue-exponent", exponent, "--json"
+        return str(json.loads(backtest(*given).output)[0]["settings_digest"])
+
+    assert digest("power", 1) != digest("power", 2)
+    assert digest("log", 1) == digest("log", 2)
+
+
 def test_tear_sheets_are_written_for_each_agent_and_episode(episode: Path, tmp_path: Path) -> None:
     folder = tmp_path / "sheets"
     result = backtest("--agent", "buy-and-hold", "--agent", "passive", "--episode", episode, "--html", folder)

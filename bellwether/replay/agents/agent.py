@@ -18,7 +18,7 @@ from bellwether.replay.units import CENT, CONTRACT
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
-    from bellwether.replay.agents.records import Fill, Trade
+    from bellwether.replay.agents.records import Fill, OrderUpdate, Trade
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,9 @@ class Agent:
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
         """Called for each own fill as soon as it can be known: at its time, later by the latency of market data. Has the calls of a decision."""
 
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        """Called when an own order was accepted, rejected, filled in part or whole, amended, cancelled or has expired, as `on_fill`."""
+
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
         """Called for each trade of the recorded market as soon as it can be known, as `on_fill`."""
 
@@ -117,7 +120,8 @@ class CompiledAgent(Agent):
     """An agent whose decisions are compiled code: the whole run happens in one call that holds no lock of Python.
 
     strategy: a compiled function of (sim, params), under `@strategy` of `bellwether.replay.engine.kernel`, which also has what it can call. Neither
-    the tool-call budget nor the time limit of a step applies to it.
+    the tool-call budget nor the time limit of a step applies to it. A class that has `on_fill`, `on_order`, `on_trade` or `on_book`, each a compiled
+    function of (sim, params, number), has them called between decisions, within `next_step`.
     """
 
     #: The compiled function.

@@ -1,6 +1,6 @@
 """The simulator's side of what an agent sees and sends: it knows the session, counts the budget, and gives out copies.
 
-An agent's context calls it through `hidden`, which has no attribute that leads back here, or from another process. Everything that goes in is an
+An agent's context calls it through `door.hidden`, which has no attribute that leads back here, or from another process. Everything that goes in is an
 integer or an int64 array, everything that comes out an integer, a tuple of integers or a new array.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from bellwether.replay.engine import Session
     from bellwether.replay.engine import Settings as EngineSettings
     from bellwether.replay.rules import RuleSet
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 _RESTING, _FILLED = int(codes.Status.RESTING), int(codes.Status.FILLED)
 
@@ -48,6 +45,8 @@ TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(le
 Row = tuple[int, ...]
 
 
+#: What `UPDATE_COLUMNS` say of an order besides the columns of the engine's updates.
+_SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
 #: `FILL_COLUMNS` are the first columns of the engine's fills.
 _FILL_WIDTH = len(FILL_COLUMNS)
 
@@ -106,8 +105,9 @@ class Gateway:
         self._fill_count = session.fill_count
         #: Whether this is a call between decisions, and all of its instant has happened.
         self._between = self._is_over = False
-        #: Fills, trades and best prices that the agent was told of between decisions; None where it is told of none.
+        #: Fills, trades and best prices that the agent was told of between decisions; None where it is told of none. Whether it is of its orders.
         self._told: int | None = None
+        self._tells_orders = False
         self._heard: int | None = None
         self._seen_bids: np.ndarray | None = None
 
@@ -139,6 +139,7 @@ class Gateway:
     def watch(self, callbacks: Callbacks) -> None:
         """Let the session stop for what the agent wants to be told of. Before its first step."""
         times = []
+        self._tells_orders = callbacks.on_order
         if callbacks.on_fill:
             self._told = 0
         if callbacks.on_trade:
@@ -147,11 +148,12 @@ class Gateway:
         if callbacks.on_book:
             self._seen_bids = self.bids()
             times.append(self._quote_times())
-        self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill)
+        self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
     def news(self) -> News | None:
-        """Fills, trades and changes of best prices that the agent was not told of yet; None where there are none."""
+        """Fills, updates of orders, trades and changes of best prices that the agent was not told of yet; None where there are none."""
         fills: list[list[int]] = []
+        orders = self._updates() if self._tells_orders else []
         trades: list[list[int]] = []
         books: list[int] = []
         if self._told is not None and self._told < self._fill_count():
@@ -164,7 +166,12 @@ class Gateway:
         if self._seen_bids is not None:
             bids = self.bids()
             books, self._seen_bids = np.flatnonzero((bids != self._seen_bids).any(axis=1)).tolist(), bids
-        return (fills, trades, books) if fills or trades or books else None
+        return (fills, orders, trades, books) if fills or orders or trades or books else None
+
+    def _updates(self) -> list[list[int]]:
+        """Rows of `UPDATE_COLUMNS`."""
+        rows = self._session.updates()
+        return np.hstack([rows, self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist() if len(rows) else []
 
     # What costs nothing.
 
@@ -397,68 +404,3 @@ class Gateway:
         if code >= 0:
             listed &= orders[:, codes.O_TICKER] == code
         return np.flatnonzero(listed)
-
-
-class Opening(Gateway):
-    """What `start` can call: it reads, and sends nothing."""
-
-    def _refused(self, *arguments: Any) -> None:
-        return None
-
-    place = place_many = cancel = cancel_many = cancel_all = amend = quote = quote_many = _refused  # type: ignore[assignment]
-
-
-#: Names of the calls, those that cost nothing first.
-FREE_CALLS = (
-    "now",
-    "bids",
-    "bid_rows",
-    "positions",
-    "position_rows",
-    "statuses",
-    "status_list",
-    "sizes",
-    "cash",
-    "available",
-    "equity",
-    "sent",
-    "order",
-    "conditions",
-)
-PRICED_CALLS = (
-    "book",
-    "resting",
-    "are_resting",
-    "points",
-    "trades",
-    "fills",
-    "ledger",
-    "place",
-    "place_many",
-    "cancel",
-    "cancel_many",
-    "cancel_all",
-    "amend",
-    "quote",
-    "quote_many",
-)
-
-
-def hidden(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The same function as an object of C of which no attribute leads to it, and so to nothing that it can reach.
-
-    `lru_cache` that keeps nothing is such an object once `__wrapped__` is gone; what a closure of Python holds can be read off it.
-    """
-    wrapper: Any = lru_cache(maxsize=0)(function)
-    vars(wrapper).clear()
-    return wrapper
-
-
-class Door:
-    """The calls of a `Gateway`, hidden, under the same names."""
-
-    __slots__ = (*FREE_CALLS, *PRICED_CALLS)
-
-    def __init__(self, gateway: Gateway) -> None:
-        for name in self.__slots__:
-            setattr(self, name, hidden(getattr(gateway, name)))

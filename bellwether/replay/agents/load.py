@@ -13,6 +13,7 @@ from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent
+from bellwether.replay.agents.news import Callbacks
 
 
 def agent_class(reference: str) -> type[Agent]:
@@ -37,6 +38,9 @@ def check_complete(cls: type[Agent]) -> None:
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
         )
+        plain = [name for name, callback in Callbacks.of(cls).functions(cls).items() if not hasattr(callback, "py_func")]
+        if plain:
+            raise ConfigError(f"loading the agent {cls.__name__}: its {plain[0]} is not compiled; write a function under @strategy")
     else:
         missing = "act(self, ctx)" if cls.act is Agent.act else ""
     if missing:

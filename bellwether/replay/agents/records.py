@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bellwether.replay.engine.codes import Role
+from bellwether.replay.engine.codes import Reason, Role, Status
 from bellwether.replay.units import DOLLAR, MILL_LOT
 
 _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 _ROLES = tuple(role.name.lower() for role in Role)
+_STATUSES = tuple(status.name.lower() for status in Status)
+_REASONS = (None, *(reason.name.lower() for reason in Reason if reason))
 
-#: Columns of a row of trades, and of fills, as the gateway gives them.
+#: Columns of a row of trades, of fills, and of updates of orders, as the gateway gives them.
 TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
 FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
+UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
 #: Most rows that one call to the gateway gives.
 MOST_ROWS = 100_000
 
@@ -62,6 +65,32 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderUpdate:
+    """What an own order became.
+
+    time_ns: when, ns UTC. order: its id. ticker: its market; empty for an order of none. side, action: as sent. status: resting (it was accepted, amended or filled in part),
+    filled, cancelled, rejected or expired. reason: why it was rejected or cancelled, in a word such as insufficient_cash; None otherwise. price (mills, 0 for
+    a market order) and lots: what it asks for, after amendments. filled: lots so far.
+    """
+
+    time_ns: int
+    order: int
+    ticker: str
+    side: str
+    action: str
+    status: str
+    reason: str | None
+    price: int
+    lots: int
+    filled: int
+
+    @property
+    def remaining(self) -> int:
+        """Lots that still rest; 0 once it has ended."""
+        return self.lots - self.filled if self.status == "resting" else 0
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """What is held of a market, and what came of it so far. Sizes in lots, money in micro-dollars.
 
@@ -105,4 +134,23 @@ def fills_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Fill
     return [
         Fill(ts, order, tickers[code], _SIDES[side], _ACTIONS[action], price, lots, fee, _ROLES[role])
         for order, code, side, action, price, lots, fee, role, ts in rows
+    ]
+
+
+def updates_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[OrderUpdate]:
+    """Rows of `UPDATE_COLUMNS` as updates of orders."""
+    return [
+        OrderUpdate(
+            ts,
+            order,
+            tickers[code] if code >= 0 else "",
+            _SIDES[side] if side in (0, 1) else "",
+            _ACTIONS[action] if action in (0, 1) else "",
+            _STATUSES[status],
+            _REASONS[reason],
+            price,
+            lots,
+            filled,
+        )
+        for ts, order, status, reason, price, lots, filled, code, side, action in rows
     ]

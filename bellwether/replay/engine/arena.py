@@ -39,18 +39,31 @@ H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 #: BUDGET: how many orders quotes may still send or cancel. QUOTED: quotes of a batch that are done. ACCOUNTS: how many accounts have a state of their
 #: own: the first alone until an order may rest, then all. BOUND_QUEUE: queue models of the second and the third.
 H_BUDGET, H_QUOTED, H_ACCOUNTS, H_BOUND_QUEUE = range(66, 70)
-#: WATCH: fills are stops too. TOLD: fills that were there at the last of them; FILLS_BEFORE, FILLS_THEN: at the decision before the last one, and there.
+#: WATCH: what else is a stop, bits of WATCH_*. TOLD: fills that were there at the last of these stops; FILLS_BEFORE, FILLS_THEN: at the decision
+#: before the last one, and there. STIRRED: some own order may have changed in the instant under way.
 H_WATCH, H_TOLD, H_FILLS_BEFORE, H_FILLS_THEN = range(71, 75)
-HEADER = 76
+#: EXPONENT of the queue model power.
+H_EXPONENT = 75
+#: Updates of orders are [U_HEAD, U_TAIL), those up to U_TOLD have been a stop; NOTED: orders looked at so far, of which OPEN are noted as open.
+H_STIRRED, H_U_HEAD, H_U_TAIL, H_U_TOLD, H_NOTED, H_OPEN = range(76, 82)
+#: What a compiled agent's callbacks are told: bits of which it has; of fills, updates (from U_HEAD on), trades and books the next of the batch under
+#: way and where it ends; the number that the callback gets. AT_NEWS: the replay stands at news. BY_ROWS: decisions are at book rows. FAILED: a
+#: callback raised an error.
+H_CALLBACKS, H_FILLS_AT, H_FILLS_END, H_U_END, H_TRADES_AT, H_TRADES_END, H_BOOKS_AT = range(82, 89)
+H_NEWS, H_AT_NEWS, H_BY_ROWS, H_FAILED = range(89, 93)
+HEADER = 93
+WATCH_FILLS, WATCH_ORDERS = 1, 2
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: lots and micro-dollars.
+#: TOLD: best prices that a compiled agent was last told, MOVED: they were others before.
 #: QUOTE: the order that was last sent as a quote of a side, -1 for none. REALISED: P&L without fees, PAID: fees, micro-dollars.
 K_STATUS, K_BUSY, K_BEST, K_HEAD, K_OWN, K_RESERVE, K_FLAG = 0, 1, 2, 4, 6, 8, 10
 K_FEES, K_POSITION, K_BASIS = 11, 11 + FEE_COLS, 13 + FEE_COLS
 K_TOP = 15 + FEE_COLS
 K_QUOTE = 17 + FEE_COLS
 K_REALISED, K_PAID = 19 + FEE_COLS, 20 + FEE_COLS
+K_TOLD, K_MOVED = 21 + FEE_COLS, 23 + FEE_COLS
 K_COLS = 32
 NO_BOOK_YET = 1 << 40
 
@@ -61,8 +74,12 @@ M_PLACE, M_CANCEL, M_AMEND, M_CANCEL_ALL = range(4)
 
 #: The words that compiled code is handed for a replay: the address of the engine's entry, then address and shape of each array, four words each.
 W_ENTRY = 0
-W_TS, W_EVENT, W_GRID, W_SCHEDULE, W_CORES, W_ORDERS, W_FILLS, W_SAMPLES, W_MESSAGES, W_BATCH = range(1, 41, 4)
-WORDS = 41
+W_TS, W_EVENT, W_GRID, W_SCHEDULE, W_CORES, W_ORDERS, W_FILLS, W_SAMPLES, W_MESSAGES, W_BATCH, W_UPDATES, W_NOTED, W_TRADES = range(
+    1, 53, 4
+)
+#: Address and length of a compiled strategy's parameters, and the addresses of its callbacks, in the order of `telling.ON_*`.
+W_PARAMS, W_CALLBACKS = 53, 55
+WORDS = 59
 
 
 def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Queue] = ()) -> np.ndarray:
@@ -80,6 +97,7 @@ def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Q
     core[H_ACCOUNTS] = 1
     core[H_BOUND_QUEUE : H_BOUND_QUEUE + len(bounds)] = bounds
     core[H_CASH] = settings.bankroll
+    core[H_BOOKS_AT] = tickers
     rows = ticker_rows(core)
     rows[:, K_STATUS] = TickerStatus.NO_BOOK
     rows[:, K_BUSY] = NO_BOOK_YET
@@ -106,8 +124,10 @@ def _set_rules(core: np.ndarray, rules: RuleSet, settings: Settings) -> None:
     core[H_FEE_UNIT], core[H_BALANCE_UNIT] = rules.fee_unit, rules.balance_unit
     core[H_REBATE_UNIT], core[H_REBATE_ABOVE] = rules.rebate_unit, rules.rebate_above
     core[H_FINAL_CASH] = rules.final_curve == "cash"
+    core[H_BY_ROWS] = rules.decisions == "book_rows"
     core[H_LISTED] = rules.observations == "frozen"
     core[H_QUEUE] = Queue[(settings.queue or rules.queue).upper()]
+    core[H_EXPONENT] = settings.queue_exponent
     core[H_CANCEL_MAKER] = settings.self_trade == "cancel_maker"
     core[H_TAKER_ONLY] = settings.execution == "taker_only"
     core[H_ORDER_LATENCY], core[H_DATA_LATENCY] = settings.order_latency, settings.data_latency

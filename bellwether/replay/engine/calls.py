@@ -45,7 +45,6 @@ from bellwether.replay.engine.arena import (
     M_TIME,
     NEVER,
 )
-from bellwether.replay.engine.clock import LEVELS_ROOM, after, has_room
 from bellwether.replay.engine.codes import (
     AS_IT_IS,
     FULL,
@@ -75,8 +74,10 @@ from bellwether.replay.engine.codes import (
     Tif,
 )
 from bellwether.replay.engine.compiling import compiled, inlined
+from bellwether.replay.engine.events import LEVELS_ROOM, after, has_room
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
-from bellwether.replay.engine.words import cores_of, fills_of, grid_of, messages_of, orders_of, samples_of, ts_of
+from bellwether.replay.engine.updates import note, updates_fit, watches_orders
+from bellwether.replay.engine.words import cores_of, fills_of, grid_of, messages_of, noted_of, orders_of, samples_of, ts_of, updates_of
 from bellwether.replay.units import DOLLAR
 
 _PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
@@ -96,7 +97,16 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
         twin = _place(sim, a, ticker, side, action, price, lots, tif, expires)
         if o >= 0:
             orders_of(sim)[0, o, O_TWIN + a - 1] = twin
+    _note_now(sim)
     return o
+
+
+@inlined
+def _note_now(sim):
+    """Note what a call has changed at once."""
+    main = cores_of(sim)[0]
+    if watches_orders(main) and _is_immediate(main):
+        note(main, orders_of(sim)[0], updates_of(sim), noted_of(sim), main[H_NOW])
 
 
 @compiled
@@ -114,6 +124,9 @@ def _call_fits(sim):
         ):
             cores[0, H_FULL], cores[0, H_ROOM] = 1, LEVELS_ROOM
             return False
+    if watches_orders(cores[0]) and not updates_fit(cores[0], updates_of(sim), 2):
+        cores[0, H_FULL], cores[0, H_ROOM] = 1, LEVELS_ROOM
+        return False
     return True
 
 
@@ -210,6 +223,7 @@ def cancel(sim, order):
     done = _cancel(sim, 0, order)
     for a in range(1, main[H_ACCOUNTS]):
         _cancel(sim, a, _twin(sim, a, order))
+    _note_now(sim)
     return done
 
 
@@ -251,6 +265,7 @@ def amend(sim, order, price, lots):
     answer = _amend(sim, 0, order, price, lots)
     for a in range(1, main[H_ACCOUNTS]):
         _amend(sim, a, _twin(sim, a, order), price, lots)
+    _note_now(sim)
     return answer
 
 
@@ -281,6 +296,7 @@ def cancel_all(sim, ticker):
             cancel_resting(cores_of(sim)[a], orders_of(sim)[a], ticker, main[H_NOW])
         else:
             _send(sim, a, M_CANCEL_ALL, ticker, 0, 0)
+    _note_now(sim)
     return count
 
 
@@ -305,6 +321,7 @@ def quote(sim, ticker, yes_price, no_price, lots):
             for o in range(first, main[H_ORDERS]):
                 if orders[0, o, O_SIDE] == orders[a, other, O_SIDE]:
                     orders[0, o, O_TWIN + a - 1] = other
+    _note_now(sim)
     return done
 
 

@@ -52,6 +52,8 @@ class Queue(IntEnum):
     RECONCILED = 1
     PROPORTIONAL = 2
     OPTIMISTIC = 3
+    POWER = 4
+    LOG = 5
 
 
 class TickerStatus(IntEnum):
@@ -135,6 +137,13 @@ O_COLS = 27
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
 F_COLS = 10
 
+#: Columns of `updates`: when and which order, and what it is after that. PRICE, COUNT, FILLED as in `orders`.
+U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED = range(7)
+U_COLS = 7
+
+#: Columns of the recorded market's trades: time, ticker, price of YES, lots, the side that the taker bought.
+TRADE_COLS = 5
+
 #: Columns of `samples`, micro-dollars but for TS. PESS, OPT: equity under the pessimistic and the optimistic queue, known at the end.
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
 S_COLS = 6
@@ -144,7 +153,7 @@ R_TICKER, R_SIDE, R_ACTION, R_PRICE, R_LOTS, R_TIF, R_EXPIRES = range(7)
 R_COLS = 7
 
 #: What the engine can be asked to do, in `commands`.
-STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, QUOTE_BATCH, VALUE = range(11)
+STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, QUOTE_BATCH, VALUE, NEWS = range(12)
 #: What it answers when an array must grow first.
 FULL = -2
 #: Prices of a quote that is not wanted, and of one that stays as it is.

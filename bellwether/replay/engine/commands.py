@@ -13,6 +13,7 @@ from bellwether.replay.engine.codes import (
     CANCEL_ALL,
     CANCEL_BATCH,
     FULL,
+    NEWS,
     O_NEXT,
     PLACE,
     PLACE_BATCH,
@@ -24,6 +25,7 @@ from bellwether.replay.engine.codes import (
 )
 from bellwether.replay.engine.compiling import address_of, compiled, compiled_alone
 from bellwether.replay.engine.money import value_account
+from bellwether.replay.engine.telling import next_news
 from bellwether.replay.engine.words import ENTRY, ask, batch_of, cores_of, load, orders_of
 
 
@@ -82,7 +84,7 @@ def resting_batch(sim, ticker):
 
 
 def _entry(sim, what, a, b, c, d, e, f, g):
-    """Do `what`; what each of STEP.. VALUE takes and answers is with the functions that it calls."""
+    """Do `what`; what each of STEP.. NEWS takes and answers is with the functions that it calls."""
     if what == STEP:
         return advance(sim)
     if what == PLACE:
@@ -103,6 +105,8 @@ def _entry(sim, what, a, b, c, d, e, f, g):
         return resting_batch(sim, a)
     if what == QUOTE_BATCH:
         return quote_batch(sim, a, b)
+    if what == NEWS:
+        return next_news(sim)
     return value_account(cores_of(sim)[0])
 
 

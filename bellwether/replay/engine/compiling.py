@@ -80,20 +80,22 @@ def compiled_allocating(function: Callable[..., Any]) -> Any:
     return stamped(njit(nogil=True, **_KEPT)(function))
 
 
-def address_of(function: Callable[..., Any], signature: Any) -> int:
-    """Address of a function as C would call it, compiled now or loaded from the cache; the caller keeps it from being asked for twice."""
-    options = {"pipeline_class": _ENTRY} if _ENTRY else {}
+def address_of(function: Callable[..., Any], signature: Any, *, alone: bool = False) -> int:
+    """Address of a function as C would call it, compiled now or loaded from the cache; the caller keeps it from being asked for twice. alone: it is no
+    entry of the engine."""
+    options = {"pipeline_class": _ENTRY} if _ENTRY and not alone else {}
     entry = CFunc(function, (signature.args, signature.return_type), {}, {**_PLAIN, "nopython": True}, **options)
     entry.enable_caching()
     with _collector_paused():
         stamped(entry).compile()
-    _entries.append(entry)
+    (_callbacks if alone else _entries).append(entry)
     address: Any = entry.address
     return int(address)
 
 
 #: Compiled code whose address was given away lives as long as the process.
 _entries: list[CFunc] = []
+_callbacks: list[CFunc] = []
 
 
 @contextmanager

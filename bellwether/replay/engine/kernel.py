@@ -1,4 +1,6 @@
-"""Compiled: what agents and strategies call. A strategy is `@strategy def f(sim, params): while next_step(sim): ...`.
+"""Compiled: what agents and strategies call. A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its callbacks are
+`@strategy def on_fill(sim, params, fill)`, `on_order(sim, params, update)`, `on_trade(sim, params, trade)` and `on_book(sim, params, ticker)`: their
+numbers are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are good until the callback returns.
 
 `sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in mills of the side, sizes in lots, money in
 micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`; when an array of the engine turns out too small, the engine
@@ -12,7 +14,11 @@ from typing import Any
 
 from bellwether.replay.engine.arena import (
     H_BOOK,
+    H_CALLBACKS,
     H_CASH,
+    H_FAILED,
+    H_FULL,
+    H_NEWS,
     H_NOW,
     H_RESERVED,
     H_STEP,
@@ -25,25 +31,51 @@ from bellwether.replay.engine.arena import (
     K_POSITION,
     K_STATUS,
     W_CORES,
+    W_FILLS,
     W_ORDERS,
+    W_TRADES,
+    W_UPDATES,
 )
+from bellwether.replay.engine.callbacks import call
+from bellwether.replay.engine.clock import AT_NEWS
 from bellwether.replay.engine.codes import (
     AMEND,
     CANCEL,
     CANCEL_ALL,
+    F_ACTION,
+    F_COLS,
+    F_FEE,
+    F_LOTS,
+    F_ORDER,
+    F_PRICE,
+    F_ROLE,
+    F_SIDE,
+    F_TICKER,
+    F_TS,
+    NEWS,
     NONE,
     O_COLS,
     O_COUNT,
     O_FILLED,
     O_NEXT,
     O_PRICE,
+    O_SIDE,
     O_STATUS,
+    O_TICKER,
     PLACE,
     QUOTE,
     STEP,
+    TRADE_COLS,
+    U_COLS,
+    U_FILLED,
+    U_ORDER,
+    U_REASON,
+    U_STATUS,
+    U_TIME,
     VALUE,
 )
 from bellwether.replay.engine.compiling import compiled, compiled_alone, inlined
+from bellwether.replay.engine.telling import NOTHING
 from bellwether.replay.engine.words import ask, load
 from bellwether.replay.tape.layout import PRICES
 
@@ -71,8 +103,17 @@ def _of_order(sim, order, column):
 
 @compiled
 def next_step(sim):
-    """Go on to the next decision; False when none is left, and the tape is then processed to its end."""
-    return ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
+    """Go on to the next decision, and call the agent's callbacks on the way; False when none is left, and the tape is then processed to its end."""
+    if _header(sim, H_CALLBACKS) == 0:
+        return ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
+    found = AT_NEWS
+    while found == AT_NEWS:
+        what = ask(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+        while what != NOTHING and _header(sim, H_FULL) + _header(sim, H_FAILED) == 0:
+            call(sim, what, _header(sim, H_NEWS))
+            what = ask(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+        found = ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0)
+    return found != 0
 
 
 @compiled
@@ -176,6 +217,18 @@ def order_status(sim, order):
 
 
 @compiled
+def order_ticker(sim, order):
+    """The ticker of an order."""
+    return _of_order(sim, order, O_TICKER)
+
+
+@compiled
+def order_side(sim, order):
+    """YES 0 or NO 1, as sent."""
+    return _of_order(sim, order, O_SIDE)
+
+
+@compiled
 def order_price(sim, order):
     """Mills of the side as sent."""
     return _of_order(sim, order, O_PRICE)
@@ -207,3 +260,132 @@ def first_resting(sim, ticker, bid_side):
 def next_resting(sim, order):
     """The resting order behind another one, -1 for none."""
     return _of_order(sim, order, O_NEXT)
+
+
+@inlined
+def _of_fill(sim, fill, column):
+    return load(sim[W_FILLS], fill * F_COLS + column)
+
+
+@compiled
+def fill_order(sim, fill):
+    """The order that a fill is of."""
+    return _of_fill(sim, fill, F_ORDER)
+
+
+@compiled
+def fill_ticker(sim, fill):
+    """The ticker of a fill."""
+    return _of_fill(sim, fill, F_TICKER)
+
+
+@compiled
+def fill_side(sim, fill):
+    """YES 0 or NO 1, as sent."""
+    return _of_fill(sim, fill, F_SIDE)
+
+
+@compiled
+def fill_action(sim, fill):
+    """BUY 0 or SELL 1."""
+    return _of_fill(sim, fill, F_ACTION)
+
+
+@compiled
+def fill_price(sim, fill):
+    """Mills of the side as sent."""
+    return _of_fill(sim, fill, F_PRICE)
+
+
+@compiled
+def fill_lots(sim, fill):
+    """Lots of a fill."""
+    return _of_fill(sim, fill, F_LOTS)
+
+
+@compiled
+def fill_fee(sim, fill):
+    """Micro-dollars."""
+    return _of_fill(sim, fill, F_FEE)
+
+
+@compiled
+def fill_role(sim, fill):
+    """TAKER 0 or MAKER 1."""
+    return _of_fill(sim, fill, F_ROLE)
+
+
+@compiled
+def fill_time(sim, fill):
+    """When it happened, ns UTC."""
+    return _of_fill(sim, fill, F_TS)
+
+
+@inlined
+def _of_update(sim, update, column):
+    return load(sim[W_UPDATES], update * U_COLS + column)
+
+
+@compiled
+def update_order(sim, update):
+    """The order that has changed; `order_status` and the like say what it is now."""
+    return _of_update(sim, update, U_ORDER)
+
+
+@compiled
+def update_status(sim, update):
+    """`Status` after the change."""
+    return _of_update(sim, update, U_STATUS)
+
+
+@compiled
+def update_reason(sim, update):
+    """`Reason` of a rejection or of a cancel, 0 otherwise."""
+    return _of_update(sim, update, U_REASON)
+
+
+@compiled
+def update_filled(sim, update):
+    """Lots filled by then."""
+    return _of_update(sim, update, U_FILLED)
+
+
+@compiled
+def update_time(sim, update):
+    """When it changed, ns UTC."""
+    return _of_update(sim, update, U_TIME)
+
+
+@inlined
+def _of_trade(sim, trade, column):
+    return load(sim[W_TRADES], trade * TRADE_COLS + column)
+
+
+@compiled
+def trade_time(sim, trade):
+    """When it was made, ns UTC."""
+    return _of_trade(sim, trade, 0)
+
+
+@compiled
+def trade_ticker(sim, trade):
+    """The ticker of a trade."""
+    return _of_trade(sim, trade, 1)
+
+
+@compiled
+def trade_price(sim, trade):
+    """Mills of YES."""
+    return _of_trade(sim, trade, 2)
+
+
+@compiled
+def trade_lots(sim, trade):
+    """Lots of a trade."""
+    return _of_trade(sim, trade, 3)
+
+
+@compiled
+def trade_taker(sim, trade):
+    """The side that the taker bought: YES 0 or NO 1."""
+    return _of_trade(sim, trade, 4)

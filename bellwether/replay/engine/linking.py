@@ -93,6 +93,11 @@ def _pipelines() -> tuple[Any, Any]:
             self._final_module.verify()
             self._finalize_final_module()
 
+        def _optimize_final_module(self) -> None:
+            """Once: numba's first, cheaper round prepares for the removal of reference counts, of which there are none."""
+            manager, builder = self._codegen._module_pass_manager()
+            manager.run(self._final_module, builder)
+
     def _alone(library: Any) -> Any:
         return library._final_module if isinstance(library, Part) else library._get_module_for_linking()
 

@@ -12,6 +12,7 @@ from bellwether.replay.engine.arena import (
     H_CONSUME,
     H_EXPIRY,
     H_EXPIRY_AT,
+    H_EXPONENT,
     H_MARKS,
     H_QUEUE,
     H_SCRATCH,
@@ -51,10 +52,11 @@ from bellwether.replay.engine.codes import (
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.money import book_fill, reserve_side, reserved_fee
 from bellwether.replay.tape.layout import PRICES
-from bellwether.replay.units import DOLLAR
+from bellwether.replay.units import CONTRACT, DOLLAR
 
 _RESTING, _FILLED, _CANCELLED = int(Status.RESTING), int(Status.FILLED), int(Status.CANCELLED)
 _TRADE_ONLY, _PROPORTIONAL, _OPTIMISTIC = int(Queue.TRADE_ONLY), int(Queue.PROPORTIONAL), int(Queue.OPTIMISTIC)
+_POWER, _LOG = int(Queue.POWER), int(Queue.LOG)
 _INSUFFICIENT_CASH, _NO_REASON = int(Reason.INSUFFICIENT_CASH), int(Reason.NONE)
 _MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
 
@@ -203,12 +205,12 @@ def level_changed(core, orders, k, side, price, recorded, value, traded):
     i = first_at(core, orders, k, side, price)
     cut = max(0, recorded - value)
     while i >= 0 and orders[i, O_BID_PRICE] == price:
-        orders[i, O_AHEAD] = _after_change(queue, orders[i, O_AHEAD], recorded, cut, value, traded)
+        orders[i, O_AHEAD] = _after_change(queue, core[H_EXPONENT], orders[i, O_AHEAD], recorded, cut, value, traded)
         i = orders[i, O_NEXT]
 
 
 @inlined
-def _after_change(queue, ahead, recorded, cut, value, traded):
+def _after_change(queue, exponent, ahead, recorded, cut, value, traded):
     if traded or cut == 0:
         return min(ahead, value)
     if queue == _PROPORTIONAL:
@@ -217,7 +219,46 @@ def _after_change(queue, ahead, recorded, cut, value, traded):
             ahead -= cut * ahead // (ahead + behind)
     elif queue == _OPTIMISTIC:
         ahead = max(0, ahead - cut)
+    elif queue in (_POWER, _LOG):
+        behind = max(0, recorded - ahead)
+        front, back = power_weights(ahead, behind, exponent) if queue == _POWER else (log_weight(ahead), log_weight(behind))
+        share = cut * front // (front + back) if front + back > 0 else 0
+        ahead -= min(max(share, cut - behind), ahead)
     return min(ahead, value)
+
+
+@compiled
+def power_weights(ahead, behind, exponent):
+    """ahead^exponent and behind^exponent over that of the larger, in 2^-24: their quotient, and each product of it, is rounded down."""
+    larger = max(ahead, behind)
+    if larger == 0:
+        return 0, 0
+    quotient, power = (min(ahead, behind) << 24) // larger, 1 << 24
+    for _ in range(exponent):
+        power = power * quotient >> 24
+    return (1 << 24, power) if ahead == larger else (power, 1 << 24)
+
+
+@compiled
+def log_weight(lots):
+    """log2(1 + contracts) in 2^-16."""
+    return _log2(CONTRACT + lots) - _log2(CONTRACT)
+
+
+@compiled
+def _log2(value):
+    """log2 of a whole number from 1 to 2^60 in 2^-16, digit by digit: the number over its power of two is squared, each time rounded down to 2^-30."""
+    digits = 0
+    while value >> digits > 1:
+        digits += 1
+    rest, result = (value << (30 - digits) if digits <= 30 else value >> (digits - 30)), digits
+    for _ in range(16):
+        rest = rest * rest >> 30
+        result *= 2
+        if rest >= 1 << 31:
+            rest >>= 1
+            result += 1
+    return result
 
 
 @compiled

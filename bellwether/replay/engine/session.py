@@ -13,8 +13,10 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.arena import (
     H_ACCOUNTS,
     H_BUDGET,
+    H_CALLBACKS,
     H_CASH,
     H_CURSOR,
+    H_FAILED,
     H_FILLS,
     H_FILLS_BEFORE,
     H_FILLS_THEN,
@@ -23,7 +25,9 @@ from bellwether.replay.engine.arena import (
     H_M_HEAD,
     H_M_TAIL,
     H_MID_EQUITY,
+    H_NOTED,
     H_NOW,
+    H_OPEN,
     H_ORDERS,
     H_OVER,
     H_QUOTED,
@@ -34,6 +38,11 @@ from bellwether.replay.engine.arena import (
     H_STEP,
     H_STOP,
     H_TOLD,
+    H_TRADES_AT,
+    H_TRADES_END,
+    H_U_HEAD,
+    H_U_TAIL,
+    H_U_TOLD,
     H_WATCH,
     K_BASIS,
     K_BEST,
@@ -45,14 +54,19 @@ from bellwether.replay.engine.arena import (
     K_STATUS,
     M_COLS,
     NEVER,
+    W_CALLBACKS,
     W_ENTRY,
     W_EVENT,
+    W_PARAMS,
     W_TS,
+    WATCH_FILLS,
+    WATCH_ORDERS,
     WORDS,
     books,
     new_cores,
     ticker_rows,
 )
+from bellwether.replay.engine.callbacks import addresses, errors_of_callbacks
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
     AMEND,
@@ -71,6 +85,8 @@ from bellwether.replay.engine.codes import (
     RESTING_BATCH,
     S_COLS,
     STEP,
+    TRADE_COLS,
+    U_COLS,
     VALUE,
     Queue,
     Tif,
@@ -80,13 +96,14 @@ from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.engine.outcome import Bound, Outcome, bound_of, bounded, outcome_of
 from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, with_wakes
 from bellwether.replay.engine.settings import Settings
+from bellwether.replay.engine.updates import N_COLS
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 
-_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH = range(10)
+_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH, _UPDATES, _NOTED, _TRADES = range(13)
 #: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing. Arrays of less than 32 MB
 #: are taken from memory that an earlier session gave back; larger ones are new pages every time.
-_FIRST_ROWS, _FIRST_MESSAGES, _COMPILED_ROWS = 1 << 13, 256, 120_000
+_FIRST_ROWS, _FIRST_MESSAGES, _FIRST_UPDATES, _COMPILED_ROWS = 1 << 13, 256, 256, 120_000
 
 #: A request as it lies in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
@@ -125,6 +142,9 @@ class Session:
             _rows(accounts, len(schedule) - self.steps, S_COLS),
             _rows(accounts, _FIRST_MESSAGES, M_COLS),
             _rows(256, R_COLS + 1),
+            _rows(_FIRST_UPDATES, U_COLS),
+            _rows(_FIRST_ROWS, N_COLS),
+            _rows(0, TRADE_COLS),
         )
         self._words = np.zeros(WORDS, np.int64)
         self._words[W_ENTRY] = entry()
@@ -166,14 +186,15 @@ class Session:
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
-    def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False) -> None:
-        """Let `advance` stop at these times too (int64, ns, as of the tape), and with `fills` at the end of each instant at which the account fills.
+    def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
+        """Let `advance` stop at these times too (int64, ns, as of the tape), with `fills` at the end of each instant at which the account fills, and
+        with `orders` at that of each at which an order changes.
 
         What happens at an instant is processed before; `now` is later by the latency of market data. Raises `ConfigError` after the first step.
         """
         if self._core[H_STOP] or self._core[H_CURSOR]:
             raise ConfigError("planning stops at news: the replay has begun; plan them before its first step")
-        self._core[H_WATCH] = fills
+        self._core[H_WATCH] = WATCH_FILLS * fills | WATCH_ORDERS * orders
         if times is not None:
             self._set(_SCHEDULE, with_wakes(self._sim[_SCHEDULE], self.tape, times, self.settings.data_latency))
 
@@ -181,6 +202,14 @@ class Session:
         """How many fills there are; `advance` stops for later ones only."""
         self._core[H_TOLD] = count = self.fill_count()
         return count
+
+    def updates(self) -> np.ndarray:
+        """int64[n, U_COLS], columns `codes.U_*`: what became of orders since the last call, where `stop_at_news` asked for it; each row says what an
+        order was at the end of an instant, or after a call or the arrival of a message, that changed it."""
+        core = self._core
+        rows = self._sim[_UPDATES][core[H_U_HEAD] : core[H_U_TAIL]].copy()
+        core[[H_U_HEAD, H_U_TAIL, H_U_TOLD]] = 0
+        return rows
 
     @property
     def now(self) -> int:
@@ -203,27 +232,55 @@ class Session:
         """Whether the tape is processed to its end."""
         return bool(self._core[H_OVER])
 
-    def run_compiled(self, strategy: Callable[[Any, np.ndarray], Any], params: np.ndarray) -> None:
+    def run_compiled(
+        self,
+        strategy: Callable[[Any, np.ndarray], Any],
+        params: np.ndarray,
+        callbacks: Sequence[Callable[..., Any] | None] = (),
+        trades: np.ndarray | None = None,
+    ) -> None:
         """Run a compiled strategy from here to the end: `@strategy def f(sim, params)`, which calls the functions of `kernel`.
 
         When an array turns out too small, the strategy starts again from here with more room, so it must do the same for the same `params`. What it
-        leaves of the tape when it returns is processed without it.
+        leaves of the tape when it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
+        `telling.ON_*`, for what `stop_at_news` was asked for; None for none. trades: int64[n, 5] by time, of which `on_trade` is told those from the
+        episode's start on. An error of a callback ends the strategy and is raised.
         """
         stamped(strategy)
+        self._call_back(callbacks, params, trades)
         cores = self._sim[_CORE]
         before, given = cores.copy(), params.copy()
         orders = self._sim[_ORDERS][:, : self._most(H_ORDERS)].copy()
+        noted = self._sim[_NOTED][: self._core[H_OPEN]].copy()
         self._make_room(_COMPILED_ROWS)
-        strategy(self._words, params)
-        while self._core[H_FULL]:
-            room = int(self._core[H_ROOM])
-            cores[...], params[...] = before, given
-            self._sim[_ORDERS][:, : orders.shape[1]] = orders
-            self._core[H_ROOM] = room
-            self._grow(everything=True)
+        with errors_of_callbacks(partial(self._core.__setitem__, H_FAILED, 1)) as raised:
             strategy(self._words, params)
+            while self._core[H_FULL] and not raised:
+                room = int(self._core[H_ROOM])
+                cores[...], params[...] = before, given
+                self._sim[_ORDERS][:, : orders.shape[1]], self._sim[_NOTED][: len(noted)] = orders, noted
+                self._core[H_ROOM] = room
+                self._grow(everything=True)
+                strategy(self._words, params)
+        self._core[[H_CALLBACKS, H_WATCH, H_FAILED]] = 0
+        if raised:
+            raise raised[0]
         while self.step():
             pass
+
+    def _call_back(self, callbacks: Sequence[Callable[..., Any] | None], params: np.ndarray, trades: np.ndarray | None) -> None:
+        """Let compiled code find the callbacks, what they are given, and where they begin."""
+        if not any(callbacks):
+            return
+        found = addresses(callbacks, params)
+        self._words[W_CALLBACKS : W_CALLBACKS + len(found)] = found
+        self._words[W_PARAMS : W_PARAMS + 2] = params.ctypes.data, len(params)
+        core = self._core
+        core[H_CALLBACKS] = sum(1 << what for what, address in enumerate(found.tolist()) if address)
+        if trades is not None:
+            self._set(_TRADES, np.ascontiguousarray(trades, np.int64))
+            first = self.tape.start - self.settings.data_latency
+            core[[H_TRADES_AT, H_TRADES_END]] = np.searchsorted(trades[:, 0], first, side="right")
 
     # Orders
 
@@ -408,6 +465,7 @@ class Session:
             self._resize(_FILLS, 2 * self._sim[_FILLS].shape[1] + int(core[H_ROOM]), fills)
         if everything or tail + 4 > self._sim[_MESSAGES].shape[1]:
             self._move_messages(2 * self._sim[_MESSAGES].shape[1] + 4)
+        self._make_room_for_updates(more=everything)
 
     def _most(self, column: int) -> int:
         """The largest value of a column of the header over the accounts in use."""
@@ -417,6 +475,22 @@ class Session:
         for index, used in ((_ORDERS, H_ORDERS), (_FILLS, H_FILLS)):
             if self._sim[index].shape[1] < rows:
                 self._resize(index, rows, self._most(used))
+        self._make_room_for_updates()
+
+    def _make_room_for_updates(self, *, more: bool = False) -> None:
+        """As many rows of open orders as of orders, and for the updates that these may become; twice as many as there are with `more`."""
+        core, rows = self._core, self._sim[_ORDERS].shape[1]
+        if not core[H_WATCH] & WATCH_ORDERS:
+            return
+        if len(self._sim[_NOTED]) < rows:
+            noted = _rows(rows, N_COLS)
+            noted[: core[H_OPEN]] = self._sim[_NOTED][: core[H_OPEN]]
+            self._set(_NOTED, noted)
+        needed = int(core[H_U_TAIL] + core[H_OPEN] + core[H_ORDERS] - core[H_NOTED]) + 2
+        if more or needed > len(self._sim[_UPDATES]):
+            updates = _rows(2 * max(needed, len(self._sim[_UPDATES])), U_COLS)
+            updates[: core[H_U_TAIL]] = self._sim[_UPDATES][: core[H_U_TAIL]]
+            self._set(_UPDATES, updates)
 
     def _move_messages(self, rows: int) -> None:
         """Room behind the messages that are still under way, which go to the front."""

@@ -15,7 +15,7 @@ Execution = Literal["maker_taker", "taker_only"]
 SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
 #: Above these, sums of money could leave 64 bits.
-_LARGEST = {"bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
+_LARGEST = {"queue_exponent": 100, "bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Settings:
     """How a replay is run. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for values that make no sense.
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders. data_latency: age
-    of the market data that a decision sees. execution: whether orders may rest. queue: main model of the queue; None: the rule set's. self_trade:
-    which order goes when both sides are the agent's. max_orders: per run. max_resting: per ticker and side.
+    of the market data that a decision sees. execution: whether orders may rest. queue: main model of the queue; None: the rule set's. queue_exponent: of
+    the model power. self_trade: which order goes when both sides are the agent's. max_orders: per run. max_resting: per ticker and side.
     """
 
     cadence: int = 5 * SECOND
@@ -33,13 +33,21 @@ class Settings:
     data_latency: int = 0
     execution: Execution = "maker_taker"
     queue: Queue | None = None
+    queue_exponent: int = 3
     self_trade: SelfTradeRule = "cancel_taker"
     bankroll: int = 1_000 * MICROS
     max_orders: int = 1_000_000
     max_resting: int = 1_000
 
     def __post_init__(self) -> None:
-        for name, least in (("cadence", 1), ("sample_every", 1), ("order_latency", 0), ("data_latency", 0), ("bankroll", 0)):
+        for name, least in (
+            ("cadence", 1),
+            ("sample_every", 1),
+            ("order_latency", 0),
+            ("data_latency", 0),
+            ("queue_exponent", 1),
+            ("bankroll", 0),
+        ):
             self._check_int(name, least)
         for name in ("max_orders", "max_resting"):
             self._check_int(name, 0)

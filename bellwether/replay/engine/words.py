@@ -22,10 +22,13 @@ from bellwether.replay.engine.arena import (
     W_FILLS,
     W_GRID,
     W_MESSAGES,
+    W_NOTED,
     W_ORDERS,
     W_SAMPLES,
     W_SCHEDULE,
+    W_TRADES,
     W_TS,
+    W_UPDATES,
 )
 from bellwether.replay.engine.compiling import inlined
 
@@ -48,6 +51,19 @@ def _load(typing: Any, address: Any, index: Any) -> Any:
 load: Any = intrinsic(_load)
 
 
+def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> Any:
+    """The array of type `kind` whose address and shape are the words from `first` on, as a value of compiled code."""
+    address, *shape = (builder.load(builder.gep(words, [_WORD(first + n)])) for n in range(kind.ndim + 1))
+    strides = [_WORD(kind.dtype.bitwidth // 8)]
+    for length in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], length))
+    array = context.make_array(kind)(context, builder)
+    array.data = builder.inttoptr(address, array.data.type)
+    array.shape, array.strides = cgutils.pack_array(builder, shape), cgutils.pack_array(builder, strides)
+    array.itemsize, array.nitems = strides[-1], reduce(builder.mul, shape)
+    return array._getvalue()
+
+
 def _array(first: int, item: Any, dimensions: int) -> Any:
     kind = types.Array(item, dimensions, "C")
 
@@ -56,15 +72,7 @@ def _array(first: int, item: Any, dimensions: int) -> Any:
         """The array whose address and shape are the words of the state from `first` on."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            address, *shape = (builder.load(builder.gep(arguments[0], [_WORD(first + n)])) for n in range(dimensions + 1))
-            strides = [_WORD(item.bitwidth // 8)]
-            for length in reversed(shape[1:]):
-                strides.insert(0, builder.mul(strides[0], length))
-            array = context.make_array(kind)(context, builder)
-            array.data = builder.inttoptr(address, array.data.type)
-            array.shape, array.strides = cgutils.pack_array(builder, shape), cgutils.pack_array(builder, strides)
-            array.itemsize, array.nitems = strides[-1], reduce(builder.mul, shape)
-            return array._getvalue()
+            return array_at(context, builder, arguments[0], first, kind)
 
         return kind(_POINTER), generate
 
@@ -77,6 +85,8 @@ grid_of, schedule_of = _array(W_GRID, types.uint8, 2), _array(W_SCHEDULE, types.
 cores_of, batch_of = _array(W_CORES, types.int64, 2), _array(W_BATCH, types.int64, 2)
 orders_of, fills_of = _array(W_ORDERS, types.int64, 3), _array(W_FILLS, types.int64, 3)
 samples_of, messages_of = _array(W_SAMPLES, types.int64, 3), _array(W_MESSAGES, types.int64, 3)
+updates_of, noted_of = _array(W_UPDATES, types.int64, 2), _array(W_NOTED, types.int64, 2)
+trades_of = _array(W_TRADES, types.int64, 2)
 
 
 def _enter(typing: Any, entry: Any, sim: Any, what: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:

@@ -20,7 +20,7 @@ from tests.replay.agents.scenes import TRADE, market, settings
 from tests.replay.episode.folders import Native
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
-FIRST, BETWEEN, FROM_PYTHON, ARRAYS, COMPILED = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+FIRST, BETWEEN, FROM_PYTHON, ARRAYS, COMPILED, FOLLOWS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 CADENCE = 5 * SECOND
 
 
@@ -74,6 +74,14 @@ def test_the_arrays_and_the_compiled_example_trade_alike(tmp_path: Path, episode
     assert (first.failure, second.failure) == (None, None)
     assert len(first.outcome.orders) > 1
     assert first.outcome.digest() == second.outcome.digest()
+
+
+def test_the_compiled_callbacks_follow_the_touch(tmp_path: Path, episode: Path) -> None:
+    follows = agent_class(f"{written(tmp_path, 'follows.py', FOLLOWS)}:FollowTheTouch")
+    backtest = run(load(episode), follows(), BacktestSettings(cadence=CADENCE))
+    assert backtest.failure is None
+    # Between two decisions, which are whole seconds apart.
+    assert ((backtest.outcome.orders[:, O_SENT] - backtest.tape.start) % CADENCE > 0).any()
 
 
 def test_the_registry_entry_shown_is_one(tmp_path: Path) -> None:

@@ -10,7 +10,22 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import CONTRACT, MINUTE, NO, SECOND, YES, Agent, AgentContext, AgentSource, Fill, Trade, load, prepare, run
+from bellwether.replay import (
+    CONTRACT,
+    MINUTE,
+    NO,
+    SECOND,
+    YES,
+    Agent,
+    AgentContext,
+    AgentSource,
+    Fill,
+    OrderUpdate,
+    Trade,
+    load,
+    prepare,
+    run,
+)
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.clock import AT_DECISION, AT_NEWS
@@ -148,13 +163,127 @@ def test_trades_are_told_when_the_feed_had_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("isolated", [False, True], ids=["here", "isolated"])
 @pytest.mark.parametrize(
-    ("agent", "said"), [("FailsAtFill", "ZeroDivisionError"), ("ReturnsAtTrade", "TypeError: on_trade returned 'M-0'")]
+    ("agent", "said"),
+    [
+        ("FailsAtFill", "ZeroDivisionError"),
+        ("FailsAtOrder", "ZeroDivisionError"),
+        ("ReturnsAtTrade", "TypeError: on_trade returned 'M-0'"),
+    ],
 )
 def test_an_error_of_a_callback_ends_the_run_there(agent: str, said: str, isolated: bool) -> None:
     failure = run(market(TRADE), AgentSource(f"{EVERYTHING}:{agent}"), settings(), isolated=isolated).failure
     assert failure is not None
     assert str(failure).startswith(said)
     assert (failure.step, failure.at) == (1, 90 * SECOND)
+
+
+class Ordered(Agent):
+    """Notes what becomes of its orders, in seconds; does what it is told at decisions and at updates."""
+
+    def __init__(self, notes: list[Any], act: Act, at_order: Callable[[AgentContext, OrderUpdate], Any] | None = None) -> None:
+        self.notes, self.does, self.then = notes, act, at_order
+
+    def act(self, ctx: AgentContext) -> None:
+        self.notes.append(("act", ctx.now_ns // SECOND))
+        self.does(ctx)
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        now = ctx.order(update.order)
+        assert (now.status, now.filled, now.remaining, now.reason) == (update.status, update.filled, update.remaining, update.reason)
+        self.notes.append((update.order, ctx.now_ns // SECOND, update.time_ns // SECOND, update.status, update.reason, update.filled))
+        if self.then is not None:
+            self.then(ctx, update)
+
+
+def ordered(tape: Tape, act: Act, at_order: Callable[[AgentContext, OrderUpdate], Any] | None = None, **changed: Any) -> list[Any]:
+    """What is told of orders up to the decision at 240 seconds, and the decisions that are not at second 0."""
+    notes: list[Any] = []
+    failure = run(tape, Ordered(notes, act, at_order), settings(**changed)).failure
+    assert failure is None, failure.traceback
+    return [note for note in notes if note[1] < 240 and note != ("act", 0)]
+
+
+def test_the_life_of_an_order_is_told() -> None:
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+            ctx.place("M-0", YES, "buy", 440, CONTRACT, "gtd", 100 * SECOND)
+            ctx.buy("M-0", YES, CONTRACT, 999, "post_only")
+        if ctx.step == 2:
+            ctx.amend(ctx.order(0), 440, 2 * CONTRACT)
+        if ctx.step == 3:
+            ctx.cancel(0)
+
+    partly = (90, PRINT, 0, YES, 450, 104 * CONTRACT)
+    assert ordered(market(partly), act) == [
+        (0, 0, 0, "resting", None, 0),
+        (1, 0, 0, "resting", None, 0),
+        (2, 0, 0, "rejected", "would_cross", 0),
+        ("act", 60),
+        (0, 90, 90, "resting", None, 4 * CONTRACT),
+        (1, 100, 100, "expired", "expired", 0),
+        ("act", 120),
+        (0, 120, 120, "resting", None, 4 * CONTRACT),
+        ("act", 180),
+        (0, 180, 180, "cancelled", "agent", 4 * CONTRACT),
+    ]
+
+
+def test_updates_come_with_the_latencies_and_orders_of_on_order_are_orders() -> None:
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+            ctx.buy("M-0", YES, 5000 * CONTRACT, 450)
+
+    def again(ctx: AgentContext, update: OrderUpdate) -> None:
+        if update.status == "filled":
+            ctx.cancel_all()
+            ctx.buy("M-0", YES, CONTRACT, 440)
+
+    assert ordered(market(TRADE), act, again, data_latency=5 * SECOND, order_latency=2 * SECOND) == [
+        (0, 7, 2, "resting", None, 0),
+        (1, 7, 2, "rejected", "insufficient_cash", 0),
+        ("act", 60),
+        (0, 95, 90, "filled", None, 10 * CONTRACT),
+        (2, 102, 97, "resting", None, 0),
+        ("act", 120),
+        ("act", 180),
+    ]
+
+
+def test_orders_are_told_behind_fills_and_ahead_of_trades_and_books() -> None:
+    told_of: list[str] = []
+
+    class Hears(Agent):
+        def act(self, ctx: AgentContext) -> None:
+            told_of.append("act")
+            if ctx.step == 0:
+                ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+
+        def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+            told_of.append("fill")
+
+        def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+            told_of.append(update.status)
+
+        def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
+            told_of.append("trade")
+
+        def on_book(self, ctx: AgentContext, ticker: str) -> None:
+            told_of.append("book")
+
+    # At the second of a decision: what happened by then is told before it.
+    both = [(120, *TRADE[1:]), (120, LEVEL, 0, YES, 450, 0)]
+    assert run(market(*both), Hears(), settings()).failure is None
+    told_of.remove("book")  # the opening book
+    assert told_of[: told_of.index("book") + 2] == ["act", "resting", "act", "fill", "filled", "trade", "book", "act"]
+
+
+def test_a_close_is_told_as_the_end_of_what_rests() -> None:
+    found: list[Any] = []
+    agent = Ordered(found, lambda ctx: ctx.buy("M-0", YES, CONTRACT, 400) if ctx.step == 0 else None)
+    assert run(market(), agent, settings()).failure is None
+    assert (0, 600, 600, "cancelled", "closed", 0) in found
 
 
 class Watches(Agent):

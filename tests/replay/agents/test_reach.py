@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from bellwether.replay import BUY, CONTRACT, YES, AgentContext, BudgetError, Prepared, requests, run
-from bellwether.replay.agents.gateway import Door, Gateway, hidden
+from bellwether.replay.agents.door import Door, hidden
+from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.tape import Tape
 from tests.replay.agents.scenes import TRADE, Scripted, market, once, settings, traded

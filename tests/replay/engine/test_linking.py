@@ -123,7 +123,7 @@ def test_no_name_of_the_entry_can_be_taken_for_another_function() -> None:
     module = compiling._entries[0]._library._get_module_for_linking()
     names = [function.name for function in module.functions if not function.is_declaration]
     foreign = [name for name in names if "bellwether" in name and linking.TAKEN_IN not in name]
-    assert len(names) > 20
+    assert any(linking.TAKEN_IN in name for name in names)
     assert all("commands6_entry" in name for name in foreign), foreign
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from math import floor, log, log2
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session
-from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_ROLE, F_WAIT, O_AHEAD, O_FILLED, Role
+from bellwether.replay.engine.codes import F_LOTS, F_ORDER, F_ROLE, F_WAIT, O_AHEAD, O_FILLED, Queue, Role
+from bellwether.replay.engine.queues import _after_change, log_weight
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, NO, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, Event, level, life, printed, session, tape
+from tests.replay.reference.market import ahead_after
 
 
 def after(*events: Event, lots: int = 1_000, price: int = 450, orders: int = 1, **settings: object) -> Session:
@@ -50,7 +56,7 @@ def test_a_print_beyond_the_price_fills_without_a_wait() -> None:
     assert filled(after(printed(1, YES, 440, 700))) == 700
 
 
-MODELS = ("trade_only", "reconciled", "proportional", "optimistic")
+MODELS = ("trade_only", "reconciled", "proportional", "power", "log", "optimistic")
 
 
 @pytest.mark.parametrize("queue", MODELS)
@@ -58,7 +64,7 @@ def test_a_cut_moves_the_only_order_up_unless_only_trades_do(queue: str) -> None
     assert ahead(after(level(1, YES, 450, 7_000), queue=queue)) == (10_000 if queue == "trade_only" else 7_000)
 
 
-@pytest.mark.parametrize(("queue", "expected"), zip(MODELS, (10_000, 10_000, 8_000, 6_000), strict=True))
+@pytest.mark.parametrize(("queue", "expected"), zip(MODELS, (10_000, 10_000, 8_000, 8_000, 8_000, 6_000), strict=True))
 def test_models_differ_in_whose_order_was_cancelled(queue: str, expected: int) -> None:
     assert ahead(after(level(1, YES, 450, 20_000), level(2, YES, 450, 16_000), queue=queue)) == expected
 
@@ -90,3 +96,59 @@ def test_own_consumption_ends_when_the_level_changes() -> None:
     assert (opened.book[0, NO, 520], opened.best[0, NO]) == (0, 500)
     opened.step()
     assert (opened.book[0, NO, 520], opened.best[0, NO]) == (4_000, 520)
+
+
+@pytest.mark.parametrize(
+    ("queue", "exponent", "expected"),
+    [
+        # 100 contracts ahead, 300 behind: of 40 that are cancelled, a quarter, a tenth, a 28th, or log 101 to log 301 is ahead,
+        # rounded down; the third in 2^-24 is rounded down too, which takes a lot from what would be whole.
+        ("power", 1, 10_000 - 999),
+        ("power", 2, 10_000 - 399),
+        ("power", 3, 10_000 - 142),
+        ("log", 3, 10_000 - floor(4_000 * log(101) / (log(101) + log(301)))),
+    ],
+)
+def test_cancels_are_ahead_and_behind_as_the_function_says(queue: str, exponent: int, expected: int) -> None:
+    cut = level(1, YES, 450, 40_000), level(2, YES, 450, 36_000)
+    assert ahead(after(*cut, queue=queue, queue_exponent=exponent)) == expected
+
+
+def test_what_is_cancelled_beyond_those_behind_was_ahead() -> None:
+    cut = level(1, YES, 450, 11_000), level(2, YES, 450, 5_000)
+    assert ahead(after(*cut, queue="log")) == 5_000
+    assert ahead(after(*cut, queue="power")) == 10_000 - 6_000 * 1_000 // 1_001
+
+
+def test_no_more_is_cancelled_ahead_than_stands_there() -> None:
+    assert _after_change(int(Queue.POWER), 3, 6_000, 10_000, 9_000, 1_000, False) == 0
+
+
+SIZES = st.integers(0, 2**34)
+CUTS = {"power": Queue.POWER, "log": Queue.LOG, "proportional": Queue.PROPORTIONAL, "optimistic": Queue.OPTIMISTIC}
+
+
+@given(st.sampled_from(["power", "log"]), st.integers(1, 100), SIZES, SIZES, SIZES, st.booleans())
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_a_change_leaves_an_order_where_the_reference_says_and_between_the_bounds(
+    queue: str, exponent: int, front: int, recorded: int, value: int, traded: bool
+) -> None:
+    cut = max(0, recorded - value)
+    found = _after_change(int(CUTS[queue]), exponent, front, recorded, cut, value, traded)
+    assert found == ahead_after(queue, front, recorded, value, by_prints=traded, exponent=exponent)
+    assert _after_change(int(Queue.OPTIMISTIC), 1, front, recorded, cut, value, traded) <= found <= min(front, value)
+
+
+@given(st.sampled_from(["power", "log"]), SIZES, SIZES, st.integers(0, 2**34))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_who_stands_further_back_stays_further_back(queue: str, front: int, further: int, cut: int) -> None:
+    recorded = 2**34
+    near, far = sorted((front, further))
+    placed = [_after_change(int(CUTS[queue]), 3, one, recorded, cut, recorded - cut, False) for one in (near, far)]
+    assert placed[0] <= placed[1] + 1
+
+
+@given(st.integers(0, 2**34))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_the_logarithm_is_that_of_mathematics_to_four_places(lots: int) -> None:
+    assert log_weight(lots) / 2**16 == pytest.approx(log2(1 + lots / 100), abs=5e-5)

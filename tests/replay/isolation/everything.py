@@ -94,6 +94,13 @@ class Listens(Everything):
         if fill.role == "maker" and self.heard % 3:
             self.orders.append(ctx.buy(fill.ticker, "no" if fill.side == "yes" else "yes", fill.lots))
 
+    def on_order(self, ctx: Any, update: Any) -> None:
+        self.heard += (
+            update.time_ns // 10**9 + update.order + update.price + update.remaining + len(update.status) + len(update.reason or "")
+        )
+        if update.status == "cancelled" and self.heard % 2:
+            self.orders.append(ctx.buy(update.ticker, update.side, 100, 430))
+
     def on_trade(self, ctx: Any, trade: Any) -> None:
         self.heard += trade.time_ns // 10**9 + trade.yes_price + ctx.now_ns // 10**9
         self.orders.append(ctx.buy(trade.ticker, trade.taker_side, 100, trade.yes_price - 10))
@@ -123,6 +130,17 @@ class FailsAtFill(Agent):
 
     def on_fill(self, ctx: Any, fill: Any) -> None:
         fill.lots / 0
+
+
+class FailsAtOrder(Agent):
+    """Divides by zero when its order is filled."""
+
+    def act(self, ctx: Any) -> None:
+        ctx.buy(ctx.tickers[0], YES, CONTRACT, 450)
+
+    def on_order(self, ctx: Any, update: Any) -> None:
+        if update.status == "filled":
+            update.remaining / 0
 
 
 class ReturnsAtTrade(Agent):

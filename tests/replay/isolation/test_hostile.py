@@ -117,11 +117,11 @@ def test_memory_that_is_not_its_own_cannot_be_read() -> None:
 
 
 def test_what_it_patches_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bellwether.replay.agents import gateway
+    from bellwether.replay.agents import door, gateway
 
-    door = gateway.Door
+    before = door.Door, gateway.Gateway
     assert attacked("Patches").failure is not None
-    assert gateway.Door is door
+    assert (door.Door, gateway.Gateway) == before
     assert run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True).failure is None
 
 

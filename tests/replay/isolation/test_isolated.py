@@ -37,6 +37,7 @@ AGENTS = [
     AgentSource(f"{FILE}:Everything", {"seed": 3}),
     AgentSource(f"{FILE}:Listens", {"seed": 4}),
     AgentSource(f"{FILE}:FailsAtFill"),
+    AgentSource(f"{FILE}:FailsAtOrder"),
     AgentSource(f"{FILE}:ReturnsAtTrade"),
     AgentSource(f"{FILE}:Fails"),
     AgentSource(f"{FILE}:Greedy"),

@@ -54,14 +54,18 @@ class Replay(Exchange):
             if self._ends_the_instant(at, what) and any(market.raised for market in self.markets):
                 self._cross_all()
                 continue  # an order that was about to expire may be gone
+            if what not in (ROW, EVENT) or at > self.clock:
+                self._say(self.clock)
             if what == EXPIRY:
                 self._expire(at)
+                self._say(at)
             elif what == EVENT:
                 kind = self._event()
                 if kind == PRINT or kind >= HALT:
                     self._sample_by_events(at)
             elif what == ARRIVAL:
                 self.coming.pop(0)[1](at)
+                self._say(at)
             elif what == DECISION:
                 self.now = self.start + self.next_decision * self.settings.cadence
                 self.next_decision += 1
@@ -78,6 +82,7 @@ class Replay(Exchange):
                     yield True
                 self._sample_by_events(at)
         self._cross_all()
+        self._say(self.clock)
         if by_events or not self.samples or self.samples[-1][0] != self.end:
             self._sample(self.end, cash_only=self.rules.final_curve == "cash")
 
@@ -127,7 +132,7 @@ class Replay(Exchange):
         self.next_event += 1
         market = self.markets[ticker]
         if kind in (LEVEL, TRADED):
-            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model)
+            market.level(side, price, value, by_prints=kind == TRADED, queue_model=self.queue_model, exponent=self.settings.queue_exponent)
         elif kind == PRINT:
             self._print(ticker, side, price, value)
         elif kind == INVALID:

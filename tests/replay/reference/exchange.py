@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, Account
 from tests.replay.reference.market import Market
-from tests.replay.reference.orders import FOK, GTC, GTD, IOC, POST_ONLY, Fill, Order, Walk, reserve, walk
+from tests.replay.reference.orders import FOK, GTC, GTD, IOC, POST_ONLY, Fill, Order, Update, Walk, reserve, walk
 
 MAX_LOTS = 10**9
 
@@ -27,6 +27,9 @@ class Exchange:
         self.now = self.clock = tape.start
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
         self.expiring: list[tuple[int, int]] = []  # (expires, order) of what rests
+        self.tells = False  # whether updates are said
+        self.updates: list[Update] = []
+        self.said: dict[int, tuple[str, str, int, int, int]] = {}  # what was last said of an order
 
     def place(self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = GTC, expires: int = 0) -> int:
         """The order's number; -1 where nothing is logged."""
@@ -34,10 +37,12 @@ class Exchange:
             return -1
         order = Order(len(self.orders), ticker, side, action, price, lots, tif, expires, self.now)
         self.orders.append(order)
+        self.said[order.number] = ("pending", "", price, lots, 0)
         self._send(lambda at: self._arrive(order, at))
         if self._immediate and order.reason == "no_book" and self.rules.trade_after_settlement:
             self.orders.pop()
             return -1
+        self._say_at_once()
         return order.number
 
     def cancel(self, number: int) -> bool:
@@ -49,6 +54,7 @@ class Exchange:
             self.rules.observations == "frozen" and order.status == "filled" and order.queued >= 0
         )
         self._send(lambda at: self._cancel(order, at))
+        self._say_at_once()
         return could
 
     def amend(self, number: int, price: int, lots: int) -> str:
@@ -57,7 +63,9 @@ class Exchange:
             return "not_resting"
         order = self.orders[number]
         if self._immediate:
-            return self._amend(order, price, lots, self.now)
+            reason = self._amend(order, price, lots, self.now)
+            self._say_at_once()
+            return reason
         could = order.status in ("pending", "resting")
         self._send(lambda at: self._amend(order, price, lots, at))
         return "" if could else "not_resting"
@@ -65,6 +73,7 @@ class Exchange:
     def cancel_all(self, ticker: int = -1) -> int:
         count = len(self.resting(ticker))
         self._send(lambda at: [self._cancel(self.orders[number], at) for number in self.resting(ticker)])
+        self._say_at_once()
         return count
 
     def resting(self, ticker: int = -1) -> list[int]:
@@ -81,6 +90,18 @@ class Exchange:
             act(self.now)
         else:
             self.coming.append((self.now + self.settings.order_latency, act))
+
+    def _say_at_once(self) -> None:
+        if self._immediate:
+            self._say(self.now)
+
+    def _say(self, at: int) -> None:
+        """Every order that is not what was last said of it is said anew."""
+        for order in self.orders if self.tells else []:
+            after = (order.status, order.reason, order.price, order.count, order.filled)
+            if self.said[order.number] != after:
+                self.updates.append(Update(at, order.number, *after))
+                self.said[order.number] = after
 
     def _arrive(self, order: Order, at: int) -> None:
         order.arrived = at

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
 
 from tests.replay.reference.orders import Order
 
@@ -47,7 +49,7 @@ class Market:
         del queue[place]
         return place
 
-    def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str) -> None:
+    def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, exponent: int = 3) -> None:
         """The recording says that a level now shows `lots`."""
         before = self.recorded[side].get(price, 0)
         best = self.best(side)
@@ -57,9 +59,10 @@ class Market:
         self.raised = self.raised or self.best(side) > best
         if not self.valid:
             return
+        of_power = {"exponent": exponent} if queue_model == "power" else {}
         for order in self.resting[side]:
             if order.bid == price:
-                order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints)
+                order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, **of_power)
 
     def valid_again(self, *, queue_model: str) -> None:
         self.valid = self.raised = True
@@ -77,7 +80,7 @@ def put(levels: dict[int, int], price: int, lots: int) -> None:
         levels[price] = lots
 
 
-def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool) -> int:
+def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool, exponent: int = 3) -> int:
     """What is ahead of an order once its level shows `lots` instead of `before`."""
     if model == "trade_only":
         return ahead
@@ -86,7 +89,43 @@ def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bo
     cut = max(0, before - lots)
     if model == "optimistic":
         return max(0, min(ahead - cut, lots))
-    assert model == "proportional"
     behind = max(0, before - ahead)
+    if model in ("power", "log"):
+        front, back = (power(ahead, behind, exponent), power(behind, ahead, exponent)) if model == "power" else (log(ahead), log(behind))
+        leaves = floor(cut * front / (front + back)) if front + back > 0 else 0
+        return min(ahead - min(ahead, max(leaves, cut - behind)), lots)
+    assert model == "proportional"
     credit = cut * ahead // (ahead + behind) if ahead + behind > 0 else 0
     return min(ahead - credit, lots)
+
+
+def power(lots: int, others: int, exponent: int) -> Fraction:
+    """(lots / the larger of both)^exponent, with the quotient and each product cut to 24 binary digits."""
+    if lots == others == 0:
+        return Fraction(0)
+    quotient = cut_to(Fraction(lots, max(lots, others)), 24)
+    result = Fraction(1)
+    for _ in range(exponent):
+        result = cut_to(result * quotient, 24)
+    return result
+
+
+def log(lots: int) -> Fraction:
+    """log2(1 + contracts)."""
+    return log2(100 + lots) - log2(100)
+
+
+def log2(number: int) -> Fraction:
+    """16 binary digits of log2, each by squaring what is left, which is cut to 30 digits."""
+    result = Fraction(number.bit_length() - 1)
+    left = cut_to(number / Fraction(2) ** int(result), 30)
+    for digit in range(1, 17):
+        left = cut_to(left * left, 30)
+        if left >= 2:
+            result += Fraction(1, 2**digit)
+            left = cut_to(left / 2, 30)
+    return result
+
+
+def cut_to(value: Fraction, digits: int) -> Fraction:
+    return Fraction(floor(value * 2**digits), 2**digits)

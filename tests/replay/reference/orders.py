@@ -74,6 +74,19 @@ class Fill:
 
 
 @dataclass(frozen=True)
+class Update:
+    """What an order has become."""
+
+    ts: int
+    order: int
+    status: str
+    reason: str
+    price: int
+    count: int
+    filled: int
+
+
+@dataclass(frozen=True)
 class Walk:
     """What an order would do on arrival: (price of the passive bid, lots) level by level, own orders it cancels, and how it ends."""
 

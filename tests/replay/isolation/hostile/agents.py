@@ -285,10 +285,10 @@ class Returns(Hostile):
 
 class Patches(Hostile):
     def attack(self, ctx):
-        from bellwether.replay.agents import context, gateway, limits
+        from bellwether.replay.agents import context, door, gateway, limits
         from bellwether.replay.isolation import wire
 
-        for module in (context, gateway, limits, wire):
+        for module in (context, door, gateway, limits, wire):
             for name in list(vars(module)):
                 if not name.startswith("__"):
                     setattr(module, name, lambda *anything, **more: 10**15)

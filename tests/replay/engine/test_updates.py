@@ -1,0 +1,97 @@
+"""What is said of own orders is what a plain engine says: each change once, in its order, at its time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bellwether.replay.engine import Session, Settings, session
+from bellwether.replay.engine.clock import AT_DECISION
+from bellwether.replay.engine.codes import Tif
+from bellwether.replay.rules import rule_set
+from tests.replay.both_engines import REASONS, STATUSES
+from tests.replay.engine.small_tapes import LIVE, busy_tape
+from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
+from tests.replay.reference import Reference
+
+FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=10**13)
+SUBCENT = Shape(tick=1, lot=1, spread_out=12)
+ORIGINAL = rule_set("pmb-2026-01")
+MODES: dict[str, Any] = {
+    "at once": (LIVE, FAST, SUBCENT),
+    "order latency": (LIVE, replace(FAST, order_latency=SECOND // 4), SUBCENT),
+    "both latencies": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND), SUBCENT),
+    "longer than the cadence": (LIVE, replace(FAST, order_latency=9 * SECOND // 4), SUBCENT),
+    "cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker"), SUBCENT),
+    "poor": (LIVE, replace(FAST, bankroll=40_000_000), SUBCENT),
+    "crossed books": (LIVE, FAST, replace(SUBCENT, crossed=0.4)),
+    "frozen": (ORIGINAL, FAST, Shape(rows=True)),
+    "frozen, order latency": (ORIGINAL, replace(FAST, order_latency=SECOND // 2), Shape(rows=True)),
+}
+
+
+def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[tuple[int, int]]]:
+    """The plain engine after a run, and of the compiled one its updates and, of each, when it was told."""
+    rules, settings, shape = MODES[mode]
+    tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Temper()).act
+    plain, compiled = Reference(tape, rules, settings), Session(tape, rules, settings)
+    plain.tells = True
+    compiled.stop_at_news(orders=True)
+    rows: list[tuple[int, ...]] = []
+    told: list[tuple[int, int]] = []
+    while found := compiled.advance():
+        if found == AT_DECISION:
+            assert plain.step()
+            for name, arguments in act(plain):
+                getattr(plain, name)(*arguments)
+                getattr(compiled, name)(*arguments)
+        fresh = compiled.updates()
+        rows += map(tuple, fresh.tolist())
+        told += [(compiled.now, int(ts)) for ts in fresh[:, 0]]
+    assert not plain.step()
+    assert compiled.result().cash[0] == plain.account.cash
+    return plain, rows, told
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("mode", MODES)
+def test_both_engines_say_the_same_of_orders(mode: str, seed: int) -> None:
+    plain, rows, told = both(mode, seed)
+    expected = [(one.ts, one.order, STATUSES[one.status], REASONS[one.reason], one.price, one.count, one.filled) for one in plain.updates]
+    assert rows == expected
+    assert Counter(one.status for one in plain.updates).keys() >= {"resting", "filled", "cancelled", "rejected"}
+    # An agent is told as soon as it can know.
+    assert {now - ts for now, ts in told} == {MODES[mode][1].data_latency}
+
+
+def test_the_last_update_of_an_order_is_how_it_ended() -> None:
+    plain, rows, _ = both("both latencies", 5)
+    last = {order: status for _, order, status, *_ in rows}
+    assert last == {order.number: STATUSES[order.status] for order in plain.orders if order.status != "pending"}
+    assert any(order.status == "expired" for order in plain.orders)
+
+
+@pytest.mark.parametrize("latency", [0, SECOND // 3])
+def test_updates_that_outgrow_their_array_are_the_same(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
+    said = []
+    for rows in (4, 1000):
+        monkeypatch.setattr(session, "_FIRST_UPDATES", rows)
+        monkeypatch.setattr(session, "_FIRST_ROWS", 16 if rows == 4 else 1 << 13)
+        opened = Session(busy_tape(), LIVE, replace(FAST, order_latency=latency))
+        opened.stop_at_news(orders=True)
+        parts = []
+        while opened.step_index < 100:
+            if opened.advance() == AT_DECISION:
+                for side in (0, 1):
+                    opened.place(0, side, 0, 400, 300, Tif.GTC)
+                if opened.step_index % 7 == 6:
+                    opened.cancel_all()
+                if opened.step_index % 5 == 0:
+                    parts.append(opened.updates())
+        said.append(np.concatenate(parts).tolist())
+    assert said[0] == said[1]
+    assert len(said[0]) > 300
