@@ -65,7 +65,9 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option(
     "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
 )
-@click.option("--bankroll", type=str, metavar="DOLLARS", help="Money at the start, in each episode or of the portfolio; the episode's when left out.")
+@click.option(
+    "--bankroll", type=str, metavar="DOLLARS", help="Money at the start, in each episode or of the portfolio; the episode's when left out."
+)
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
 @click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
