@@ -85,6 +85,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 )
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
+@click.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes.")
 @click.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder.")
 @AS_JSON
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
@@ -119,11 +120,13 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
     sweeping = len(combinations) > 1 or jobs > 1
     if html is not None and sweeping:
         raise click.UsageError("--html writes one page per backtest; leave out --grid and --jobs.")
+    if options["lake"]:
+        _check_lake(portfolio=options["portfolio"], sweeping=sweeping)
     for option, folder in (("--out", out), ("--html", html)):
         if folder is not None:
             _make(folder, option)
     with compile_notice(_say):
-        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json)
+        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json, keep=options["lake"])
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -245,7 +248,7 @@ def _folder(name: str) -> Path:
     )
 
 
-def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool) -> pl.DataFrame:
+def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool, *, keep: bool = False) -> pl.DataFrame:
     """Every agent in every episode, one after the other, with all that they did; a row of each."""
     import polars as pl
 
@@ -258,6 +261,8 @@ def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool)
         _write({"backtests": frame, **{name: pl.concat([rows(run) for run in runs]) for name, rows in parts.items()}}, out)
     if html is not None:
         _tear_sheets(runs, html)
+    if keep:
+        _keep(runs)
     if as_json:
         emit(frame.to_dicts())
     else:
@@ -273,6 +278,27 @@ def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
     for run in runs:
         run.write_html(folder / f"{_FOREIGN.sub('-', run.agent)}-{_FOREIGN.sub('-', run.episode)}.html")
     _say(f"wrote {len(runs)} tear sheet{'' if len(runs) == 1 else 's'} into {folder}")
+
+
+def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
+    from bellwether.extras import require_platform
+
+    if not portfolio or sweeping:
+        raise click.UsageError("--lake keeps a --portfolio without --grid and --jobs; backtests of single episodes are the graph's.")
+    require_platform("bellwether backtest --lake")
+
+
+def _keep(runs: Sequence[Backtest]) -> None:
+    """Write the rows of each run as partitions of the lake, in place of those of the same portfolio and agent."""
+    from bellwether.lake import Lake
+    from bellwether.replay.results.frames import frames
+    from bellwether.tables import table
+
+    lake = Lake(settings().lake_uri)
+    for run in runs:
+        for name, frame in frames(run).items():
+            lake.write(table(name), (run.episode, run.agent), frame, run_id=f"portfolio-{run.digest[:16]}")
+    _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
 
 
 def _say_confinement(runs: Sequence[Backtest]) -> None:

@@ -11,24 +11,13 @@ import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.portfolio_name import SEPARATOR, is_portfolio, portfolio_name
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape.layout import fixed
 from bellwether.replay.tape.merge import merge_tapes, with_units
 
 Value = TypeVar("Value", int, str)
-
-#: A name of more characters is cut, since files and partitions are called by it.
-LONGEST_NAME = 100
-
-
-def portfolio_name(episodes: Sequence[str]) -> str:
-    """The episodes' names joined with `+`; where that is longer than `LONGEST_NAME`, the first, how many follow, and a digest of all names."""
-    name = "+".join(episodes)
-    if len(name) <= LONGEST_NAME:
-        return name
-    digest = hashlib.sha256("\n".join(episodes).encode()).hexdigest()
-    return f"{episodes[0]}+{len(episodes) - 1}-more-{digest[:12]}"
 
 
 def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:
@@ -85,6 +74,8 @@ def _check_markets(parts: Sequence[Prepared]) -> None:
         name = one.info.id
         if name in names:
             raise ConfigError(f"making a portfolio: the episode {name} is there twice; name it once")
+        if is_portfolio(name):
+            raise ConfigError(f"making a portfolio: the episode {name} has a {SEPARATOR} in its name, which is for portfolios; rename it")
         names.add(name)
         for ticker in one.info.tickers:
             if ticker in of_market:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,8 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay import CENT, CONTRACT, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
-from bellwether.replay.portfolio import LONGEST_NAME, combine, portfolio_name
+from bellwether.replay.portfolio import combine
+from bellwether.replay.portfolio_name import LONGEST_NAME, portfolio_name
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, SECOND
 from tests.replay.episode.folders import Native
@@ -245,6 +247,7 @@ def test_names_of_portfolios() -> None:
             (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), info=replace(quoted("KXB").info, observation_depth=5))),
             "KXA has observation_depth -1 and KXB 5",
         ),
+        ((lambda: quoted("KXA"), lambda: quoted("KXB+KXC")), r"the episode KXB\+KXC has a \+ in its name"),
         ((), "there is no episode"),
     ],
 )
@@ -322,3 +325,19 @@ def test_an_agent_draws_other_numbers_in_a_portfolio_than_in_its_episodes() -> N
     run([quoted("KXA")], Seeded(), BacktestSettings())
     run([quoted("KXA"), quoted("KXB")], Seeded(), BacktestSettings())
     assert len(set(seeds.values())) == len(seeds) == 2
+
+
+def test_the_example_of_the_page_trades_on_both_venues() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    cheap = quoted("poly", POLYMARKET_RULES)
+    dear: list[Event] = [(0, LEVEL, 0, YES, 560, 100 * CONTRACT), (0, LEVEL, 0, NO, 400, 100 * CONTRACT), (90, CLOSE, 0, 0, 0, 0)]
+    known: dict[str, Any] = {
+        "kalshi": quoted("KXA"),
+        "polymarket": replace(cheap, tape=replace(tape(*dear, end=90), tickers=cheap.tape.tickers)),
+    }
+    exec(compile(example, "replay.md", "exec"), known)
+    done = known["done"]
+    assert done.episode == "KXA+poly"
+    assert done.failure is None
+    assert done.fills.select("ticker", "side").rows() == [("KXA-M-0", "yes"), ("poly-M-0", "no")]
