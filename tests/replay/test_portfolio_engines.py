@@ -16,7 +16,7 @@ from bellwether.replay.prepared import prepare
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape import Tape
-from bellwether.replay.tape.layout import TICKER_MASK, TICKER_SHIFT
+from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
 from bellwether.replay.tape.merge import merge_tapes, with_units
 from tests.replay.both_engines import replay_both
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
@@ -49,6 +49,14 @@ MODES: dict[str, tuple[tuple[Part, ...], Settings]] = {
             ("kalshi-2021-07-01", replace(CENTS, tickers=1, fees=NO_FEES), 2000),
         ),
         replace(FAST, bankroll=20 * POOR),
+    ),
+    "three ways to round": (
+        (
+            ("kalshi-2026-05-28", replace(SUBCENT, tickers=1, fees=KALSHI), 0),
+            ("kalshi-2026-08-30", replace(SUBCENT, tickers=1, fees=KALSHI), 1),
+            ("kalshi-2026-08-30-cents", replace(SUBCENT, tickers=1, fees=KALSHI), 2),
+        ),
+        FAST,
     ),
     "the original's": (
         (("pmb-2026-01", Shape(rows=True, fees=FLOAT), 0), ("pmb-2026-01", Shape(rows=True, fees=FLOAT, tickers=1), 6)),
@@ -112,7 +120,22 @@ def test_both_engines_agree_on_portfolios(mode: str) -> None:
     replays = [_compare(mode, seed, Temper(orders=6), instants=200) for seed in range(2)]
     assert sum(len(replay.fills) for replay in replays) > 60
     traded = {fill.ticker for replay in replays for fill in replay.fills}
-    assert len(traded) > len(MODES[mode][0])
+    assert len(traded) >= len(MODES[mode][0])
+
+
+@pytest.mark.parametrize("column", range(UNIT_COLS))
+def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
+    form, settings = MODES["two venues" if column < FEE_UNIT else "three ways to round"]
+    changes = {"instants": 600}
+    parts = _parts(form, 2, **changes)
+    tape, rules = _merged(parts)
+    units = tape.units.copy()
+    units[:, column] = np.roll(units[:, column], len(parts[0][0].tickers))
+    units[:, LOT_STEP] += 2 * (column == LOT_STEP)
+    assert (units != tape.units).any()
+    agent = PortfolioAgent(2, [replace(shape, **changes) for _, shape, _ in form], Temper(orders=8, odd_lots=0.9, huge=0.3, sweeps=0.8))
+    with pytest.raises(AssertionError):
+        replay_both(replace(tape, units=units), rules, settings, agent.act, seen=portfolio(parts))
 
 
 @pytest.mark.slow
