@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import Partition
+from bellwether.replay.portfolio_name import is_portfolio
 from bellwether.tables import TABLES, Table
 from bellwether.tables.benchmark import QUESTIONS
 
@@ -53,4 +54,6 @@ def remedy(table: Table, partition: Partition) -> str:
         return "Put the file back from a copy: the questions of a release are not drawn again."
     if table.partitioned_by[:1] == ("release",):
         return f"Remove the file if it is there; then `bellwether release {partition[0]}` restores it."
+    if table.partitioned_by == ("episode", "agent") and is_portfolio(partition[0]):
+        return "Trade the portfolio again: `bellwether backtest --portfolio --lake` with the same agent and episodes restores it."
     return f"Materialize {table.name}{f', partition {key},' if key else ''} again."

@@ -1,10 +1,10 @@
-"""One backtest: an agent trades one episode under a rule set, and what came of it."""
+"""One backtest: an agent trades one episode, or several as one portfolio, under a rule set, and what came of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -104,9 +104,9 @@ class BacktestSettings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Backtest:
-    """What came of one agent in one episode.
+    """What came of one agent in one episode or portfolio.
 
-    episode, episode_digest: what was replayed. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
+    episode, episode_digest: what was replayed; of a portfolio its name, and a digest of those of its `episodes`. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
     bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
     failure: why the agent's episode ended early; None when it did not. confinement: what the system kept from an isolated agent; None for one that
     ran in this process. default_fees: fee terms of a market are stated by nothing.
@@ -128,6 +128,7 @@ class Backtest:
     failure: Failure | None = None
     confinement: Confinement | None = None
     default_fees: bool = False
+    episodes: tuple[str, ...] = ()
 
     @property
     def seed(self) -> int:
@@ -211,20 +212,20 @@ class Backtest:
 
 
 def run(
-    source: Episode | Tape | Prepared,
+    source: Episode | Tape | Prepared | Sequence[Episode | Prepared],
     agent: Agent | type[Agent] | AgentSource,
     settings: BacktestSettings | None = None,
     *,
     isolated: bool | Isolation = False,
     cache: Path | None = None,
 ) -> Backtest:
-    """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end.
+    """Let an agent trade an episode (or a tape, or what `prepare` made of either) from its start to its end, or several episodes as one portfolio.
 
     An error of the agent ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and `Backtest.failure` says
     what it was. With the band `rerun` the agent, made anew, also trades the episode under the pessimistic and the optimistic queue, which bound the
     outcome. isolated: in a process of its own, which gets observations alone; `Isolation` sets its limits. The agent is loaded there anew from
     its class and parameters. cache: folder of tapes. Raises `ConfigError` for settings that do not fit and for an agent that cannot be loaded or
-    isolated, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither go on nor has failed.
+    isolated, and for episodes that make no portfolio, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither go on nor has failed.
     """
     settings = settings or BacktestSettings()
     prepared = _ready(source, settings, cache)
@@ -248,6 +249,7 @@ def run(
         failure=failed,
         confinement=made.confinement,
         default_fees=prepared.default_fees,
+        episodes=tuple(one.info.id for one in prepared.parts or (prepared,)),
     )
 
 
@@ -305,14 +307,13 @@ def _run_again(
     return bounded(chosen, *bounds), failed
 
 
-def _ready(source: Episode | Tape | Prepared, settings: BacktestSettings, cache: Path | None) -> Prepared:
-    if not isinstance(source, Prepared):
-        return prepare(source, settings.rules, cache=cache)
-    if settings.rules not in (None, source.rules.name):
-        raise ConfigError(
-            f"replaying {source.info.id}: it was prepared for {source.rules.name}, not for {settings.rules}; prepare it again"
-        )
-    return source
+def _ready(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], settings: BacktestSettings, cache: Path | None) -> Prepared:
+    for one in source if isinstance(source, Sequence) else (source,):
+        if isinstance(one, Prepared) and settings.rules not in (None, one.rules.name):
+            raise ConfigError(f"replaying {one.info.id}: it was prepared for {one.rules.name}, not for {settings.rules}; prepare it again")
+    if isinstance(source, Prepared):
+        return source
+    return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll, execution=settings.execution)
 
 
 def _info(prepared: Prepared, bankroll: int) -> EpisodeInfo:

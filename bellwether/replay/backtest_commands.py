@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from bellwether.replay.backtest import Backtest, BacktestSettings
     from bellwether.replay.isolation import Isolation
-    from bellwether.replay.sweep import Candidate
+    from bellwether.replay.sweep import Candidate, Source
 
 _MILLISECOND = 1_000_000
 _MOST_SHOWN = 20
@@ -37,6 +38,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py:CLASS", help="Who trades; may be repeated.")
 @click.option("--replay", "replays", multiple=True, metavar="FOLDER", help="Repeat a model's finished trajectory without the model.")
 @click.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated.")
+@click.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, of one bankroll and one clock.")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; may be repeated.")
 @click.option("--grid", multiple=True, metavar="NAME=VALUES", help="Try all values: a,b,c or 1..10 or 1..3:0.5; may be repeated.")
 @click.option("--rules", help="Rule set; that of the episode, else of its venue and day, when left out.")
@@ -63,7 +65,9 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option(
     "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
 )
-@click.option("--bankroll", type=str, metavar="DOLLARS", help="Money at the start; the episode's when left out.")
+@click.option(
+    "--bankroll", type=str, metavar="DOLLARS", help="Money at the start, in each episode or of the portfolio; the episode's when left out."
+)
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
 @click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
@@ -81,6 +85,7 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 )
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write the rows of all tables into this folder.")
+@click.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes.")
 @click.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder.")
 @AS_JSON
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_json: bool, **options: Any) -> None:
@@ -89,6 +94,9 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
     Beside each P&L stands its band under the pessimistic and the optimistic queue; --band says how that is found. The command fails, after all is
     shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
+
+    With --portfolio an agent sees the markets of all episodes at once, of one venue or of several, and pays for them from one bankroll; the result is
+    called after the episodes: `bellwether backtest --agent market-maker --portfolio --episode FIRST --episode SECOND`.
 
     With --isolated an agent that cheats, hangs or breaks off fails alone; use it for code that you did not write.
     """
@@ -101,7 +109,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
     if not candidates:
         raise click.UsageError("Say who trades: --agent NAME, or --replay FOLDER for the trajectory of a model.")
     request = _Request(
-        folders=_different([_folder(name) for name in episodes], episodes, "--episode"),
+        sources=_sources(episodes, portfolio=options["portfolio"]),
         candidates=_different(candidates, [candidate.label for candidate in candidates], "--agent"),
         settings=_settings(options),
         cache=settings().tapes_path,
@@ -112,11 +120,13 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, as_j
     sweeping = len(combinations) > 1 or jobs > 1
     if html is not None and sweeping:
         raise click.UsageError("--html writes one page per backtest; leave out --grid and --jobs.")
+    if options["lake"]:
+        _check_lake(portfolio=options["portfolio"], sweeping=sweeping)
     for option, folder in (("--out", out), ("--html", html)):
         if folder is not None:
             _make(folder, option)
     with compile_notice(_say):
-        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json)
+        frame = _sweep(request, jobs, out, as_json) if sweeping else _each(request, out, html, as_json, keep=options["lake"])
     if frame["failure"].count():
         click.get_current_context().exit(1)
 
@@ -143,7 +153,7 @@ def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any
 
 @dataclass(frozen=True)
 class _Request:
-    folders: list[Path]
+    sources: list[Source]
     candidates: list[Candidate]
     settings: BacktestSettings
     cache: Path
@@ -218,30 +228,41 @@ def _repetition(folder: Path, options: dict[str, Any]) -> Candidate:
     return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
 
 
+def _sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
+    """What is replayed: each episode, or all of them together."""
+    folders = _different([_folder(name) for name in names], names, "--episode")
+    return [tuple(folders)] if portfolio else list(folders)
+
+
 def _folder(name: str) -> Path:
     """The folder of an episode: itself, or below the episodes of the settings."""
-    for folder in (Path(name), settings().episodes_path / name):
+    below = settings().episodes_path
+    for folder in (Path(name), below / name):
         if (folder / "metadata.json").is_file():
             return folder.absolute()
+    near = get_close_matches(name, [found.parent.name for found in below.glob("*/metadata.json")], n=3, cutoff=0.6)
+    hint = f"do you mean {' or '.join(near)}? " if near else ""
     raise ConfigError(
-        f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {settings().episodes_path}; "
+        f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {below}; {hint}"
         "`bellwether episode list` shows what there is"
     )
 
 
-def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool) -> pl.DataFrame:
+def _each(request: _Request, out: Path | None, html: Path | None, as_json: bool, *, keep: bool = False) -> pl.DataFrame:
     """Every agent in every episode, one after the other, with all that they did; a row of each."""
     import polars as pl
 
     from bellwether.replay.results.frames import backtests, equity, fills, market_pnl, orders
 
-    runs = [run for folder in request.folders for run in _runs(request, folder)]
+    runs = [run for source in request.sources for run in _runs(request, source)]
     frame = backtests(runs)
     if out is not None:
         parts = {"orders": orders, "fills": fills, "equity": equity, "market_pnl": market_pnl}
         _write({"backtests": frame, **{name: pl.concat([rows(run) for run in runs]) for name, rows in parts.items()}}, out)
     if html is not None:
         _tear_sheets(runs, html)
+    if keep:
+        _keep(runs)
     if as_json:
         emit(frame.to_dicts())
     else:
@@ -259,17 +280,37 @@ def _tear_sheets(runs: list[Backtest], folder: Path) -> None:
     _say(f"wrote {len(runs)} tear sheet{'' if len(runs) == 1 else 's'} into {folder}")
 
 
+def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
+    from bellwether.extras import require_platform
+
+    if not portfolio or sweeping:
+        raise click.UsageError("--lake keeps a --portfolio without --grid and --jobs; backtests of single episodes are the graph's.")
+    require_platform("bellwether backtest --lake")
+
+
+def _keep(runs: Sequence[Backtest]) -> None:
+    """Write the rows of each run as partitions of the lake, in place of those of the same portfolio and agent."""
+    from bellwether.lake import Lake
+    from bellwether.replay.results.frames import frames
+    from bellwether.tables import table
+
+    lake = Lake(settings().lake_uri)
+    for run in runs:
+        for name, frame in frames(run).items():
+            lake.write(table(name), (run.episode, run.agent), frame, run_id=f"portfolio-{run.digest[:16]}")
+    _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
+
+
 def _say_confinement(runs: Sequence[Backtest]) -> None:
     for text in dict.fromkeys(str(one.confinement) for one in runs if one.confinement is not None):
         _say(f"Isolated agents: {text}")
 
 
-def _runs(request: _Request, folder: Path) -> list[Backtest]:
+def _runs(request: _Request, source: Source) -> list[Backtest]:
     from bellwether.replay.backtest import run
-    from bellwether.replay.episode import load
-    from bellwether.replay.prepared import prepare
+    from bellwether.replay.sweep import open_source
 
-    prepared = prepare(load(folder, cache=request.cache), request.settings.rules, cache=request.cache)
+    prepared = open_source(source, request.settings, request.cache)
     if request.isolated:
         return [
             run(prepared, candidate.source(), candidate.settings(request.settings), isolated=request.isolated)
@@ -287,9 +328,9 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.
     from bellwether.replay.sweep import sweep
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        total = bar.add_task("backtests", total=len(request.folders) * len(request.candidates))
+        total = bar.add_task("backtests", total=len(request.sources) * len(request.candidates))
         done = sweep(
-            request.folders,
+            request.sources,
             request.candidates,
             request.settings,
             cache=request.cache,

@@ -1,8 +1,8 @@
-"""An episode made ready to be replayed under a rule set: its tape with the fees of the rules, and what agents are told."""
+"""An episode, or a portfolio of several, made ready to be replayed under rules: its tape with their fees, and what agents are told."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -31,7 +31,7 @@ class Prepared:
     """What a run needs of an episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values).
 
     default_fees: the rules look at a market's fee terms, and nothing states those of at least one. read_trades: the episode's; those of a tape alone are
-    its prints.
+    its prints. world: where it was recorded, empty where nothing says so. parts: the episodes of a portfolio.
     """
 
     info: EpisodeInfo
@@ -42,6 +42,8 @@ class Prepared:
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     default_fees: bool = False
     read_trades: Callable[[], Trades] | None = None
+    world: str = ""
+    parts: tuple[Prepared, ...] = ()
 
     @cached_property
     def trades(self) -> np.ndarray:
@@ -49,6 +51,10 @@ class Prepared:
 
         A tape has prints where they filled, which may be before the feed had them; agents are shown an episode's own trades.
         """
+        if self.parts:
+            from bellwether.replay.portfolio import trades_of
+
+            return trades_of(self.parts)
         if self.read_trades is None:
             kind, ticker, side, price, lots = unpack(self.tape.event)
             rows = np.column_stack([self.tape.ts, ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])[kind == PRINT]
@@ -58,12 +64,25 @@ class Prepared:
         return fixed(rows)
 
 
-def prepare(source: Episode | Tape, rules: str | RuleSet | None = None, *, cache: Path | None = None) -> Prepared:
-    """Make an episode, or a tape alone, ready.
+def prepare(
+    source: Episode | Tape | Sequence[Episode | Prepared],
+    rules: str | RuleSet | None = None,
+    *,
+    cache: Path | None = None,
+    bankroll: int | None = None,
+    execution: str | None = None,
+) -> Prepared:
+    """Make an episode, or a tape alone, or several episodes as one portfolio, ready.
 
     rules: those that are asked for; of an episode by default its own, else its venue's of its first day. A tape alone keeps its own fees and needs
-    rules. cache: folder of tapes, written when it lacks this one. Raises `ConfigError` for rules that are not known or not given.
+    rules. cache: folder of tapes, written when it lacks this one. bankroll, execution: of a portfolio whose episodes differ in them. Raises `ConfigError`
+    for rules that are not known or not given, and for episodes that make no portfolio.
     """
+    if isinstance(source, Sequence):
+        from bellwether.replay.portfolio import combine
+
+        parts = [one if isinstance(one, Prepared) else _of_episode(one, rules, cache) for one in source]
+        return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)
     if isinstance(source, Tape):
         return _of_tape(source, rules)
     return _of_episode(source, rules, cache)
@@ -90,7 +109,10 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
     exogenous = episode.exogenous
     # The original tells agents the time to the end of the recording.
     close = about.end if chosen.observations == "frozen" else None
-    markets = tuple(MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close) for market in about.markets)
+    markets = tuple(
+        MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close, episode.id, about.venue)
+        for market in about.markets
+    )
     ends = [market.close_ns for market in markets]
     info = EpisodeInfo(
         id=episode.id,
@@ -105,7 +127,17 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         observation_depth=about.observation_depth,
     )
     default_fees = chosen.looks_at_terms and any(market.has_default_fee for market in about.markets)
-    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _reader(episode))
+    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _reader(episode), _world(episode))
+
+
+def _world(episode: Episode) -> str:
+    """The world whose home holds the episode, else the sandbox where it was generated there."""
+    from bellwether.settings import World
+
+    home = episode.folder.absolute().parent.parent
+    if episode.folder.absolute().parent.name == "episodes" and home.name in [world.value for world in World]:
+        return home.name
+    return World.SANDBOX.value if episode.metadata.source.get("recorded") == "import: sandbox" else ""
 
 
 def _reader(episode: Episode) -> Callable[[], Trades]:

@@ -1,4 +1,4 @@
-"""Many backtests at once: every episode with every agent and parameter set, on several processes or threads.
+"""Many backtests at once: every episode or portfolio with every agent and parameter set, on several processes or threads.
 
 A task is many runs of one episode. Workers are forked once, from a server process that has the compiled engine loaded; tapes are read from the
 memory-mapped cache. Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead.
@@ -26,6 +26,9 @@ from bellwether.replay.episode import load
 from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.results.metrics import metrics
+
+#: Folder of an episode, or folders of those of a portfolio.
+Source = Path | tuple[Path, ...]
 
 #: Tasks for each worker: enough that none is idle for long at the end, few enough that an episode is opened by few workers.
 _TASKS_PER_WORKER = 4
@@ -77,10 +80,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class _Task:
-    """Runs of one episode. first: place of its first row among all rows."""
+    """Runs of one episode or portfolio. first: place of its first row among all rows."""
 
     first: int
-    folder: Path
+    source: Source
     candidates: Sequence[Candidate]
     settings: BacktestSettings
     cache: Path | None
@@ -98,7 +101,7 @@ class _Done:
 
 
 def sweep(
-    folders: Sequence[Path],
+    sources: Sequence[Source],
     candidates: Sequence[Candidate],
     settings: BacktestSettings,
     *,
@@ -107,17 +110,17 @@ def sweep(
     isolated: Isolation | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
-    """Run every candidate in every episode; rows do not depend on `jobs`.
+    """Run every candidate in every episode or portfolio; rows do not depend on `jobs`.
 
-    folders: of episodes. cache: folder of tapes, by which workers share them. jobs: workers. isolated: each agent in a process of its own, which alone
+    sources: folders of episodes, and tuples of folders that are traded as one portfolio each. cache: folder of tapes, by which workers share them. jobs: workers. isolated: each agent in a process of its own, which alone
     loads it. progress: told of the runs that each finished task held.
-    Raises `ConfigError` for a candidate that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
+    Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
     """
     made = [] if isolated else [candidate.make() for candidate in candidates]
-    for folder in folders:
-        _prepared(folder, settings.rules, cache)
-    tasks = [replace(task, isolated=isolated) for task in _tasks(folders, candidates, settings, cache, jobs)]
-    rows: list[Mapping[str, Any]] = [{}] * (len(folders) * len(candidates))
+    for source in sources:
+        open_source(source, settings, cache)
+    tasks = [replace(task, isolated=isolated) for task in _tasks(sources, candidates, settings, cache, jobs)]
+    rows: list[Mapping[str, Any]] = [{}] * (len(sources) * len(candidates))
     cpu: dict[int, float] = {}
     busy = server = 0.0
     for done in _carry_out(tasks, jobs, threads=bool(made) and all(isinstance(agent, CompiledAgent) for agent in made)):
@@ -131,13 +134,13 @@ def sweep(
 
 
 def _tasks(
-    folders: Sequence[Path], candidates: Sequence[Candidate], settings: BacktestSettings, cache: Path | None, jobs: int
+    sources: Sequence[Source], candidates: Sequence[Candidate], settings: BacktestSettings, cache: Path | None, jobs: int
 ) -> Iterator[_Task]:
-    pieces = max(1, -(-jobs * _TASKS_PER_WORKER // max(1, len(folders))))
+    pieces = max(1, -(-jobs * _TASKS_PER_WORKER // max(1, len(sources))))
     length = max(1, -(-len(candidates) // pieces))
-    for place, folder in enumerate(folders):
+    for place, source in enumerate(sources):
         for start in range(0, len(candidates), length):
-            yield _Task(place * len(candidates) + start, folder, candidates[start : start + length], settings, cache, None)
+            yield _Task(place * len(candidates) + start, source, candidates[start : start + length], settings, cache, None)
 
 
 def _carry_out(tasks: Sequence[_Task], jobs: int, *, threads: bool) -> Iterator[_Done]:
@@ -179,7 +182,7 @@ def _without_main() -> Iterator[None]:
 
 def _runs(task: _Task) -> _Done:
     """All runs of a task, in a worker."""
-    prepared = _prepared(task.folder, task.settings.rules, task.cache)
+    prepared = open_source(task.source, task.settings, task.cache)
     rows, busy = [], 0.0
     for candidate in task.candidates:
         agent = candidate.source() if task.isolated else candidate.make()
@@ -193,6 +196,19 @@ def _runs(task: _Task) -> _Done:
     return _Done(task.first, rows, os.getpid(), time.process_time(), server, busy)
 
 
+def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
+    """An episode or a portfolio made ready under these settings; those opened last are kept."""
+    if isinstance(source, Path):
+        return _episode(source, settings.rules, cache)
+    return _portfolio(source, settings.rules, settings.bankroll, settings.execution, cache)
+
+
 @lru_cache(maxsize=_OPEN_EPISODES)
-def _prepared(folder: Path, rules: str | None, cache: Path | None) -> Prepared:
+def _episode(folder: Path, rules: str | None, cache: Path | None) -> Prepared:
     return prepare(load(folder, cache=cache), rules, cache=cache)
+
+
+@lru_cache(maxsize=1)
+def _portfolio(folders: tuple[Path, ...], rules: str | None, bankroll: int | None, execution: str | None, cache: Path | None) -> Prepared:
+    parts = [prepare(load(folder, cache=cache), rules, cache=cache) for folder in folders]
+    return prepare(parts, bankroll=bankroll, execution=execution)

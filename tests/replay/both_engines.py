@@ -53,9 +53,12 @@ def _events(tape: Tape) -> list[tuple[int, int]]:
     return list(zip(tape.ts.tolist(), tape.event.tolist(), strict=True))
 
 
-def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent) -> Reference:
-    """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ."""
-    plain, compiled = Reference(tape, rules, settings), Session(tape, rules, settings)
+def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, seen: Any = None) -> Reference:
+    """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ.
+
+    seen: what the plain engine replays instead, such as a portfolio that it merged itself.
+    """
+    plain, compiled = Reference(tape if seen is None else seen, rules, settings), Session(tape, rules, settings)
     alone = [Session(tape, rules, replace(settings, queue=queue), bounds=False) for queue in BOUNDS]
     told: list[Any] = []
     while True:

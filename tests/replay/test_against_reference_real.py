@@ -6,10 +6,13 @@ import pytest
 
 from bellwether.replay import Prepared, prepare
 from bellwether.replay.engine import Settings
+from bellwether.replay.rules.combined import combined
+from bellwether.replay.tape.merge import merge_tapes, with_units
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
 from tests.replay.both_engines import first, replay_both
 from tests.replay.random_tapes import RandomAgent, Shape, Temper
+from tests.replay.reference.portfolio import portfolio
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -40,3 +43,16 @@ def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, s
 @pytest.mark.parametrize("folder", ["ws_nba_2026_03", "ws_btc15m_2026_05"])
 def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures: Captures, folder: str) -> None:
     assert _fills(prepare(captures.built(folder)[0].episode, "pmb-2026-01"), Settings(cadence=5 * SECOND)) > 50
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures, settings: str) -> None:
+    """A game of March and a quarter of an hour of May, of different rules, with one bankroll."""
+    prepared = [prepare(captures.built(folder)[0].episode) for folder in ("ws_nba_2026_03", "ws_btc15m_2026_05")]
+    parts = [(first(one.tape, EVENTS // 4), one.rules) for one in prepared]
+    tape = merge_tapes([with_units(one, rules.units) for one, rules in parts])
+    temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
+    agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=10), temper)
+    replay = replay_both(tape, combined([rules for _, rules in parts]), SETTINGS[settings], agent.act, seen=portfolio(parts))
+    assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
+    assert parts[0][1].name != parts[1][1].name

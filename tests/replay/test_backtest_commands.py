@@ -14,6 +14,7 @@ from bellwether.cli import main
 from bellwether.replay.results.folder import read_backtests
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDERS
 from tests.replay.episode.folders import Native
+from tests.replay.test_portfolio import folder
 
 MAKER = ("--agent", "market-maker", "--param", "size=1", "--cadence", "5")
 
@@ -244,3 +245,93 @@ def test_tear_sheets_of_a_grid_are_refused_before_anything_runs(episode: Path, t
     assert result.exit_code == 2
     assert "leave out --grid" in result.output
     assert not (tmp_path / "sheets").exists()
+
+
+@pytest.fixture
+def two_episodes(tmp_path: Path) -> tuple[Path, Path]:
+    return folder(tmp_path, "KXONE-26JAN20"), folder(tmp_path, "KXTWO-26JAN20")
+
+
+def test_a_portfolio_is_one_row_called_after_its_episodes(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
+    first, second = two_episodes
+    given = (
+        "--portfolio",
+        "--episode",
+        second,
+        "--episode",
+        first,
+        "--bankroll",
+        "321",
+        "--out",
+        tmp_path / "out",
+        "--html",
+        tmp_path / "html",
+    )
+    result = backtest("--agent", "buy-and-hold", "--cadence", 5, *given)
+    assert result.exit_code == 0, result.output
+    assert "KXONE-26JAN20+KXTWO-26JAN20" in result.output
+    row = read_backtests(tmp_path / "out").row(0, named=True)
+    assert (row["episode"], row["bankroll"]) == ("KXONE-26JAN20+KXTWO-26JAN20", Decimal(321))
+    markets = pl.read_parquet(tmp_path / "out" / "market_pnl.parquet")
+    assert set(markets["ticker"]) == {"KXONE-26JAN20-A", "KXONE-26JAN20-B", "KXTWO-26JAN20-A", "KXTWO-26JAN20-B"}
+    assert markets["pnl"].sum() == row["pnl"]
+    assert [path.name for path in (tmp_path / "html").iterdir()] == ["buy-and-hold-KXONE-26JAN20-KXTWO-26JAN20.html"]
+    shown = CliRunner().invoke(main, ["trading", str(tmp_path / "out")])
+    assert "KXONE-26JAN20+KXTWO-26JAN20" in shown.output
+
+
+def test_a_grid_over_a_portfolio_gives_the_rows_of_single_runs(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
+    episodes = [word for path in two_episodes for word in ("--episode", path)]
+    swept = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--grid", "spread_cents=1,2", "--jobs", 2, "--json").stdout)
+    alone = json.loads(backtest(*MAKER, "--portfolio", *episodes, "--param", "spread_cents=2", "--json").stdout)
+    assert [row["agent"] for row in swept] == ["market-maker[spread_cents=1]", "market-maker[spread_cents=2]"]
+    assert {row["episode"] for row in swept} == {"KXONE-26JAN20+KXTWO-26JAN20"}
+    assert swept[1]["result_digest"] == alone[0]["result_digest"]
+
+
+def test_episodes_that_make_no_portfolio_are_refused(two_episodes: tuple[Path, Path], tmp_path: Path) -> None:
+    first, second = two_episodes
+    copied = folder(tmp_path / "copies", "KXONE-26JAN20")
+    result = backtest("--agent", "passive", "--portfolio", "--episode", first, "--episode", second, "--episode", copied)
+    assert result.exit_code == 1
+    assert "the episode KXONE-26JAN20 is there twice; name it once" in result.output
+
+
+def test_a_mistyped_episode_is_answered_with_near_ones(
+    two_episodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bellwether.settings import settings
+
+    monkeypatch.setenv("BELLWETHER_EPISODES", str(tmp_path))
+    settings.cache_clear()
+    result = backtest("--agent", "passive", "--portfolio", "--episode", "KXONE-26JAN21", "--episode", "KXTWO-26JAN20")
+    assert result.exit_code == 1
+    assert "do you mean KXONE-26JAN20" in result.output
+
+
+def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(
+    two_episodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bellwether.lake import Lake
+    from bellwether.lake.verification import remedy
+    from bellwether.settings import settings
+
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    settings.cache_clear()
+    episodes = [word for path in two_episodes for word in ("--episode", path)]
+    refused = backtest("--agent", "passive", "--lake", *episodes)
+    assert refused.exit_code == 2
+    assert "backtests of single episodes are the graph's" in refused.output
+    for _ in range(2):
+        result = backtest("--agent", "buy-and-hold", "--cadence", 5, "--portfolio", "--lake", *episodes)
+        assert result.exit_code == 0, result.output
+        assert "kept KXONE-26JAN20+KXTWO-26JAN20 in the lake" in result.stderr
+    lake = Lake(settings().lake_uri)
+    partition = ("KXONE-26JAN20+KXTWO-26JAN20", "buy-and-hold")
+    for table in (BACKTESTS, ORDERS, FILLS, EQUITY, MARKET_PNL):
+        assert list(lake.manifests(table)) == [partition]
+    assert lake.slice(MARKET_PNL).read()["ticker"].n_unique() == 4
+    assert "bellwether backtest --portfolio --lake" in remedy(BACKTESTS, partition)
+    assert CliRunner().invoke(main, ["warehouse"]).exit_code == 0
+    shown = CliRunner().invoke(main, ["trading", "--json"])
+    assert [line["episode"] for line in json.loads(shown.stdout)["results"]] == [partition[0], "Total"]

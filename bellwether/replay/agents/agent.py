@@ -23,17 +23,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MarketInfo:
-    """What is known of a market before it trades. Times in ns UTC, None where not stated. The title is untrusted text."""
+    """What is known of a market before it trades. Times in ns UTC, None where not stated. The title is untrusted text.
+
+    episode, venue: where it is traded; empty for a tape alone.
+    """
 
     ticker: str
     title: str = ""
     open_ns: int | None = None
     close_ns: int | None = None
+    episode: str = ""
+    venue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeInfo:
-    """What an agent is told of an episode: nothing of its outcome.
+    """What an agent is told of an episode, or of a portfolio of episodes: nothing of its outcome.
 
     start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
     `AgentContext.exogenous` has. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.

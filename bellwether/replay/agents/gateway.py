@@ -59,13 +59,14 @@ def _no_trades() -> np.ndarray:
 class Conditions:
     """Under what an episode is traded. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
 
-    tape_digest: SHA-256 of the tape's content. calls_per_step: tool calls of a decision.
+    units: of a portfolio, int64[T, 6], as `Tape.units`. tape_digest: SHA-256 of the tape's content. calls_per_step: tool calls of a decision.
     """
 
     rules: RuleSet
     settings: EngineSettings
     fees: np.ndarray
     grid: np.ndarray
+    units: np.ndarray
     tape_digest: str
     calls_per_step: int
 
@@ -216,6 +217,7 @@ class Gateway:
             replace(session.settings),
             session.tape.fees.copy(),
             session.tape.grid.copy(),
+            session.tape.units.copy(),
             session.tape.digest,
             self._limit,
         )

@@ -15,7 +15,7 @@ import numpy as np
 from bellwether.replay.engine.codes import Queue, TickerStatus
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import FEE_COLS, PRICES, Tape
+from bellwether.replay.tape.layout import FEE_COLS, PRICES, UNIT_COLS, Tape
 
 #: A time that never comes, ns.
 NEVER = 2**63 - 1
@@ -32,8 +32,8 @@ H_FLAGGED, H_EXPIRY, H_EXPIRY_AT, H_REFUSED = range(18, 22)
 H_CASH, H_FEES, H_REALISED, H_RESERVED, H_EQUITY, H_MID_EQUITY = range(22, 28)
 #: Rules and settings as integers.
 H_CONSUME, H_REMAINDER_RESTS, H_THROUGH, H_CROSSING, H_BEHIND_OWN, H_NET, H_COLLATERAL, H_FIFTY, H_TRADE_AFTER = range(36, 45)
-H_CANONICAL_SELL, H_MARKET_GRID, H_SELF_TRADE, H_MIN_LOTS, H_LOT_STEP, H_FEE_UNIT, H_BALANCE_UNIT, H_REBATE_UNIT = range(45, 53)
-H_REBATE_ABOVE, H_FINAL_CASH, H_LISTED, H_QUEUE, H_CANCEL_MAKER, H_TAKER_ONLY, H_ORDER_LATENCY, H_DATA_LATENCY = range(53, 61)
+H_CANONICAL_SELL, H_MARKET_GRID, H_SELF_TRADE = range(45, 48)
+H_FINAL_CASH, H_LISTED, H_QUEUE, H_CANCEL_MAKER, H_TAKER_ONLY, H_ORDER_LATENCY, H_DATA_LATENCY = range(54, 61)
 #: SWEEP: an order that was filled or refused cash is still in its list. MARKS: offset of the marks of levels.
 H_MAX_ORDERS, H_MAX_RESTING, H_SWEEP, H_MARKS, H_GTD_RESTS = range(61, 66)
 #: BUDGET: how many orders quotes may still send or cancel. QUOTED: quotes of a batch that are done. ACCOUNTS: how many accounts have a state of their
@@ -57,14 +57,17 @@ WATCH_FILLS, WATCH_ORDERS = 1, 2
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: lots and micro-dollars.
 #: TOLD: best prices that a compiled agent was last told, MOVED: they were others before.
-#: QUOTE: the order that was last sent as a quote of a side, -1 for none. REALISED: P&L without fees, PAID: fees, micro-dollars.
+#: QUOTE: the order that was last sent as a quote of a side, -1 for none. REALISED: P&L without fees, PAID: fees, micro-dollars. From K_UNITS on: the
+#: market's columns of `Tape.units`.
 K_STATUS, K_BUSY, K_BEST, K_HEAD, K_OWN, K_RESERVE, K_FLAG = 0, 1, 2, 4, 6, 8, 10
 K_FEES, K_POSITION, K_BASIS = 11, 11 + FEE_COLS, 13 + FEE_COLS
 K_TOP = 15 + FEE_COLS
 K_QUOTE = 17 + FEE_COLS
 K_REALISED, K_PAID = 19 + FEE_COLS, 20 + FEE_COLS
 K_TOLD, K_MOVED = 21 + FEE_COLS, 23 + FEE_COLS
-K_COLS = 32
+K_UNITS = 25 + FEE_COLS
+K_MIN_LOTS, K_LOT_STEP, K_FEE_UNIT, K_BALANCE_UNIT, K_REBATE_UNIT, K_REBATE_ABOVE = range(K_UNITS, K_UNITS + UNIT_COLS)
+K_COLS = 64
 NO_BOOK_YET = 1 << 40
 
 #: Messages under way: what, the order or ticker, price, lots, time of arrival, tape index of arrival.
@@ -104,6 +107,7 @@ def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Q
     rows[:, K_HEAD : K_HEAD + 2] = -1
     rows[:, K_FEES : K_FEES + FEE_COLS] = tape.fees
     rows[:, K_QUOTE : K_QUOTE + 2] = -1
+    rows[:, K_UNITS : K_UNITS + UNIT_COLS] = tape.units if len(tape.units) else rules.units
     return cores
 
 
@@ -120,9 +124,6 @@ def _set_rules(core: np.ndarray, rules: RuleSet, settings: Settings) -> None:
     core[H_CANONICAL_SELL] = rules.maker_sell_price == "canonical"
     core[H_MARKET_GRID] = rules.grid == "market"
     core[H_SELF_TRADE] = rules.self_trade_allowed
-    core[H_MIN_LOTS], core[H_LOT_STEP] = rules.min_lots, rules.lot_step
-    core[H_FEE_UNIT], core[H_BALANCE_UNIT] = rules.fee_unit, rules.balance_unit
-    core[H_REBATE_UNIT], core[H_REBATE_ABOVE] = rules.rebate_unit, rules.rebate_above
     core[H_FINAL_CASH] = rules.final_curve == "cash"
     core[H_BY_ROWS] = rules.decisions == "book_rows"
     core[H_LISTED] = rules.observations == "frozen"

@@ -12,10 +12,8 @@ from bellwether.replay.engine.arena import (
     H_EXPIRY,
     H_EXPIRY_AT,
     H_GTD_RESTS,
-    H_LOT_STEP,
     H_MARKET_GRID,
     H_MAX_RESTING,
-    H_MIN_LOTS,
     H_NET,
     H_REMAINDER_RESTS,
     H_RESERVED,
@@ -26,6 +24,8 @@ from bellwether.replay.engine.arena import (
     K_BEST,
     K_COLS,
     K_HEAD,
+    K_LOT_STEP,
+    K_MIN_LOTS,
     K_OWN,
     K_POSITION,
     K_RESERVE,
@@ -110,7 +110,7 @@ def _refused(core, grid, orders, o, ts):
     if known:
         bid, other = core[k + K_BEST + side], core[k + K_BEST + 1 - side]
         orders[o, O_MID2] = bid + DOLLAR - other if bid > 0 and other > 0 else -1
-    if _bad_size(core, orders[o, O_COUNT]):
+    if _bad_size(core, k, orders[o, O_COUNT]):
         return _BAD_SIZE
     if not known:
         return _BAD_REQUEST
@@ -122,8 +122,8 @@ def _refused(core, grid, orders, o, ts):
 
 
 @inlined
-def _bad_size(core, lots):
-    return lots <= 0 or lots > MAX_ORDER_LOTS or lots < core[H_MIN_LOTS] or lots % core[H_LOT_STEP] != 0
+def _bad_size(core, k, lots):
+    return lots <= 0 or lots > MAX_ORDER_LOTS or lots < core[k + K_MIN_LOTS] or lots % core[k + K_LOT_STEP] != 0
 
 
 @inlined
@@ -310,10 +310,10 @@ def amend_now(core, grid, orders, fills, o, price, lots, ts):
     """Change a resting order to `lots` remaining at `price` (mills of its side); returns 0 or the reason why it stays as it was."""
     if orders[o, O_STATUS] != _RESTING:
         return _NOT_RESTING
-    if _bad_size(core, lots):
-        return _BAD_SIZE
     t, filled = orders[o, O_TICKER], orders[o, O_FILLED]
     k = HEADER + t * K_COLS
+    if _bad_size(core, k, lots):
+        return _BAD_SIZE
     side, old_price, old_bid, old_count = orders[o, O_BID_SIDE], orders[o, O_PRICE], orders[o, O_BID_PRICE], orders[o, O_COUNT]
     if price == old_price and lots <= old_count - filled:
         orders[o, O_COUNT] = filled + lots

@@ -8,31 +8,31 @@ from __future__ import annotations
 from math import ceil
 
 from bellwether.replay.engine.arena import (
-    H_BALANCE_UNIT,
     H_CANONICAL_SELL,
     H_CASH,
     H_COLLATERAL,
     H_EQUITY,
-    H_FEE_UNIT,
     H_FEES,
     H_FIFTY,
     H_FILLS,
     H_MID_EQUITY,
     H_NET,
     H_REALISED,
-    H_REBATE_ABOVE,
-    H_REBATE_UNIT,
     H_RESERVED,
     H_TICKERS,
     HEADER,
+    K_BALANCE_UNIT,
     K_BASIS,
     K_BEST,
     K_COLS,
+    K_FEE_UNIT,
     K_FEES,
     K_HEAD,
     K_PAID,
     K_POSITION,
     K_REALISED,
+    K_REBATE_ABOVE,
+    K_REBATE_UNIT,
     K_RESERVE,
 )
 from bellwether.replay.engine.codes import (
@@ -87,7 +87,7 @@ def trade_fee(core, k, role, price, lots):
     """Micro-dollars that a fill of `lots` at `price` (of the side as booked) costs before waivers and account rounding."""
     at = k + K_FEES + (TAKER_KIND if role == _TAKER else MAKER_KIND)
     kind, num, den = core[at], core[at + 1], core[at + 2]
-    unit = core[H_FEE_UNIT]
+    unit = core[k + K_FEE_UNIT]
     if kind == FREE:
         return 0
     if kind == FLOAT:
@@ -122,15 +122,15 @@ def _curve_fee(num, step, price, lots, power, by_value):
 def fill_fee(core, k, role, action, price, lots, ts, acc):
     """(fee, accumulator) of a fill after waiver and account rounding. price: mills of the side as booked; acc: the order's accumulator before."""
     fee = 0 if ts < core[k + K_FEES + WAIVER_UNTIL] else trade_fee(core, k, role, price, lots)
-    unit = core[H_BALANCE_UNIT]
+    unit = core[k + K_BALANCE_UNIT]
     if unit == 0:
         return fee, acc
     revenue = MILL_LOT * price * lots
     change = (revenue if action == 1 else -revenue) - fee
     charged = fee + change % unit
     acc += change % unit
-    rebate_unit = core[H_REBATE_UNIT]
-    due = (acc - 1 if core[H_REBATE_ABOVE] == 1 else acc) // rebate_unit
+    rebate_unit = core[k + K_REBATE_UNIT]
+    due = (acc - 1 if core[k + K_REBATE_ABOVE] == 1 else acc) // rebate_unit
     rebate = rebate_unit * min(max(due, 0), charged // rebate_unit)
     return charged - rebate, acc - rebate
 

@@ -18,7 +18,7 @@ EVENT_SAMPLE, WAKE, DECISION, SAMPLE, FINAL_SAMPLE = range(5)
 #: More stops than this are a mistake of the settings: 24 bytes each.
 MOST_STOPS = 20_000_000
 
-_last_open: WeakKeyDictionary[Tape, int] = WeakKeyDictionary()
+_closes: WeakKeyDictionary[Tape, np.ndarray] = WeakKeyDictionary()
 
 
 def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
@@ -39,7 +39,9 @@ def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
         columns = tape.ts, tape.event, tape.rows_ts, tape.rows_end
         parts.append(_by_rows(*columns, tape.start, settings.cadence, settings.sample_every, by_rows, by_events))
     if not by_rows:
-        parts.append(_grid(tape, settings.cadence, last_open(tape), settings.data_latency, DECISION))
+        parts.append(
+            _while_open(tape, _grid(tape, settings.cadence, last_open(tape), settings.data_latency, DECISION), settings.data_latency)
+        )
     if not by_events:
         parts.append(_grid(tape, settings.sample_every, last_time(tape, rules), 0, SAMPLE))
     stops = np.concatenate(parts)
@@ -71,15 +73,31 @@ def last_time(tape: Tape, rules: RuleSet) -> int:
 
 def last_open(tape: Tape) -> int:
     """The last instant at which some ticker is not yet closed or settled, ns."""
-    if tape not in _last_open:
+    return int(closes(tape).max(initial=tape.start - 1))
+
+
+def closes(tape: Tape) -> np.ndarray:
+    """int64[T], ns: when each ticker is closed or settled, the end of the tape where it is neither."""
+    if tape not in _closes:
         # The low byte of a word has its kind: a tenth of the memory to look through.
         low = tape.event.astype("<i8", copy=False).view(np.uint8)[::8]
         ends = np.flatnonzero((low & 0xF) >= CLOSE)
         first = dict.fromkeys(range(len(tape.tickers)), int(tape.ts[-1]) if len(tape) else tape.start - 1)
         for end in ends[::-1].tolist():
             first[int(tape.event[end]) >> TICKER_SHIFT & TICKER_MASK] = int(tape.ts[end])
-        _last_open[tape] = max(first.values(), default=tape.start - 1)
-    return _last_open[tape]
+        _closes[tape] = np.array([first[ticker] for ticker in range(len(tape.tickers))], np.int64)
+    return _closes[tape]
+
+
+def _while_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray:
+    """The decisions at which the recording of some ticker has begun and it is not yet closed: all of one episode."""
+    if (tape.begins <= tape.start).all():
+        return stops
+    now = stops[:, 1] + data_latency
+    is_open = np.zeros(len(stops), bool)
+    for begin, close in np.unique(np.column_stack([tape.begins, closes(tape)]), axis=0).tolist():
+        is_open |= (now >= begin) & (now <= close)
+    return stops[is_open]
 
 
 def _grid(tape: Tape, every: int, last: int, data_latency: int, what: int) -> np.ndarray:

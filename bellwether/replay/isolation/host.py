@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
@@ -210,7 +210,7 @@ class IsolatedAgent:
         opening: what is answered in `start`.
         """
         about = {
-            "info": {**asdict(info), "markets": [[m.ticker, m.title, m.open_ns, m.close_ns] for m in info.markets]},
+            "info": {**asdict(info), "markets": [astuple(market) for market in info.markets]},
             "series": series,
             "seed": f"{seed:x}",
             "calls_per_step": calls_per_step,

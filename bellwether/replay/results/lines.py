@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.replay.portfolio_name import is_portfolio
 from bellwether.replay.results.intervals import LEAST_EPISODES
 from bellwether.replay.results.summary import TOTAL
 
@@ -85,9 +86,13 @@ def _agent_table(title: str, rules: str, rows: pl.DataFrame) -> Lines:
     failed = rows.filter(pl.col("failure").is_not_null())
     notes = _band_notes(rows.filter(pl.col("episode") == TOTAL))
     notes += tuple(f"{episode}: ended early: {why}" for episode, why in failed.select("episode", "failure").iter_rows())
-    total = rows.row(-1, named=True)
+    total, every = rows.row(-1, named=True), rows.height - 1
+    portfolios = sum(is_portfolio(name) for name in rows["episode"])
+    if 0 < portfolios < every:
+        every -= portfolios
+        notes += ("The total is of the episodes that were traded alone, without portfolios.",)
     if rows["unsettled"].any():
-        counted = "The total has it." if total["unsettled"] else f"The total is of the other {total['episodes']} of {rows.height - 1}."
+        counted = "The total has it." if total["unsettled"] else f"The total is of the other {total['episodes']} of {every}."
         notes += (f"{_MARKED} {counted}",)
     if rows["default_fees"].any():
         notes += (_BY_DEFAULT,)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bellwether.replay.portfolio_name import SEPARATOR
 from bellwether.replay.results.intervals import Estimate, mean_over
 from bellwether.tables.replay import RESULTS, SUMMARY
 
@@ -22,7 +23,7 @@ _SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fee
 def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
     """Rows of replay/results: per agent and rule set one line per episode in the order of their names, then the total.
 
-    The total sums P&L, contracts, orders and fees, and has the mean return, the largest drawdown, and the mean fill ratio of the episodes that
+    The total is of the episodes that were traded alone, of portfolios only where there are no others. It sums P&L, contracts, orders and fees, and has the mean return, the largest drawdown, and the mean fill ratio of the episodes that
     have one. unsettled: it counts episodes that left a position unsettled too, at its mark.
     """
     kept = [name for name in RESULTS.names if name != "ordinal"]
@@ -60,7 +61,14 @@ def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFra
 
 def _counting(rows: pl.DataFrame, unsettled: bool) -> pl.DataFrame:
     """The episodes that numbers over episodes are of."""
+    rows = _alone(rows)
     return rows if unsettled else rows.filter(~pl.col("unsettled"))
+
+
+def _alone(rows: pl.DataFrame) -> pl.DataFrame:
+    """Without portfolios, whose episodes may be there alone too; all where there are only portfolios."""
+    alone = rows.filter(~pl.col("episode").str.contains(SEPARATOR, literal=True))
+    return alone if alone.height else rows
 
 
 def _groups(backtests: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame]]:
@@ -75,7 +83,7 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
     )
     return {
         "episodes": rows.height,
-        "unsettled": int(every["unsettled"].sum()),
+        "unsettled": int(_alone(every)["unsettled"].sum()),
         "default_fees": int(rows["default_fees"].sum()),
         "failures": rows["failure"].count(),
         **{name: rows[name].sum() for name in _SUMS},

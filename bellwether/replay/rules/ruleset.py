@@ -32,6 +32,10 @@ from bellwether.replay.rules.choices import (
 _DATA = Path(__file__).with_name("rules.toml")
 
 
+#: What may differ between the markets of a portfolio, in the order of the columns of `Tape.units`.
+UNITS = ("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")
+
+
 @dataclass(frozen=True, slots=True)
 class FeeRates:
     """Coefficients of price × (1 − price) per contract, in dollars, for takers and makers."""
@@ -94,6 +98,11 @@ class RuleSet:
     final_curve: FinalCurve
     fees: Mapping[str, FeeRates]
     sources: tuple[str, ...]
+
+    @property
+    def units(self) -> tuple[int, ...]:
+        """Sizes and units of a market, as a row of `Tape.units`."""
+        return tuple(int(getattr(self, name)) for name in UNITS)
 
     @property
     def looks_at_terms(self) -> bool:

@@ -31,6 +31,10 @@ PRICES = 1001
 #: Columns of `Tape.fees`.
 TAKER_KIND, TAKER_NUM, TAKER_DEN, MAKER_KIND, MAKER_NUM, MAKER_DEN, WAIVER_UNTIL = range(7)
 FEE_COLS = 7
+#: Columns of `Tape.units`: least size of an order and step between sizes, lots; units of fees, balances and rebates, micro-dollars; whether a rebate
+#: needs more than its unit. The fields of `RuleSet` of these names.
+MIN_LOTS, LOT_STEP, FEE_UNIT, BALANCE_UNIT, REBATE_UNIT, REBATE_ABOVE = range(6)
+UNIT_COLS = 6
 
 
 @register_jitable
@@ -64,12 +68,14 @@ def _no_rows() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """One episode in the order of processing. All arrays are contiguous and read-only, so that compiled code sees one type however they came.
+    """One episode, or several, in the order of processing. All arrays are contiguous and read-only, so that compiled code sees one type however they came.
 
     ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
     rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just behind its events (a row that changed nothing counts).
     grid: uint8[T, 1001], 1 where the market's own tick grid allows an order (default: every mill from 1 to 999).
-    fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). digest: SHA-256 of the episode's content and the tie rule.
+    fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). units: int64[T, UNIT_COLS], or without rows where all markets have those of
+    the run's rules. begins: int64[T], ns, where the recording of each market begins (default: start). digest: SHA-256 of the episode's content and the
+    tie rule.
     """
 
     ts: np.ndarray
@@ -82,6 +88,8 @@ class Tape:
     grid: np.ndarray = field(default_factory=lambda: np.zeros((0, PRICES), np.uint8))
     fees: np.ndarray = field(default_factory=lambda: np.zeros((0, FEE_COLS), np.int64))
     digest: str = ""
+    units: np.ndarray = field(default_factory=lambda: np.zeros((0, UNIT_COLS), np.int64))
+    begins: np.ndarray = field(default_factory=_no_rows)
 
     def __post_init__(self) -> None:
         count = len(self.tickers)
@@ -89,12 +97,16 @@ class Tape:
             object.__setattr__(self, "grid", every_mill(count))
         if not len(self.fees):
             object.__setattr__(self, "fees", no_fees(count))
-        for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
+        if not len(self.begins):
+            object.__setattr__(self, "begins", np.full(count, self.start, np.int64))
+        for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees", "units", "begins"):
             object.__setattr__(self, name, fixed(getattr(self, name), np.uint8 if name == "grid" else np.int64))
         if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
             raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
         if self.grid.shape != (count, PRICES) or self.fees.shape != (count, FEE_COLS):
             raise ValueError(f"grid {self.grid.shape} and fees {self.fees.shape} do not fit {count} tickers")
+        if self.units.shape not in ((0, UNIT_COLS), (count, UNIT_COLS)) or self.begins.shape != (count,):
+            raise ValueError(f"units {self.units.shape} and begins {self.begins.shape} do not fit {count} tickers")
 
     def __len__(self) -> int:
         return len(self.ts)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session, Settings
-from bellwether.replay.engine.arena import H_REBATE_UNIT, HEADER, new_cores
+from bellwether.replay.engine.arena import HEADER, K_REBATE_UNIT, new_cores
 from bellwether.replay.engine.codes import O_REASON, O_STATUS, Reason, Role, Status, Tif
 from bellwether.replay.engine.money import fill_fee, share, trade_fee
 from bellwether.replay.rules import rule_set, rule_sets
@@ -56,7 +56,7 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
 def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
     chosen, generator = rule_set(rules), np.random.default_rng(3)
     core = new_cores(tape(*BOOK, fees=KALSHI_FEES), chosen, Settings())[0]
-    assert core[H_REBATE_UNIT] > 0
+    assert core[HEADER + K_REBATE_UNIT] > 0
     exact, acc = Accumulator(chosen), 0
     for price, lots, action in zip(
         generator.integers(1, 1000, 400), generator.integers(1, 400, 400), generator.integers(0, 2, 400), strict=True

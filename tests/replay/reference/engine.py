@@ -31,7 +31,8 @@ class Replay(Exchange):
         self.end = self.events[-1][0]
         if rules.decisions == "book_rows" and self.rows:
             self.end = max(self.end, self.rows[-1][1])
-        self.last_decision = max(self._last_open(ticker) for ticker in range(len(self.markets)))
+        begins = getattr(tape, "begins", (tape.start,) * len(self.markets))
+        self.open = [(begin, self._last_open(ticker)) for ticker, begin in enumerate(begins)]
         self.last_call: int | None = None
         self.next_event = self.next_row = self.next_decision = self.next_sample = 0
         self.running = self._run()
@@ -67,7 +68,7 @@ class Replay(Exchange):
                 self.coming.pop(0)[1](at)
                 self._say(at)
             elif what == DECISION:
-                self.now = self.start + self.next_decision * self.settings.cadence
+                self.now = self._decision()
                 self.next_decision += 1
                 self.steps += 1
                 yield True
@@ -98,13 +99,18 @@ class Replay(Exchange):
         if self.coming:
             due.append((self.coming[0][0], ARRIVAL))
         if self.rules.decisions == "grid":
-            at = self.start + self.next_decision * self.settings.cadence
-            if at <= self.last_decision:
-                due.append((at - self.settings.data_latency, DECISION))
+            while (at := self._decision()) <= max(end for _, end in self.open):
+                if any(begin <= at <= end for begin, end in self.open):
+                    due.append((at - self.settings.data_latency, DECISION))
+                    break
+                self.next_decision += 1
         if self.rules.samples == "grid":
             due.append((self.start + self.next_sample * self.settings.sample_every, SAMPLE))
         first = min(due, default=None)
         return first if first is not None and first[0] <= self.end else None
+
+    def _decision(self) -> int:
+        return self.start + self.next_decision * self.settings.cadence
 
     def _ends_the_instant(self, at: int, what: int) -> bool:
         if what == ROW:

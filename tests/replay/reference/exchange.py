@@ -18,6 +18,7 @@ class Exchange:
 
     def __init__(self, tape, rules, settings) -> None:
         self.rules, self.settings = rules, settings
+        self.market_rules = getattr(tape, "market_rules", (rules,) * len(tape.tickers))
         self.grid = tape.grid.tolist()
         self.terms = tape.fees.tolist()
         self.markets = [Market() for _ in tape.tickers]
@@ -120,7 +121,7 @@ class Exchange:
     def _amend(self, order: Order, price: int, lots: int, at: int) -> str:
         if order.status != "resting":
             return "not_resting"
-        if self._bad_size(lots):
+        if self._bad_size(order, lots):
             return "bad_size"
         if price == order.price and lots <= order.remaining:
             order.count = order.filled + lots
@@ -172,13 +173,14 @@ class Exchange:
     def _self_trade(self) -> str:
         return "allowed" if self.rules.self_trade_allowed else self.settings.self_trade
 
-    def _bad_size(self, lots: int) -> bool:
-        return not self.rules.min_lots <= lots <= MAX_LOTS or lots <= 0 or lots % self.rules.lot_step != 0
+    def _bad_size(self, order: Order, lots: int) -> bool:
+        rules = self.market_rules[order.ticker]
+        return not rules.min_lots <= lots <= MAX_LOTS or lots <= 0 or lots % rules.lot_step != 0
 
     def _malformed(self, order: Order, lots: int, at: int) -> str:
         if not 0 <= order.ticker < len(self.markets):
             return "bad_ticker"
-        if self._bad_size(lots):
+        if self._bad_size(order, lots):
             return "bad_size"
         if order.price == 0:
             if order.tif not in (IOC, FOK):
@@ -231,7 +233,7 @@ class Exchange:
                 queue = queues[order.bid_side]
                 would = Order(-1, ticker, order.side, order.action, order.price, plan.left, order.tif, 0, 0)
                 queue.insert(sum(other.bid >= order.bid for other in queue), would)
-            total += reserve(account, ticker, queues, self.terms, self.rules)
+            total += reserve(account, ticker, queues, self.terms, self.market_rules[ticker])
         return account.cash - total
 
     def _execute(self, order: Order, plan: Walk, *, rests: bool, at: int) -> None:
@@ -287,15 +289,18 @@ class Exchange:
     def _fee(self, order: Order, accumulated: int, price: int, lots: int, *, taker: bool, at: int) -> tuple[int, int]:
         terms = self.terms[order.ticker]
         kind_of = fees.taker_terms if taker else fees.maker_terms
-        fee = 0 if at < terms[6] else fees.trade_fee(*kind_of(terms), self.rules.fee_unit, price, lots)
+        fee = 0 if at < terms[6] else fees.trade_fee(*kind_of(terms), self.market_rules[order.ticker].fee_unit, price, lots)
         revenue = (-10 if order.action == BUY else 10) * price * lots
-        return fees.rounded(fee, revenue, accumulated, self.rules)
+        return fees.rounded(fee, revenue, accumulated, self.market_rules[order.ticker])
 
     @property
     def reserved(self) -> int:
         if not self.rules.collateral:
             return 0
-        return sum(reserve(self.account, ticker, market.resting, self.terms, self.rules) for ticker, market in enumerate(self.markets))
+        return sum(
+            reserve(self.account, ticker, market.resting, self.terms, self.market_rules[ticker])
+            for ticker, market in enumerate(self.markets)
+        )
 
     def equity(self) -> int:
         """Cash, and positions at the prices at which they could be closed."""

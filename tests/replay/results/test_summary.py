@@ -170,3 +170,16 @@ def test_tables_mark_what_is_no_result_and_which_fees_are_a_default() -> None:
     assert [row[1] for row in table.rows] == ["3.00*†", "–*"]
     assert "--unsettled counts its mark" in " ".join(table.notes)
     assert interval_table(summarise(MIXED)).rows[1][2] == "–"
+
+
+def test_totals_are_of_episodes_alone_where_portfolios_hold_them_too() -> None:
+    alone = (backtest("a", "E", 1), backtest("a", "F", 3))
+    mixed = backtests(*alone, backtest("a", "E+F", 50, unsettled=True))
+    assert results(mixed)["episode"].to_list() == ["E", "E+F", "F", "Total"]
+    assert results(mixed)["pnl"].to_list() == [1, 50, 3, 4]
+    assert summarise(mixed).drop("known_at").equals(summarise(backtests(*alone)).drop("known_at"))
+    assert "without portfolios" in " ".join(agent_tables(results(mixed))[0].notes)
+    portfolios = backtests(backtest("a", "E+F", 50), backtest("a", "G+H", 7))
+    assert results(portfolios)["pnl"].to_list() == [50, 7, 57]
+    assert summarise(portfolios)["episodes"].to_list() == [2]
+    assert "without portfolios" not in " ".join(agent_tables(results(portfolios))[0].notes)

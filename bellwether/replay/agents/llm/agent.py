@@ -271,7 +271,7 @@ class _Recorded:
 
 def _terms(ctx: AgentContext) -> Terms:
     conditions = ctx._door.conditions()
-    return Terms(conditions.rules, conditions.settings, conditions.fees, conditions.grid)
+    return Terms(conditions.rules, conditions.settings, conditions.fees, conditions.grid, conditions.units)
 
 
 def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str, Any]:
@@ -282,6 +282,7 @@ def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str
         "rules": terms.rules.name,
         "rules_digest": _digest(_plain(terms.rules)),
         "fees_digest": _digest(terms.fees.tolist()),
+        **({"units_digest": _digest(terms.units.tolist())} if len(terms.units) else {}),
         "calls_per_step": ctx._limit,
         **{f"settings.{name}": value for name, value in asdict(terms.settings).items()},
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,16 @@ import numpy as np
 from bellwether.replay.agents.llm.tools import cents, contracts, dollars, resting_order, written
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.fees import Accumulator, Role, trade_fee
-from bellwether.replay.tape.layout import WAIVER_UNTIL
+from bellwether.replay.rules.ruleset import UNITS
+from bellwether.replay.rules.terms import FLOAT, QUADRATIC
+from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, UNIT_COLS, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import EpisodeInfo
     from bellwether.replay.agents.context import AgentContext
     from bellwether.replay.engine.settings import Settings
+    from bellwether.replay.rules.choices import Venue
 
 #: Raise it whenever the same episode and state would be put in other words.
 VERSION = "1"
@@ -36,12 +39,16 @@ _ROLES: tuple[Role, Role] = ("taker", "maker")
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What an episode is traded under. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have."""
+    """What an episode is traded under. fees: int64[T, 7], rows of `fee_terms`. grid: uint8[T, 1001], prices (mills) that orders may have.
+
+    units: of a portfolio, int64[T, 6], as of its tape; without rows where all markets have those of the rules.
+    """
 
     rules: RuleSet
     settings: Settings
     fees: np.ndarray
     grid: np.ndarray
+    units: np.ndarray = field(default_factory=lambda: np.zeros((0, UNIT_COLS), np.int64))
 
 
 # --- the system prompt -------------------------------------------------------------------------------------------------
@@ -50,7 +57,7 @@ class Terms:
 def system_prompt(episode: EpisodeInfo, terms: Terms, rounds: int) -> str:
     """What the model is told before every state; the same in all steps of an episode."""
     parts = (
-        f"You are a trading agent on {episode.venue.capitalize()}, an exchange for binary event contracts.",
+        f"You are a trading agent on {_venues(episode)} for binary event contracts.",
         "# Objective\n\nMaximise your profit. A YES contract pays $1.00 (100 cents) if its market resolves yes, and nothing if it resolves no; "
         "a NO contract the other way round.",
         "# Mechanics\n\n" + _listed(_mechanics(episode, terms)),
@@ -87,7 +94,7 @@ def _mechanics(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
     yield "Prices are in cents of the side that is traded. A YES contract at 60 cents implies a probability of about 60%; NO is then at about 40."
     yield "The book holds bids. A bid for NO at 40 is an offer of YES at 60: whoever buys YES at 60 trades with it."
     yield from _ticks(episode, terms)
-    yield f"Orders are for at least {_number(Decimal(rules.min_lots) / 100)} contracts, in steps of {_number(Decimal(rules.lot_step) / 100)}."
+    yield from _sizes(episode, terms)
     if rules.netting == "net":
         yield (
             "YES and NO of a market net: one of each is 100 cents of cash at once. Selling YES at 60 is therefore the same as buying NO at 40, "
@@ -104,6 +111,18 @@ def _mechanics(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
         yield f"A limit order trades with what it crosses; the remainder of a gtc order {rests}. A resting order waits behind what is displayed at its price."
     if settings.order_latency:
         yield f"An order arrives {_number(Decimal(settings.order_latency) / SECOND)} s after you send it; until then its status is pending."
+
+
+def _venues(episode: EpisodeInfo) -> str:
+    *others, last = (venue.capitalize() for venue in episode.venue.split("+"))
+    return f"{', '.join(others)} and {last}, exchanges" if others else f"{last}, an exchange"
+
+
+def _sizes(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
+    least = terms.units if len(terms.units) else np.tile(np.array(terms.rules.units), (len(episode.tickers), 1))
+    for tickers, (lots, step) in _groups(episode.tickers, np.ascontiguousarray(least[:, :2])):
+        whose = _of(tickers, episode)
+        yield f"{whose}{'orders' if whose else 'Orders'} are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
 
 
 def _ticks(episode: EpisodeInfo, terms: Terms) -> Iterator[str]:
@@ -134,9 +153,18 @@ def grid_text(allowed: np.ndarray) -> str:
 
 def fees_text(episode: EpisodeInfo, terms: Terms) -> str:
     """What trades cost under the rules, for each group of markets with the same terms."""
-    groups = _groups(episode.tickers, terms.fees)
-    texts = (_fees_of(_of(tickers, episode), row, terms.rules, episode) for tickers, row in groups)
+    groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
+    texts = (_fees_of(_of(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
     return "\n\n".join(_opened(text) for text in texts)
+
+
+def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
+    """The rules of a market of a portfolio, whose units stand behind its fees."""
+    units = row[FEE_COLS:].tolist()
+    if not units:
+        return rules
+    venue: Venue = "kalshi" if row[TAKER_KIND] in (QUADRATIC, FLOAT) else "polymarket"
+    return replace(rules, venue=venue, **dict(zip(UNITS, units, strict=True)))
 
 
 def _fees_of(whose: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
-from bellwether.replay.agents.llm.prompt import PRICES, SIZES, Terms, _titles, grid_text, system_prompt
+from bellwether.replay.agents.llm.prompt import PRICES, SIZES, Terms, _titles, fees_text, grid_text, system_prompt
 from bellwether.replay.engine import Settings
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import every_mill
@@ -149,3 +149,21 @@ def test_titles_are_not_in_the_system_prompt() -> None:
         Terms(rule_set("pmb-2026-01"), Settings(), fee_terms(rule_set("pmb-2026-01"), {}).reshape(1, -1), every_mill(1)),
         3,
     )
+
+
+def test_a_portfolio_states_the_sizes_and_fees_of_each_venue() -> None:
+    from bellwether.replay.rules.combined import combined
+
+    sets = [rule_set("kalshi-2026-05-28"), rule_set("polymarket-2026-04-01")]
+    rows = [fee_terms(sets[0], QUADRATIC), fee_terms(sets[1], {"enabled": True, "category": "Weather"})]
+    units = np.array([rules.units for rules in sets])
+    terms = Terms(combined(sets), Settings(), np.stack(rows), np.stack([cents_grid()] * 2), units)
+    text = system_prompt(episode(terms.rules.name, ("a", "b"), "kalshi+polymarket"), terms, 3)
+    assert text.startswith("You are a trading agent on Kalshi and Polymarket, exchanges for binary event contracts.")
+    assert "KX-0: orders are for at least 0.01 contracts, in steps of 0.01." in text
+    assert "KX-1: orders are for at least 5 contracts, in steps of 0.01." in text
+    assert "rounded up to 0.01 cents, and the change of your balance down to 0.01 cents" in text
+    assert "rounded to 0.001 cents. An order" in text
+    for place, rules in enumerate(sets):
+        alone = Terms(rules, Settings(), rows[place].reshape(1, -1), cents_grid().reshape(1, -1))
+        assert all(line in text for line in fees_text(episode(rules.name, ("a",)), alone).splitlines() if line.startswith("| "))

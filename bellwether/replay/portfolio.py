@@ -1,0 +1,131 @@
+"""Several prepared episodes, of one venue or of several, as one: a portfolio has one bankroll, one clock, and all their markets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import TypeVar
+
+import numpy as np
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.portfolio_name import SEPARATOR, is_portfolio, portfolio_name
+from bellwether.replay.prepared import Prepared
+from bellwether.replay.rules.combined import combined
+from bellwether.replay.tape.layout import fixed
+from bellwether.replay.tape.merge import merge_tapes, with_units
+
+Value = TypeVar("Value", int, str)
+
+
+def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:
+    """Episodes to be traded as one portfolio, by their start and then by their name, however they are given.
+
+    bankroll (micro-dollars), execution: those of the portfolio; the episodes' when left out. Raises `ConfigError` for an episode or a market that is
+    there twice, episodes of different worlds, rules that do not go together, and for what the episodes state differently but is one of a portfolio.
+    """
+    if not episodes:
+        raise ConfigError("making a portfolio: there is no episode; name at least one")
+    parts = sorted(episodes, key=lambda one: (one.info.start_ns, one.info.id))
+    _check_markets(parts)
+    _check_worlds(parts)
+    rules = combined([one.rules for one in parts])
+    exogenous = _exogenous(parts)
+    ends = [one.info.end_ns for one in parts]
+    info = EpisodeInfo(
+        id=portfolio_name([one.info.id for one in parts]),
+        title="; ".join(title for one in parts if (title := one.info.title)),
+        venue="+".join(dict.fromkeys(one.info.venue for one in parts)),
+        markets=tuple(market for one in parts for market in one.info.markets),
+        start_ns=parts[0].info.start_ns,
+        end_ns=None if None in ends else max(end for end in ends if end is not None),
+        bankroll=bankroll if bankroll is not None else _agreed(parts, "bankroll", {one.info.id: one.info.bankroll for one in parts}),
+        rules=rules.name,
+        exogenous=tuple(exogenous),
+        observation_depth=_agreed(parts, "observation_depth", {one.info.id: one.info.observation_depth for one in parts}),
+    )
+    tapes = [with_units(one.tape, one.rules.units) for one in parts]
+    return Prepared(
+        info=info,
+        digest=hashlib.sha256("\n".join(one.digest for one in parts).encode()).hexdigest(),
+        rules=rules,
+        tape=merge_tapes(tapes, prints_last=rules.tie == "books_first"),
+        execution=execution or _agreed(parts, "execution_mode", {one.info.id: one.execution for one in parts}),
+        exogenous=exogenous,
+        default_fees=any(one.default_fees for one in parts),
+        world=next((one.world for one in parts if one.world), ""),
+        parts=tuple(parts),
+    )
+
+
+def trades_of(parts: Sequence[Prepared]) -> np.ndarray:
+    """The trades of all parts by time, as `Prepared.trades` gives them; those of an instant in the order of the parts."""
+    codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
+    rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])
+    return fixed(rows[np.argsort(rows[:, 0], kind="stable")])
+
+
+def _check_markets(parts: Sequence[Prepared]) -> None:
+    of_market: dict[str, str] = {}
+    names: set[str] = set()
+    for one in parts:
+        name = one.info.id
+        if name in names:
+            raise ConfigError(f"making a portfolio: the episode {name} is there twice; name it once")
+        if is_portfolio(name):
+            raise ConfigError(f"making a portfolio: the episode {name} has a {SEPARATOR} in its name, which is for portfolios; rename it")
+        names.add(name)
+        for ticker in one.info.tickers:
+            if ticker in of_market:
+                raise ConfigError(
+                    f"making a portfolio: the market {ticker} is in {of_market[ticker]} and in {name}; a portfolio holds a market once, so leave "
+                    "one of these episodes out"
+                )
+            of_market[ticker] = name
+
+
+def _check_worlds(parts: Sequence[Prepared]) -> None:
+    worlds = {one.world: one.info.id for one in reversed(parts) if one.world}
+    if len(worlds) > 1:
+        listed = ", ".join(f"{episode} is of {world}" for world, episode in sorted(worlds.items()))
+        raise ConfigError(f"making a portfolio: its episodes are of different worlds: {listed}; take them from one")
+
+
+_OPTIONS = {"bankroll": "name one with --bankroll", "execution_mode": "name one with --execution"}
+
+
+def _agreed(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -> Value:
+    """What all episodes state. Raises `ConfigError` where two differ."""
+    first = parts[0].info.id
+    for episode, value in values.items():
+        if value != values[first]:
+            raise ConfigError(
+                f"making a portfolio: {first} has {name} {values[first]} and {episode} {value}, and a portfolio has one; "
+                f"{_OPTIONS.get(name, 'replay them apart')}"
+            )
+    return values[first]
+
+
+def _exogenous(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The series of all parts; one that several have is one series, the points of each where no earlier one has any."""
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for one in parts:
+        for name, (ts, values) in one.exogenous.items():
+            found[name] = _joined(name, found[name], (ts, values)) if name in found else (ts, values)
+    return found
+
+
+def _joined(name: str, known: tuple[np.ndarray, np.ndarray], more: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Two recordings of a series as one. Raises `ConfigError` where they differ in the time that both cover."""
+    if not len(known[0]) or not len(more[0]):
+        return known if len(known[0]) else more
+    first, last = max(known[0][0], more[0][0]), min(known[0][-1], more[0][-1])
+    shared = [(ts >= first) & (ts <= last) for ts, _ in (known, more)]
+    both = [(ts[here], values[here]) for (ts, values), here in zip((known, more), shared, strict=True)]
+    if not all(np.array_equal(mine, others, equal_nan=True) for mine, others in zip(*both, strict=True)):
+        raise ConfigError(f"making a portfolio: two episodes have the series {name}, and it differs where both cover it; replay them apart")
+    ts, values = (np.concatenate([column, other[~shared[1]]]) for column, other in zip(known, more, strict=True))
+    order = np.argsort(ts, kind="stable")
+    return ts[order], values[order]
