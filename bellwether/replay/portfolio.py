@@ -13,6 +13,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import EpisodeInfo
 from bellwether.replay.portfolio_name import SEPARATOR, is_portfolio, portfolio_name
 from bellwether.replay.prepared import Prepared
+from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape.layout import fixed
 from bellwether.replay.tape.merge import merge_tapes, with_units
@@ -32,6 +33,7 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
     _check_markets(parts)
     _check_worlds(parts)
     rules = combined([one.rules for one in parts])
+    _check_ends(rules)
     exogenous = _exogenous(parts)
     ends = [one.info.end_ns for one in parts]
     info = EpisodeInfo(
@@ -51,7 +53,7 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
         info=info,
         digest=hashlib.sha256("\n".join(one.digest for one in parts).encode()).hexdigest(),
         rules=rules,
-        tape=merge_tapes(tapes, prints_last=rules.tie == "books_first"),
+        tape=merge_tapes(tapes),
         execution=execution or _agreed(parts, "execution_mode", {one.info.id: one.execution for one in parts}),
         exogenous=exogenous,
         default_fees=any(one.default_fees for one in parts),
@@ -84,6 +86,15 @@ def _check_markets(parts: Sequence[Prepared]) -> None:
                     "one of these episodes out"
                 )
             of_market[ticker] = name
+
+
+def _check_ends(rules: RuleSet) -> None:
+    """Where nothing closes a market, the last book of an episode that is over could be traded for as long as the others go on."""
+    if rules.trade_after_settlement:
+        raise ConfigError(
+            f"making a portfolio: under {rules.name} a market is traded on after its end, as there is nothing behind an episode; replay its episodes "
+            "apart, or name other rules with --rules"
+        )
 
 
 def _check_worlds(parts: Sequence[Prepared]) -> None:

@@ -81,7 +81,7 @@ def prepare(
     if isinstance(source, Sequence):
         from bellwether.replay.portfolio import combine
 
-        parts = [one if isinstance(one, Prepared) else _of_episode(one, rules, cache) for one in source]
+        parts = [one if isinstance(one, Prepared) else prepare(one, rules, cache=cache) for one in source]
         return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)
     if isinstance(source, Tape):
         return _of_tape(source, rules)
@@ -132,12 +132,13 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
 
 def _world(episode: Episode) -> str:
     """The world whose home holds the episode, else the sandbox where it was generated there."""
-    from bellwether.settings import World
+    below = episode.folder.absolute().parent
+    if below.name == "episodes":
+        from bellwether.settings import World
 
-    home = episode.folder.absolute().parent.parent
-    if episode.folder.absolute().parent.name == "episodes" and home.name in [world.value for world in World]:
-        return home.name
-    return World.SANDBOX.value if episode.metadata.source.get("recorded") == "import: sandbox" else ""
+        if below.parent.name in [world.value for world in World]:
+            return below.parent.name
+    return "sandbox" if episode.metadata.source.get("recorded") == "import: sandbox" else ""
 
 
 def _reader(episode: Episode) -> Callable[[], Trades]:

@@ -14,9 +14,11 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import CENT, CONTRACT, NO, YES, Agent, AgentContext, Backtest, BacktestSettings, Prepared, load, prepare, run
+from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.engine.codes import F_FEE, F_ORDER, F_TICKER, F_TS, O_STATUS, Status
 from bellwether.replay.portfolio import combine
 from bellwether.replay.portfolio_name import LONGEST_NAME, portfolio_name
+from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, SECOND
 from tests.replay.episode.folders import Native
@@ -104,6 +106,9 @@ def test_markets_of_a_portfolio_add_up_to_it() -> None:
     assert summary["episode"] == done.episode == "KXONE+poly-two+KXTHREE"
     assert summary["rules"] == "kalshi-2026-05-28+polymarket-2026-04-01+kalshi-2026-03-09"
     assert done.episodes == ("KXONE", "poly-two", "KXTHREE")
+    sheet = tear_sheet(done)
+    assert sheet.title == "apart in KXONE+poly-two+KXTHREE"
+    assert ("episodes", "KXONE, poly-two, KXTHREE") in sheet.facts
     assert done.equity["equity"].to_list()[-1] == summary["final_equity"]
     assert {"KXONE-T0", "poly-two-T1", "KXTHREE-T0"} <= set(done.fills["ticker"]) & set(done.orders["ticker"])
 
@@ -199,6 +204,14 @@ def test_trades_of_all_episodes_are_told_by_their_time() -> None:
     assert heard == [(1, "KXA-M-0", 200), (3, "KXB-M-0", 400), (7, "KXA-M-0", 800), (7, "KXB-M-0", 800), (9, "KXB-M-0", 1000)]
 
 
+def test_an_isolated_agent_trades_a_portfolio_as_one_in_this_process() -> None:
+    made = [quoted("KXA"), quoted("poly", POLYMARKET_RULES, start=30)]
+    settings = BacktestSettings(cadence=10 * SECOND)
+    there, here = (run(made, MarketMaker(size=5), settings, isolated=isolated) for isolated in (True, False))
+    assert len(there.outcome.orders) > 2
+    assert there.digest == here.digest
+
+
 def test_the_order_in_which_episodes_are_given_makes_no_difference() -> None:
     made = episodes()
     forth, back = (run(parts, Apart(), SETTINGS) for parts in (made, made[::-1]))
@@ -231,6 +244,7 @@ def test_names_of_portfolios() -> None:
             "the market KXA-M-0 is in KXA and in KXA-again",
         ),
         ((lambda: quoted("KXA"), lambda: quoted("KXB", "pmb-2026-01")), "decisions = 'grid' and pmb-2026-01 'book_rows'"),
+        ((lambda: quoted("KXA", "pmb-2026-01"), lambda: quoted("KXB", "pmb-2026-01")), "a market is traded on after its end"),
         (
             (lambda: replace(quoted("KXA"), world="sandbox"), lambda: replace(quoted("KXB"), world="live")),
             "different worlds: KXB is of live, KXA is of sandbox",

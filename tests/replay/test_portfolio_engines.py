@@ -22,7 +22,7 @@ from tests.replay.both_engines import replay_both
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference
 from tests.replay.reference.portfolio import portfolio
-from tests.replay.test_against_reference import BY_SHARES, BY_SHARES_2, BY_VALUE, FLOAT, KALSHI, NO_FEES, POOR, RICH, WAIVED
+from tests.replay.test_against_reference import BY_SHARES, BY_SHARES_2, BY_VALUE, KALSHI, NO_FEES, POOR, RICH, WAIVED
 
 FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 CENTS, SUBCENT = Shape(), Shape(tick=1, lot=1, spread_out=12)
@@ -58,10 +58,6 @@ MODES: dict[str, tuple[tuple[Part, ...], Settings]] = {
         ),
         FAST,
     ),
-    "the original's": (
-        (("pmb-2026-01", Shape(rows=True, fees=FLOAT), 0), ("pmb-2026-01", Shape(rows=True, fees=FLOAT, tickers=1), 6)),
-        replace(FAST, queue="reconciled"),
-    ),
 }
 
 
@@ -94,7 +90,6 @@ def _moved(tape: Tape, by: int, prefix: str) -> Tape:
     return replace(
         tape,
         ts=tape.ts + by,
-        rows_ts=tape.rows_ts + by,
         start=tape.start + by,
         end=tape.end + by,
         tickers=tuple(prefix + ticker for ticker in tape.tickers),
@@ -104,7 +99,7 @@ def _moved(tape: Tape, by: int, prefix: str) -> Tape:
 
 def _merged(parts: list[tuple[Tape, RuleSet]]) -> tuple[Tape, RuleSet]:
     rules = combined([one for _, one in parts])
-    return merge_tapes([with_units(tape, one.units) for tape, one in parts], prints_last=rules.tie == "books_first"), rules
+    return merge_tapes([with_units(tape, one.units) for tape, one in parts]), rules
 
 
 def _compare(mode: str, seed: int, temper: Temper, **changes: Any) -> Reference:
@@ -150,7 +145,7 @@ def test_a_portfolio_tape_has_the_events_of_all_its_tapes_in_the_stated_order() 
     parts = _parts(MODES["cents, units and shares"][0], 3)
     tape, _ = _merged(parts)
     mine = portfolio(parts)
-    for name in ("ts", "event", "rows_ts", "rows_end", "grid", "fees"):
+    for name in ("ts", "event", "grid", "fees"):
         assert np.array_equal(getattr(tape, name), getattr(mine, name)), name
     assert tape.tickers == mine.tickers
     first = 0
@@ -161,14 +156,6 @@ def test_a_portfolio_tape_has_the_events_of_all_its_tapes_in_the_stated_order() 
         assert np.array_equal(tape.ts[own], one.ts)
         assert tape.units[first].tolist() == list(rules.units)
         first += len(one.tickers)
-
-
-def test_rows_of_the_originals_books_stay_with_their_events() -> None:
-    parts = _parts(MODES["the original's"][0], 4)
-    tape, _ = _merged(parts)
-    mine = portfolio(parts)
-    assert np.array_equal(tape.rows_ts, mine.rows_ts)
-    assert np.array_equal(tape.rows_end, mine.rows_end)
 
 
 def test_one_tape_with_its_units_named_is_replayed_as_without() -> None:

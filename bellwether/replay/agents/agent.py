@@ -41,7 +41,7 @@ class EpisodeInfo:
     """What an agent is told of an episode, or of a portfolio of episodes: nothing of its outcome.
 
     start_ns: start of the episode, ns UTC. end_ns: the latest close that is announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of the rule set. exogenous: names of the series that
-    `AgentContext.exogenous` has. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
+    `AgentContext.exogenous` has. Of a portfolio, id, venue and rules are those of its episodes, joined with `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
     """
 
     id: str

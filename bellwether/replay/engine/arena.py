@@ -57,18 +57,18 @@ WATCH_FILLS, WATCH_ORDERS = 1, 2
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: lots and micro-dollars.
 #: TOLD: best prices that a compiled agent was last told, MOVED: they were others before.
-#: QUOTE: the order that was last sent as a quote of a side, -1 for none. REALISED: P&L without fees, PAID: fees, micro-dollars. From K_UNITS on: the
-#: market's columns of `Tape.units`.
+#: QUOTE: the order that was last sent as a quote of a side, -1 for none. REALISED: P&L without fees, PAID: fees, micro-dollars.
 K_STATUS, K_BUSY, K_BEST, K_HEAD, K_OWN, K_RESERVE, K_FLAG = 0, 1, 2, 4, 6, 8, 10
 K_FEES, K_POSITION, K_BASIS = 11, 11 + FEE_COLS, 13 + FEE_COLS
 K_TOP = 15 + FEE_COLS
 K_QUOTE = 17 + FEE_COLS
 K_REALISED, K_PAID = 19 + FEE_COLS, 20 + FEE_COLS
 K_TOLD, K_MOVED = 21 + FEE_COLS, 23 + FEE_COLS
-K_UNITS = 25 + FEE_COLS
-K_MIN_LOTS, K_LOT_STEP, K_FEE_UNIT, K_BALANCE_UNIT, K_REBATE_UNIT, K_REBATE_ABOVE = range(K_UNITS, K_UNITS + UNIT_COLS)
-K_COLS = 64
+K_COLS = 40
 NO_BOOK_YET = 1 << 40
+#: The market's columns of `Tape.units`, at the end of its row.
+K_UNITS = K_COLS - UNIT_COLS
+K_MIN_LOTS, K_LOT_STEP, K_FEE_UNIT, K_BALANCE_UNIT, K_REBATE_UNIT, K_REBATE_ABOVE = range(K_UNITS, K_COLS)
 
 #: Messages under way: what, the order or ticker, price, lots, time of arrival, tape index of arrival.
 M_KIND, M_ORDER, M_PRICE, M_LOTS, M_TIME, M_AT = range(6)

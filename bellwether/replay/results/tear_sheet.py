@@ -42,6 +42,7 @@ def tear_sheet(backtest: Backtest) -> Page:
     row = backtest.summary.row(0, named=True)
     start, end = (_instant(at) for at in (backtest.tape.start, tops_of(backtest.tape).until))
     facts = [
+        *([("episodes", ", ".join(backtest.episodes))] if len(backtest.episodes) > 1 else []),
         ("rules", backtest.rules.name),
         ("queue", str(row["queue_model"])),
         ("decision every", f"{row['cadence_seconds']:g} s"),
