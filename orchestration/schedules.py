@@ -1,4 +1,4 @@
-"""Clocks: the daily pull and the weekly list of series.
+"""Clocks: the daily pull, the weekly list of series, the looks at the lake and the pruning of Dagster's history.
 
 Not here: what follows by itself when its inputs change (automation.py).
 Concept: https://docs.dagster.io/guides/automate/schedules
@@ -13,6 +13,7 @@ import dagster as dg
 
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
+from orchestration.history import PRUNE
 from orchestration.jobs import DAYS, OPERATIONS, SERIES
 from orchestration.partitions import DAY
 from resources import LakeResource
@@ -102,4 +103,13 @@ daily_operations = dg.ScheduleDefinition(
     description="Every day at 03:20 UTC, after the pull: is the lake fresh and complete, do markets have prices, what held the pulls up?",
 )
 
-SCHEDULES = (daily_pull, weekly_series, daily_operations)
+daily_prune = dg.ScheduleDefinition(
+    name="daily_prune",
+    job=PRUNE,
+    cron_schedule="20 4 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 04:20 UTC: Dagster's finished runs are compressed, those older than BELLWETHER_KEEP_RUNS_DAYS removed.",
+)
+
+SCHEDULES = (daily_pull, weekly_series, daily_operations, daily_prune)
