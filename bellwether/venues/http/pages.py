@@ -54,6 +54,7 @@ class StoredPull:
     """One pull: a folder of pages, finished when it has a note.
 
     folder: below the root of the storage. files: the names of what was stored when the pull was opened. note: what was written at its end.
+    base: the finished pull that this one only adds steps to; the steps that it does not have itself are the base's.
     """
 
     storage: Storage
@@ -61,6 +62,7 @@ class StoredPull:
     files: frozenset[str] = frozenset()
     note: Note | None = None
     held: _Held = field(default_factory=_Held, repr=False, compare=False)
+    base: StoredPull | None = None
 
     def find(self, step: str, ordinal: int) -> Page | None:
         """A page that was stored before the pull was opened; None when it was not, or cannot be read and has to be fetched again."""
@@ -73,10 +75,13 @@ class StoredPull:
 
     def count(self, step: str) -> int:
         """How many pages a step of a finished pull has."""
-        return int(self._finished()["pages"].get(step, 0))
+        pages = self._finished()["pages"]
+        return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
 
     def page(self, step: str, ordinal: int) -> Page:
         """One page of a finished pull. Raises `LakeError` when it is gone or damaged."""
+        if self.base and self.note and step not in self.note["pages"]:
+            return self.base.page(step, ordinal)
         page = self.held.page(step, ordinal) or (self._read(step, ordinal) if self.note else self._part(step, ordinal, written=True))
         if page is None:
             name = f"{self.folder}/{PAGES}" if self.note and not self._is_of_parts else self._name(step, ordinal)
@@ -104,9 +109,13 @@ class StoredPull:
             if entry.name != name:
                 self.storage.delete(entry.name)
         self.storage.prune(self.folder)
-        note = {**note, "pages": dict(pages)}
+        note = {**note, "pages": dict(pages), **({"base": self.base.folder} if self.base else {})}
         self.storage.put(f"{self.folder}/{DONE}", orjson.dumps(note, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
-        return StoredPull(self.storage, self.folder, frozenset({name}), note, self.held)
+        return StoredPull(self.storage, self.folder, frozenset({name}), note, self.held, self.base)
+
+    def has_begun(self, step: str) -> bool:
+        """Whether pages of a step were stored when the pull was opened."""
+        return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
     def _part(self, step: str, ordinal: int, *, written: bool = False) -> Page | None:
         """A page of a pull under way: its own file, or that of an earlier version, or in the file of all that was written before the end.
@@ -182,9 +191,19 @@ class PageStore:
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
         if not numbers:
             return None
-        folder = f"{prefix}/{max(numbers, key=int)}"
+        return self._pull(f"{prefix}/{max(numbers, key=int)}", names)
+
+    def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
+        """The last pull of a partition that is finished; None when there is none. Raises `LakeError` for a note that cannot be read."""
+        names = [entry.name for entry in self._storage.files(f"{self._root}/{listing}/{partition}")]
+        ended = [name.removesuffix(f"/{DONE}") for name in names if name.endswith(f"/{DONE}")]
+        return self._pull(max(ended, key=lambda folder: int(folder.rsplit("/", 1)[1])), names) if ended else None
+
+    def _pull(self, folder: str, names: list[str]) -> StoredPull:
         files = frozenset(name for name in names if name.startswith(f"{folder}/"))
-        return StoredPull(self._storage, folder, files, self._note(f"{folder}/{DONE}") if f"{folder}/{DONE}" in files else None)
+        note = self._note(f"{folder}/{DONE}") if f"{folder}/{DONE}" in files else None
+        base = self._pull(note["base"], names) if note and note.get("base") else None
+        return StoredPull(self._storage, folder, files, note, base=base)
 
     def finished(self, listing: str) -> list[StoredPull]:
         """The last pull of every partition of a listing whose last pull is finished, in order of the partition."""
@@ -205,14 +224,26 @@ class PageStore:
             pulls.setdefault(partition, {}).setdefault(number, []).append(entry)
         deleted = []
         for partition, numbers in pulls.items():
+            kept = self._kept(partition, numbers, keep)
             for number, entries in numbers.items():
-                named = f"{self._root}/{partition}/{number:04d}" in keep or number == max(numbers)
-                if not named and max(entry.modified for entry in entries) < now - older_than:
+                if number not in kept and max(entry.modified for entry in entries) < now - older_than:
                     for entry in entries:
                         self._storage.delete(entry.name)
                     self._storage.prune(f"{self._root}/{partition}/{number:04d}")
                     deleted += entries
         return Vacuumed(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
+
+    def _kept(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
+        """The pulls of a partition that stay: the last, the last finished, those in `keep`, and what these are based on."""
+        if len(numbers) == 1:
+            return set(numbers)
+        listing, name = partition.split("/")
+        ended = self.latest_finished(listing, name)
+        folders = {f"{self._root}/{partition}/{max(numbers):04d}", *((ended.folder,) if ended else ()), *keep}
+        named = {number for number in numbers if f"{self._root}/{partition}/{number:04d}" in folders}
+        notes = [f"{self._root}/{partition}/{number:04d}/{DONE}" for number in named]
+        bases = [self._note(note).get("base") for note in self._storage.read(notes)]
+        return named | {int(base.rsplit("/", 1)[1]) for base in bases if base}
 
     def _note(self, name: str) -> Note:
         try:

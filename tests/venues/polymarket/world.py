@@ -63,6 +63,8 @@ class World:
 
     def _gamma(self, path: str, query: httpx.QueryParams) -> httpx.Response:
         closed = query["closed"] == "true"
+        if path == "/markets/keyset" and (ids := query.get_list("id")):
+            return self._page("markets", [item for item in self.markets if item["closed"] == closed and item["id"] in ids], query)
         if path == "/markets/keyset":
             window = (
                 seconds(query.get("end_date_min", "1970-01-01T00:00:00Z")),

@@ -19,6 +19,7 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.venues.http.effort import Effort, pulls_row
+from bellwether.venues.http.following import open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
@@ -26,13 +27,14 @@ from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.day_markets import STEP, DayMarkets, Gathering
+from bellwether.venues.polymarket.pull.day_markets import FOLLOWED, STEP, DayMarkets, Gathering
 from bellwether.venues.polymarket.pull.price_plan import PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
 from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
 
-LISTING = "day"
+#: What the CLOB said of those that were followed.
+_FOLLOWED_WINNERS = "followed_winners"
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
 #: Small pages that are handed out as one frame.
@@ -92,7 +94,7 @@ class DayPull:
             [
                 POLYMARKET_REJECTS.empty(),
                 self.markets_of_day.rejects,
-                *(_hole(page, self.day) for page in self.pull.pages(STEP) if _is_hole(page)),
+                *(_hole(page, self.day) for step in (STEP, FOLLOWED) for page in self.pull.pages(step) if _is_hole(page)),
                 *self._event_rejects(),
                 *(parsed.rejects for parsed in self._all_winners()),
                 *self._all_price_rejects(),
@@ -129,7 +131,7 @@ class DayPull:
 
     def _all_winners(self) -> list[Parsed]:
         if not self._winners:
-            self._winners.extend(winners_of(self.pull.pages("winners"), self.day))
+            self._winners.extend(winners_of(_latest_winners(self.pull), self.day))
         return self._winners
 
     def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
@@ -197,6 +199,13 @@ def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
             yield of_single_pages(parse_winners([page.json for page in known], origins[0], day=day), origins)
 
 
+def _latest_winners(pull: StoredPull) -> Iterator[Page]:
+    """The CLOB's last answer about each condition that it was asked about."""
+    later = {page.request for page in pull.pages(_FOLLOWED_WINNERS)}
+    yield from (page for page in pull.pages("winners") if page.request not in later)
+    yield from pull.pages(_FOLLOWED_WINNERS)
+
+
 def _unknown_market(page: Page, day: date) -> Parsed:
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
     reason = f"the CLOB does not know this market: {error_text(page.body)}"
@@ -235,8 +244,8 @@ async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Itera
             yield page
 
 
-async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[DayMarkets, datetime, bool]:
-    """(the day's markets, when the first answer came, whether pages were missing).
+async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gathering, datetime, bool]:
+    """(the day's markets so far, when the first answer came, whether pages were missing).
 
     The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
     """
@@ -248,7 +257,25 @@ async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[DayMar
         asked_at.append(page.fetched_at)
         holes = holes or _is_hole(page)
         gathering.add(page)
-    return gathering.settle(), min(asked_at), holes
+    return gathering, min(asked_at), holes
+
+
+async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, market_ids: Sequence[str]) -> bool:
+    """Ask again about markets that lacked a verdict: among those that are closed, then for the rest among those that are not, then once more for
+    those that closed meanwhile. Returns whether the venue answered about all of them.
+    """
+
+    def listings() -> Iterator[Listing]:
+        for closed in (True, False, True):
+            rest = [market_id for market_id in market_ids if market_id not in gathering.answered]
+            for first in range(0, len(rest), routes.MOST_MARKETS):
+                yield routes.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True)
+
+    holes = False
+    async for page in _listed(puller, gamma, FOLLOWED, listings()):
+        holes = holes or _is_hole(page)
+        gathering.add(page, step=FOLLOWED)
+    return not holes and gathering.answered >= set(market_ids)
 
 
 async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequence[str]) -> None:
@@ -265,10 +292,10 @@ async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequenc
         answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
 
 
-def _final(markets: DayMarkets, found: Iterable[Parsed]) -> bool:
-    """Whether no other verdict is expected on any market of the day."""
+def _waiting(markets: DayMarkets, found: Iterable[Parsed]) -> list[str]:
+    """The markets of the day on which another verdict is expected, in order."""
     winners = pl.concat([POLYMARKET_WINNERS.empty(), *(parsed.rows for parsed in found)])
-    return bool(resolutions(markets.rows.lazy(), winners.lazy())["final"].all())
+    return resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
 
 
 async def pull_day(
@@ -284,25 +311,47 @@ async def pull_day(
     """Pull everything about the markets whose scheduled end lies on `day`, or take up the stored pull of it.
 
     A stored pull is taken up when it is finished, nothing more was expected of its markets and its prices were pulled by the same plan,
-    unless `refresh`; else the day is pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not
-    answer, `PagingError` when a listing loops.
+    unless `refresh`. One that lacks nothing but verdicts is followed: only the markets that lack one are asked about again. Else the day is
+    pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
+    loops.
     """
-    pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
+    pull = open_day(pages, day, plan.note, refresh=refresh)
 
     async def work(puller: Puller) -> DayPull:
         effort = Effort()
-        markets, asked_at, holes = await _gather(puller, gamma, day)
-        winners: list[Parsed] = []
+        if puller.pull.base is not None:
+            return await follow(puller, Puller(gamma, puller.pull.base), effort)
+        gathering, asked_at, holes = await _gather(puller, gamma, day)
+        markets, winners = gathering.settle(), list[Parsed]()
         if puller.pull.note is None:
             await _ask_for_events(puller, gamma, markets.event_ids)
             conditions = markets.closed_conditions
             await puller.calls("winners", [routes.clob_market(condition) for condition in conditions], accept=_UNKNOWN, client=clob)
             await puller.calls("prices", plan.calls(markets.rows), accept=_UNKNOWN, client=clob)
-            over = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
-            pages = (puller.pull.page("winners", ordinal) for ordinal in range(len(conditions)))
-            winners = list(winners_of(pages, day))
-            final = over and _final(markets, winners)
-            puller.finish({"final": final, "plan": plan.note, "effort": effort.note})
+            complete = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
+            winners = list(winners_of((puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))), day))
+            final = complete and not _waiting(markets, winners)
+            puller.finish({"final": final, "complete": complete, "plan": plan.note, "effort": effort.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests, winners)
 
+    async def follow(puller: Puller, base: Puller, effort: Effort) -> DayPull:
+        gathering, _, _ = await _gather(base, gamma, day)
+        waiting = _waiting(gathering.settle(), winners_of(base.pull.pages("winners"), day))
+        answered = await _follow(puller, gamma, gathering, waiting)
+        markets = gathering.settle()
+        conditions = markets.rows.filter("closed", "followed")["condition_id"].drop_nulls().unique().sort().to_list()
+        await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
+        if puller.pull.note is None:
+            final = answered and not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
+            puller.finish({"final": final, "complete": answered, "plan": plan.note, "effort": effort.note})
+        return DayPull(day, puller.pull, plan, markets, puller.requests)
+
     return await run(gamma, pages, pull, work, progress)
+
+
+def _answers(pull: StoredPull, followed: int) -> Iterator[Page]:
+    """The CLOB's last answers, of a pull that follows and has not ended: `followed` of them are its own."""
+    own = [pull.page(_FOLLOWED_WINNERS, ordinal) for ordinal in range(followed)]
+    later = {page.request for page in own}
+    yield from (page for page in (pull.base.pages("winners") if pull.base else ()) if page.request not in later)
+    yield from own

@@ -14,11 +14,17 @@ from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_REJECTS
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.polymarket.wire import parse_markets
-from bellwether.venues.wire.rejects import FewPages, Parsed
+from bellwether.venues.wire.rejects import FewPages, Parsed, Problem, Quarantine
 
 STEP = "markets"
+#: What was later asked about those that were open.
+FOLLOWED = "followed"
 #: What is held of every market: all that its resolution rests on, and where its record stands.
 HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
+
+
+#: Why a market that was followed is on its day no more.
+MOVED = "the market was open on this day and is to end on another one now; pull that day to have it"
 
 
 def parse_page(page: Page, day: date) -> Parsed:
@@ -32,23 +38,39 @@ class Gathering:
 
     day: date
     held: list[pl.DataFrame] = field(
-        default_factory=lambda: [POLYMARKET_MARKETS.empty().select(HELD).with_columns(ordinal=pl.lit(0, pl.Int32))]
+        default_factory=lambda: [POLYMARKET_MARKETS.empty().select(HELD).with_columns(ordinal=pl.lit(0, pl.Int32), followed=pl.lit(False))]
     )
     rejects: list[pl.DataFrame] = field(default_factory=lambda: [POLYMARKET_REJECTS.empty()])
-    parsed: FewPages[int] = field(default_factory=FewPages)
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
+    answered: set[str] = field(default_factory=set)
 
-    def add(self, page: Page) -> None:
+    def add(self, page: Page, *, step: str = STEP) -> None:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
-        parsed = self.parsed[page.ordinal] = parse_page(page, self.day)
+        parsed = self.parsed[step, page.ordinal] = parse_page(page, self.day)
         places = pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32())
-        self.held.append(parsed.rows.select(HELD).with_columns(places).filter(pl.col("day") == self.day))
+        rows = parsed.rows.select(HELD).with_columns(places, followed=pl.lit(step == FOLLOWED))
+        self.held.append(rows.filter(pl.col("day") == self.day))
+        if step == FOLLOWED:
+            self.answered.update(rows["market_id"])
+            self.rejects.append(self._moved(rows, page))
         new = parsed.rejects.filter(pl.col("day") == self.day)
         if new.height:
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
 
+    def _moved(self, rows: pl.DataFrame, page: Page) -> pl.DataFrame:
+        """Rejects for markets that were followed and do not belong to this day any more."""
+        ends = zip(rows["ordinal"], rows["day"], rows["end_time"], strict=True)
+        problems = {ordinal: Problem("endDate", str(end), MOVED) for ordinal, day, end in ends if day != self.day}
+        return Quarantine(POLYMARKET_MARKETS, "id", self.day, page.origin).rows(page.items("markets"), problems, {})
+
     def settle(self) -> DayMarkets:
-        """Decide which record of every market counts: one that is closed before one that is not, then the one updated last, then the first."""
-        ranked = pl.concat(self.held).sort(
+        """Decide which record of every market counts.
+
+        Of one that was asked about later only the later answers; of these, one that is closed before one that is not, then the one updated last,
+        then the first.
+        """
+        held = pl.concat(self.held).filter(pl.col("followed") | ~pl.col("market_id").is_in(list(self.answered)))
+        ranked = held.sort(
             "market_id", "closed", "updated_at", "page", "ordinal", descending=[False, True, True, False, False], nulls_last=True
         )
         rows = ranked.unique("market_id", keep="first", maintain_order=True).with_columns(
@@ -65,14 +87,14 @@ class Gathering:
 class DayMarkets:
     """The markets of a day.
 
-    rows: one per market: the columns `HELD`, its place (page, ordinal), price_token (of yes, or of the first of two named outcomes) and
+    rows: one per market: the columns `HELD`, its place (followed, page, ordinal), price_token (of yes, or of the first of two named outcomes) and
     close_time (the earlier of the real and the scheduled end). rejects: records that do not fit. parsed: pages that need not be read again.
     """
 
     day: date
     rows: pl.DataFrame
     rejects: pl.DataFrame
-    parsed: FewPages[int] = field(default_factory=FewPages, repr=False, compare=False)
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages, repr=False, compare=False)
 
     @property
     def event_ids(self) -> list[str]:
@@ -92,8 +114,9 @@ class DayMarkets:
 
     def frames(self, pull: StoredPull) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
-        for ordinal in range(pull.count(STEP)):
-            counting = self.rows.filter(pl.col("page") == ordinal)["ordinal"]
+        places = [(step, ordinal) for step in (STEP, FOLLOWED) for ordinal in range(pull.count(step))]
+        for step, ordinal in places:
+            counting = self.rows.filter(pl.col("followed") == (step == FOLLOWED), pl.col("page") == ordinal)["ordinal"]
             if len(counting):
-                parsed = self.parsed.get(ordinal) or parse_page(pull.page(STEP, ordinal), self.day)
+                parsed = self.parsed.get((step, ordinal)) or parse_page(pull.page(step, ordinal), self.day)
                 yield parsed.rows.filter(pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(counting.implode()))
