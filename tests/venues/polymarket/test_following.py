@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from bellwether.tables.raw import POLYMARKET_MARKETS
-from tests.venues.polymarket.test_pull import Session, everything, rows
-from tests.venues.polymarket.world import World, ordinary
+from tests.venues.polymarket.test_pull import DAY, Session, everything, rows
+from tests.venues.polymarket.world import World, ending, ordinary
 from tests.venues.world import Killed
 
 PROVENANCE = ("request", "page", "fetched_at", "known_at")
@@ -85,3 +87,60 @@ async def test_a_killed_follow_is_gone_on_with(run: Session):
     again = await run.day()
     assert 0 < again.requests < 3
     assert again.pull.folder.endswith("0002")
+
+
+#: The morning after the day of these tests.
+NEXT_DAY = "Sun, 15 Mar 2026 08:30:00 GMT"
+
+
+def closings() -> World:
+    """The ordinary day, and markets that closed on it and that no day lists by its scheduled end, among others that it must not have."""
+    world = ordinary()
+    endless = ending(21, "2026-03-14T20:00:00Z", of=1)
+    del endless["endDate"]
+    distant = ending(22, "2027-12-31T12:00:00Z", of=2, closedTime="2026-03-14 09:00:00+00")
+    soon = ending(23, "2026-04-01T12:00:00Z", of=2, closedTime="2026-03-14 10:00:00+00")
+    earlier = ending(24, "2027-12-31T12:00:00Z", of=2, closedTime="2026-03-13 09:00:00+00")
+    world.markets += [endless, distant, soon, earlier]
+    world.date = NEXT_DAY
+    return world
+
+
+async def test_markets_without_an_end_or_with_a_distant_one_are_found_by_their_closing(tmp_path: Path):
+    run = Session(closings(), tmp_path)
+    found = everything(await run.day())
+    assert found["markets"].filter(pl.col("market_id").is_in(["21", "22", "23", "24"]))["market_id"].sort().to_list() == ["21", "22"]
+    assert found["markets"].filter(market_id="21").select("end_time", "closed_at").rows() == [(datetime(2026, 3, 14, 19, tzinfo=UTC),) * 2]
+    assert set(found["markets"]["day"]) == {DAY}
+    assert {"21", "22"} <= set(found["prices"]["market_id"])
+    assert found["rejects"].is_empty()
+
+
+async def test_closings_are_not_listed_beyond_the_day_nor_long_after_it(tmp_path: Path):
+    run = Session(closings(), tmp_path)
+    run.world.markets += [ending(100 + number, "2026-03-01T12:00:00Z") for number in range(50)]
+    await run.day()
+    assert sum("closedTime" in url for url in run.world.asked) <= 6
+    run.world.date = World.date
+    run.world.asked.clear()
+    await run.day(refresh=True)
+    assert not any("closedTime" in url for url in run.world.asked)
+
+
+async def test_a_market_without_an_end_is_followed_by_the_day_of_its_closing(tmp_path: Path):
+    run = Session(closings(), tmp_path)
+    run.world.markets[-4] |= {"umaResolutionStatus": "disputed"}
+    assert not (await run.day()).summary()["final"]
+    run.world.markets[-4] |= {"umaResolutionStatus": "resolved"}
+    second = await run.day()
+    assert second.summary()["final"]
+    assert everything(second)["markets"].filter(market_id="21")["uma_resolution_status"].to_list() == ["resolved"]
+    assert everything(await run.day())["markets"].height == everything(second)["markets"].height
+
+
+async def test_a_market_that_its_closing_day_has_is_not_of_the_day_of_its_distant_end(tmp_path: Path):
+    run = Session(closings(), tmp_path)
+    await run.day()
+    run.world.date = "Sat, 01 Jan 2028 08:30:00 GMT"
+    later = everything(await run.day(date(2027, 12, 31)))
+    assert later["markets"]["market_id"].to_list() == ["24"], "the closing of the other was never listed"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
@@ -19,20 +20,24 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.venues.http.effort import Effort, pulls_row
-from bellwether.venues.http.following import open_day
+from bellwether.venues.http.following import LISTING, open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
-from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.paging import Listing, OffsetListing
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.day_markets import FOLLOWED, STEP, DayMarkets, Gathering
+from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, FOLLOWED, STEP, STEPS, DayMarkets, Gathering
 from bellwether.venues.polymarket.pull.price_plan import PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
+from bellwether.venues.polymarket.wire.rules import instant_text
 from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
+from bellwether.venues.wire.shapes import instants
 
+#: Closings are listed of days that began at most so long before, because the listing begins with the latest.
+CLOSINGS_LISTED = timedelta(days=3)
 #: What the CLOB said of those that were followed.
 _FOLLOWED_WINNERS = "followed_winners"
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
@@ -94,7 +99,7 @@ class DayPull:
             [
                 POLYMARKET_REJECTS.empty(),
                 self.markets_of_day.rejects,
-                *(_hole(page, self.day) for step in (STEP, FOLLOWED) for page in self.pull.pages(step) if _is_hole(page)),
+                *(_hole(page, self.day) for step in STEPS for page in self.pull.pages(step) if _is_hole(page)),
                 *self._event_rejects(),
                 *(parsed.rejects for parsed in self._all_winners()),
                 *self._all_price_rejects(),
@@ -220,6 +225,11 @@ def _in_vain(quarantine: Quarantine, names: Sequence[str], reason: str) -> pl.Da
     )
 
 
+def day_start(day: date) -> datetime:
+    """The first instant of a UTC day."""
+    return datetime.combine(day, time(), UTC)
+
+
 def _is_hole(page: Page) -> bool:
     """Whether a page lists nothing although its cursor goes on."""
     return not page.items("markets") and isinstance(page.json, dict) and bool(page.json.get("next_cursor"))
@@ -233,15 +243,16 @@ def _asked_events(page: Page) -> list[str]:
     return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
 
 
-async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Iterable[Listing]) -> AsyncIterator[Page]:
+async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Iterable[Listing]) -> AsyncGenerator[Page, None]:
     """The pages of one listing after another, in the form that the address knows; of a finished pull those that are stored."""
     if puller.pull.note is not None:
         for page in puller.pull.pages(step):
             yield page
         return
     for listing in listings:
-        async for page in puller.follow(step, [await gamma.known(listing)], client=gamma):
-            yield page
+        async with aclosing(puller.follow(step, [await gamma.known(listing)], client=gamma)) as pages:
+            async for page in pages:
+                yield page
 
 
 async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gathering, datetime, bool]:
@@ -249,7 +260,7 @@ async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gather
 
     The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
     """
-    gathering, start = Gathering(day), datetime.combine(day, time(), UTC)
+    gathering, start = Gathering(day), day_start(day)
     after, before = start - timedelta(seconds=1), start + timedelta(days=1)
     listings = [routes.markets(closed=closed, end_date_min=after, end_date_max=before, include_tag=True) for closed in (False, True)]
     asked_at, holes = [], False
@@ -257,7 +268,37 @@ async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gather
         asked_at.append(page.fetched_at)
         holes = holes or _is_hole(page)
         gathering.add(page)
-    return gathering, min(asked_at), holes
+    first = min(asked_at)
+    if first - start <= CLOSINGS_LISTED:
+        async for page in _closings(puller, gamma, start):
+            holes = holes or _is_hole(page)
+            gathering.add(page, step=CLOSINGS)
+    return gathering, first, holes
+
+
+async def _closings(puller: Puller, gamma: GammaClient, start: datetime) -> AsyncIterator[Page]:
+    """The pages of closed markets, the latest closing first, until those that closed before `start`: Gamma knows no span of closing times.
+
+    None where it lists by offset, which ends too early.
+    """
+    listing = routes.markets(closed=True, order="closedTime", ascending=False, include_tag=True)
+    if isinstance(await gamma.known(listing), OffsetListing):
+        return
+    async with aclosing(_listed(puller, gamma, CLOSINGS, [listing])) as pages:
+        async for page in pages:
+            yield page
+            closed = [instant_text(item.get("closedTime")) for item in page.items("markets") if isinstance(item, dict)]
+            last = instants(pl.Series([text for text in closed if isinstance(text, str)], dtype=pl.String())).min()
+            if isinstance(last, datetime) and last < start:
+                return
+
+
+def _leave_out_early(gathering: Gathering, pages: PageStore) -> None:
+    """Leave out the markets that were answered long before their scheduled end and that the day of their closing has."""
+    early = gathering.early()
+    pulls = {closed: pages.latest_finished(LISTING, closed.isoformat()) for closed in set(early.values()) if closed != gathering.day}
+    listed = {closed for closed, pull in pulls.items() if pull is not None and pull.count(CLOSINGS)}
+    gathering.leave_out([market_id for market_id, closed in early.items() if closed in listed])
 
 
 async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, market_ids: Sequence[str]) -> bool:
@@ -322,6 +363,7 @@ async def pull_day(
         if puller.pull.base is not None:
             return await follow(puller, Puller(gamma, puller.pull.base), effort)
         gathering, asked_at, holes = await _gather(puller, gamma, day)
+        _leave_out_early(gathering, pages)
         markets, winners = gathering.settle(), list[Parsed]()
         if puller.pull.note is None:
             await _ask_for_events(puller, gamma, markets.event_ids)
@@ -336,10 +378,11 @@ async def pull_day(
 
     async def follow(puller: Puller, base: Puller, effort: Effort) -> DayPull:
         gathering, _, _ = await _gather(base, gamma, day)
+        _leave_out_early(gathering, pages)
         waiting = _waiting(gathering.settle(), winners_of(base.pull.pages("winners"), day))
         answered = await _follow(puller, gamma, gathering, waiting)
         markets = gathering.settle()
-        conditions = markets.rows.filter("closed", "followed")["condition_id"].drop_nulls().unique().sort().to_list()
+        conditions = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls().unique().sort().to_list()
         await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
         if puller.pull.note is None:
             final = answered and not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
