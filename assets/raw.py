@@ -8,8 +8,11 @@ from typing import Any
 import dagster as dg
 
 from assets.declare import KALSHI_DOCS, POLYMARKET_DOCS, key, of, out
-from bellwether.tables import table
-from bellwether.tables.raw import KALSHI_ARCHIVE
+from bellwether.errors import LakeError
+from bellwether.lake import Lake
+from bellwether.lake.newer import require_newer
+from bellwether.tables import Table, table
+from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.together import together
 from bellwether.venues.kalshi.client import KalshiClient
@@ -25,6 +28,7 @@ RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, 
 #: Tables of a day by venue; each is a method of the venue's pull.
 KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
+SERIES_TABLES = ("raw/kalshi_series", "raw/kalshi_series_rejects")
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
@@ -40,14 +44,22 @@ class PullConfig(dg.Config):
     """Ask the venue again although everything of this partition is stored and final."""
 
 
-@dg.asset(**of("raw/kalshi_series", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
-def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
-    """One Kalshi series (the template of recurring events), as of the last pull."""
+@dg.multi_asset(
+    name="raw__kalshi_series",
+    outs={name.split("/")[1]: out(name, "kalshi") for name in SERIES_TABLES},
+    pool=KALSHI_POOL,
+    retry_policy=RETRY,
+)
+def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
+    """Kalshi's series (the templates of recurring events), as of the last pull, and what did not fit."""
     if not kalshi.asked:
-        return dg.Output(table("raw/kalshi_series").empty(), metadata={"pulled": False})
+        yield from (dg.Output(table(name).empty(), name.split("/")[1], metadata={"pulled": False}) for name in SERIES_TABLES)
+        return
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
-    return dg.Output(pull.series(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
+    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())}
+    yield dg.Output(pull.series(), "kalshi_series", metadata=metadata)
+    yield dg.Output(pull.rejects(), "kalshi_series_rejects", metadata=metadata)
 
 
 @dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
@@ -84,7 +96,7 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
-    yield from _outputs(KALSHI_TABLES, pulls, KALSHI_DOCS)
+    yield from _outputs(KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, pulls), KALSHI_DOCS)
 
 
 @dg.multi_asset(
@@ -116,7 +128,17 @@ def polymarket_day(
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in polymarket.run(pull_all)}
-    yield from _outputs(POLYMARKET_TABLES, pulls, POLYMARKET_DOCS)
+    yield from _outputs(POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), POLYMARKET_DOCS)
+
+
+def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`pulls`. Raises `dg.Failure`, which is not retried, when the lake already has later answers about one of the days."""
+    try:
+        for day, pull in pulls.items():
+            require_newer(lake, declared, (day,), pull.pulls()["known_at"].item())
+    except LakeError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return pulls
 
 
 def _nothing(tables: Iterable[str], days: Iterable[str]) -> Iterator[dg.Output]:

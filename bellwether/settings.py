@@ -100,6 +100,12 @@ class Settings(BaseSettings):
         default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
     )
 
+    keep_runs_days: int = Field(
+        default=60,
+        ge=1,
+        description="days for which Dagster's runs are kept, with their events and logs; what was last made, and when, stays known",
+    )
+
     @field_validator("first_day", mode="before")
     @classmethod
     def _utc_day(cls, value: object) -> object:

@@ -18,6 +18,7 @@ warnings.filterwarnings("ignore", category=dg.PreviewWarning)
 from assets import benchmark, clean, publication, raw, recordings, replay, summary  # noqa: E402
 from bellwether.settings import Settings, Venue, settings  # noqa: E402
 from orchestration.checks import all_checks  # noqa: E402
+from orchestration.history import PRUNE  # noqa: E402
 from orchestration.jobs import JOBS  # noqa: E402
 from orchestration.progress import progress  # noqa: E402
 from orchestration.schedules import SCHEDULES  # noqa: E402
@@ -59,7 +60,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
     return dg.Definitions(
         assets=dg.load_assets_from_modules([raw, recordings, clean, benchmark, publication, replay, summary]),
         asset_checks=all_checks(),
-        jobs=JOBS,
+        jobs=(*JOBS, PRUNE),
         schedules=SCHEDULES,
         sensors=SENSORS,
         executor=EXECUTOR,

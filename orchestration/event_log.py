@@ -1,9 +1,10 @@
-"""Dagster's SQLite event log with connections that stay open, and events that are stored in batches.
+"""Dagster's SQLite event log with connections that stay open, events that are stored in batches, and finished runs that are compressed.
 
 Opening and closing a file for each statement costs more than the statement: the last connection to close folds SQLite's write-ahead log back
 into the file. A run over a month of days has a thousand events of partitions; each batch of them is one transaction.
 
-Not here: what is logged. `dagster.yaml` names this class; the files are those of Dagster's own, and either reads them.
+Not here: what is logged, or when a run is compressed (history.py). `dagster.yaml` names this class; the files are those of Dagster's own, and
+either reads them until the run is compressed.
 Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,12 +32,16 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     SqliteEventLogStorageWatchdog,
 )
 from dagster._serdes import ConfigurableClassData, serialize_value
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import QueuePool, StaticPool
 from watchdog.events import FileSystemEvent
 from watchdog.observers import Observer
 
+from orchestration import event_archive
+
 #: Most events in one transaction; Dagster batches the events of partitions, which come many at a time.
 BATCH = 1000
+#: What the index need not repeat of an event of a check.
+_BLANK = {"event": "", "step_key": None, "asset_key": None, "partition": None}
 #: Files that are kept open: those of the runs used last, and the index.
 _OPEN_FILES = 16
 
@@ -55,8 +61,26 @@ def _engine(address: str) -> db.Engine:
     def _relax(connection: Any, record: Any) -> None:
         # In write-ahead mode a killed process loses nothing and a power cut at most the last events, never the file.
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.row_factory = event_archive.unpacked
 
     return engine
+
+
+def _index_engine(address: str) -> db.Engine:
+    """An engine that stores events compressed: what the index holds of a run stays when the run's file is compressed."""
+    engine = _engine(address)
+
+    @db.event.listens_for(engine, "before_cursor_execute", retval=True)
+    def _pack(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
+        rows = [event_archive.packed(row) for row in parameters] if isinstance(parameters, list) else event_archive.packed(parameters)
+        return statement, rows
+
+    return engine
+
+
+def _archive_engine(path: Path) -> db.Engine:
+    """An engine on a compressed run, which is in memory and only read."""
+    return db.create_engine("sqlite://", creator=lambda: event_archive.opened(path), poolclass=StaticPool)
 
 
 class EventLog(SqliteEventLogStorage):
@@ -86,7 +110,8 @@ class EventLog(SqliteEventLogStorage):
         with self._db_lock:
             engine = self._opened(shard)
             if shard not in self._initialized_dbs:
-                self._prepare(shard, engine)
+                if not self._is_archived(shard):
+                    self._prepare(shard, engine)
                 self._initialized_dbs.add(shard)
             with engine.connect() as connection, connection.begin():
                 yield connection
@@ -108,21 +133,28 @@ class EventLog(SqliteEventLogStorage):
         self._initdb(engine)
         if is_new and shard != INDEX_SHARD_NAME:
             with engine.connect() as connection:
-                opened: Any = connection.connection.driver_connection
-                self._empty = opened.serialize()
+                self._empty = _sqlite(connection).serialize()
 
     def _opened(self, shard: str) -> db.Engine:
         """The engine of a file. A file that was removed (`dagster run wipe` in another process) is opened anew."""
         engine = self._engines.get(shard)
-        if engine is not None and not os.path.exists(self.path_for_shard(shard)):
-            self._close(shard)
-            engine = None
+        if engine is not None:
+            in_memory = engine.url.database is None
+            if in_memory != self._is_archived(shard) or not (in_memory or os.path.exists(self.path_for_shard(shard))):
+                self._close(shard)
+                engine = None
         if engine is None:
-            engine = self._engines[shard] = _engine(self.conn_string_for_shard(shard))
+            engine = self._engines[shard] = self._engine_of(shard)
         self._engines.move_to_end(shard)
         while len(self._engines) > _OPEN_FILES:
             self._close(next(iter(self._engines)))
         return engine
+
+    def _engine_of(self, shard: str) -> db.Engine:
+        if self._is_archived(shard):
+            return _archive_engine(Path(self.path_for_shard(shard)))
+        make = _index_engine if shard == INDEX_SHARD_NAME else _engine
+        return make(self.conn_string_for_shard(shard))
 
     def _close(self, shard: str) -> None:
         engine = self._engines.pop(shard, None)
@@ -138,7 +170,66 @@ class EventLog(SqliteEventLogStorage):
     def wipe(self) -> None:
         """Remove all events."""
         self._close_all()
+        for path in Path(self._base_dir).glob(f"*.db{event_archive.SUFFIX}"):
+            path.unlink(missing_ok=True)
         super().wipe()
+
+    # --- finished runs ---------------------------------------------------------------------------------------------
+
+    def archive(self, run_id: str) -> None:
+        """Compress a finished run: its file, and what the index has of it. Readers see the same events as before."""
+        with self._db_lock:
+            self._close(run_id)
+            event_archive.archive(Path(self.path_for_shard(run_id)))
+        with self.index_connection() as connection:
+            event_archive.shrink(_sqlite(connection), run_id)
+        self._compact_index()
+
+    def forget(self, run_ids: Sequence[str]) -> None:
+        """Delete the events of runs, but for the latest materialization and check of every partition; then give free space back."""
+        with self._db_lock:
+            for run_id in run_ids:
+                self._close(run_id)
+                path = Path(self.path_for_shard(run_id))
+                event_archive.remove(path)
+                event_archive.archived(path).unlink(missing_ok=True)
+        with self.index_connection() as connection:
+            event_archive.forget(_sqlite(connection), list(run_ids))
+        self._compact_index(always=True)
+
+    def _compact_index(self, *, always: bool = False) -> None:
+        """Give back what deleted rows have left, when the index has grown by an eighth since that was last done, unless another process is at it."""
+        with self._db_lock, self._opened(INDEX_SHARD_NAME).connect() as connection, suppress(sqlite3.OperationalError):
+            event_archive.compact(_sqlite(connection), always=always)
+
+    def get_all_run_ids(self) -> Sequence[str]:
+        """The runs that have events, compressed or not."""
+        compressed = (path.name.partition(".")[0] for path in Path(self._base_dir).glob(f"*.db{event_archive.SUFFIX}"))
+        return list(dict.fromkeys([*super().get_all_run_ids(), *compressed]))
+
+    def delete_events(self, run_id: str) -> None:
+        """Delete all events of a run."""
+        self._restore(run_id)
+        super().delete_events(run_id)
+
+    def store_event(self, event: EventLogEntry) -> None:
+        """Store one event."""
+        self._store([event])
+
+    def is_archived(self, run_id: str) -> bool:
+        """Whether the run is compressed."""
+        return self._is_archived(run_id)
+
+    def _is_archived(self, shard: str) -> bool:
+        path = Path(self.path_for_shard(shard))
+        return shard != INDEX_SHARD_NAME and not path.exists() and event_archive.archived(path).exists()
+
+    def _restore(self, run_id: str) -> None:
+        """Unpack a compressed run that is written to after all."""
+        with self._db_lock:
+            if self._is_archived(run_id):
+                self._close(run_id)
+                event_archive.restore(Path(self.path_for_shard(run_id)))
 
     def dispose(self) -> None:
         """Stop watching and close all files."""
@@ -158,11 +249,15 @@ class EventLog(SqliteEventLogStorage):
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         """What `store_event` does for each of `events`, in one transaction for a run's file and one for the index."""
+        self._store(events)
+
+    def _store(self, events: Sequence[EventLogEntry]) -> None:
         rows = [self._event_to_row(event) for event in events]
         by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in rows:
             by_run[row["run_id"]].append(row)
         for run_id, own in by_run.items():
+            self._restore(run_id)
             with self.run_connection(run_id) as connection:
                 connection.execute(SqlEventLogStorageTable.insert(), own)
         kinds = (ASSET_EVENTS, ASSET_CHECK_EVENTS, EVENT_TYPE_TO_PIPELINE_RUN_STATUS)
@@ -173,7 +268,7 @@ class EventLog(SqliteEventLogStorage):
             return
         insert = SqlEventLogStorageTable.insert().returning(SqlEventLogStorageTable.c.id, sort_by_parameter_order=True)
         with self.index_transaction() as connection:
-            numbers = connection.execute(insert, [row for _, row in mirrored]).scalars().all()
+            numbers = connection.execute(insert, [_mirrored(event, row) for event, row in mirrored]).scalars().all()
             stored = {number: event for number, (event, _) in zip(numbers, mirrored, strict=True)}
             of_assets = {number: event for number, event in stored.items() if event.dagster_event_type in ASSET_EVENTS}
             self._store_asset_event_tags(connection, list(of_assets.values()), list(of_assets))
@@ -212,6 +307,16 @@ class EventLog(SqliteEventLogStorage):
         if column not in self._tables and super()._has_asset_key_col_on_connection(conn, column_name):
             self._tables.add(column)
         return column in self._tables
+
+
+def _mirrored(event: EventLogEntry, row: dict[str, Any]) -> dict[str, Any]:
+    """The index's copy of an event. Of one of a check only its number counts: its content is in the table of checks."""
+    return {**row, **_BLANK} if event.dagster_event_type in ASSET_CHECK_EVENTS else row
+
+
+def _sqlite(connection: db.Connection) -> sqlite3.Connection:
+    opened: Any = connection.connection.driver_connection
+    return opened
 
 
 class _Watchdog(SqliteEventLogStorageWatchdog):

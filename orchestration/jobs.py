@@ -9,7 +9,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.declare import key
-from assets.raw import DAY_TABLES
+from assets.raw import DAY_TABLES, SERIES_TABLES
 from assets.recordings import RECORDING_TABLES
 from assets.replay import BACKTEST_TABLES, STANDING_TABLES
 from bellwether.checks.operations import LOOKS
@@ -23,7 +23,7 @@ def _select(*names: str) -> dg.AssetSelection:
 
 
 #: The list of series, which belongs to no day.
-SERIES = dg.define_asset_job("series", _select("raw/kalshi_series"), description="Pull the list of series.")
+SERIES = dg.define_asset_job("series", _select(*SERIES_TABLES), description="Pull the list of series.")
 #: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
 ARCHIVE = dg.define_asset_job("archive", _select("raw/kalshi_archive"), description="Scan the venue's archive of settled markets.")
 #: A day from the venue to its clean rows, with their checks.

@@ -18,7 +18,7 @@ import dagster as dg
 #: Run tag that names the lock of the process that executes the run. Runs without it belong to the UI's daemon.
 TAG = "bellwether/process"
 UI = "ui"
-_UNFINISHED = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
+_UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 
 class Process:
@@ -30,8 +30,7 @@ class Process:
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
         self._path = _folder(instance) / self.name
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        self.held = _try_lock(self._file)
+        self._file, self.held = _locked(self._path)
 
     @property
     def tags(self) -> dict[str, str]:
@@ -72,10 +71,32 @@ def of_the_ui(run: dg.DagsterRun) -> bool:
     return TAG not in run.tags
 
 
+def remove_stale_locks(instance: dg.DagsterInstance) -> None:
+    """Remove the files of processes that were killed."""
+    for path in _folder(instance).iterdir():
+        try:
+            file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        if _try_lock(file):
+            path.unlink(missing_ok=True)
+        os.close(file)
+
+
 def _folder(instance: dg.DagsterInstance) -> Path:
     folder = Path(instance.root_directory) / "processes"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def _locked(path: Path) -> tuple[int, bool]:
+    """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked."""
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        held = _try_lock(file)
+        if not held or (path.exists() and path.stat().st_ino == os.fstat(file).st_ino):
+            return file, held
+        os.close(file)
 
 
 def _try_lock(file: int) -> bool:

@@ -24,6 +24,7 @@ from bellwether.tables import table
 from orchestration import jobs
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
+from orchestration.history import compress
 from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES, SCORE_TABLES
 from orchestration.orphans import Process, end_orphans, of_killed_processes
 from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
@@ -304,6 +305,7 @@ class Runner:
         self.tally.runs += 1
         self.tally.seconds += seconds
         self.tally.by_job[job.name] = self.tally.by_job.get(job.name, 0.0) + seconds
+        compress(self._instance, [result.run_id])
         if _was_interrupted(result):
             raise KeyboardInterrupt
         if not result.success:

@@ -1,4 +1,4 @@
-"""Clocks: the daily pull and the weekly list of series.
+"""Clocks: the daily pull, the weekly list of series, the looks at the lake and the pruning of Dagster's history.
 
 Not here: what follows by itself when its inputs change (automation.py).
 Concept: https://docs.dagster.io/guides/automate/schedules
@@ -10,15 +10,20 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 
 import dagster as dg
+import polars as pl
 
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
+from orchestration.history import PRUNE
 from orchestration.jobs import DAYS, OPERATIONS, SERIES
 from orchestration.partitions import DAY
 from resources import LakeResource
 
-#: A day that is not final this long after it is left to a person.
+#: A day that is not final is asked for every day for so long, later once a week.
 PATIENCE = timedelta(days=45)
+#: A day that is not final this long after it is left to a person.
+LONGEST = timedelta(days=730)
+_WEEK = 7
 #: Tag of the runs that the clock requests.
 CLOCK = {"bellwether/clock": "daily_pull"}
 
@@ -43,6 +48,14 @@ def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> se
     return set.intersection(*found) if found else set()
 
 
+def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list[date]:
+    """Days beyond `PATIENCE` that are looked at today, each once a week, because a market of them is still open, oldest first."""
+    ages = range(PATIENCE.days + 1, LONGEST.days + 1)
+    names = [((today - timedelta(days=age)).isoformat(),) for age in ages if age % _WEEK == 0]
+    pulls = [lake.lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
+    return sorted({day for rows in pulls for day in rows.filter(~pl.col("final")).select("day").collect()["day"]})
+
+
 def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
     """Days within `PATIENCE` that the lake has, or that this clock has asked for."""
     pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
@@ -64,14 +77,15 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
     cron_schedule="20 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 01:20 UTC: yesterday's markets, and every day of the last 45 that is not final, from the first that was pulled on.",
+    description="Every day at 01:20 UTC: yesterday's markets, and what is open of the last 45 days, from the first that was pulled on; of older days once a week.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """One run per day that needs pulling; a day outside the partitions (the sandbox's clock stands still) is left out."""
     tick = context.scheduled_execution_time
     known, today = set(DAY.get_partition_keys()), tick.date()
     final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
-    wanted = [day.isoformat() for day in days_to_pull(today, final, followed)]
+    venues = settings().venues
+    wanted = [day.isoformat() for day in (*old_days(lake, today, venues), *days_to_pull(today, final, followed))]
     days = [day for day in wanted if day in known]
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
@@ -102,4 +116,13 @@ daily_operations = dg.ScheduleDefinition(
     description="Every day at 03:20 UTC, after the pull: is the lake fresh and complete, do markets have prices, what held the pulls up?",
 )
 
-SCHEDULES = (daily_pull, weekly_series, daily_operations)
+daily_prune = dg.ScheduleDefinition(
+    name="daily_prune",
+    job=PRUNE,
+    cron_schedule="20 4 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 04:20 UTC: Dagster's finished runs are compressed, those older than BELLWETHER_KEEP_RUNS_DAYS removed.",
+)
+
+SCHEDULES = (daily_pull, weekly_series, daily_operations, daily_prune)

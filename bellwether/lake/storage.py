@@ -52,6 +52,9 @@ class Storage(Protocol):
     def put(self, name: str, data: bytes) -> None:
         """Store `data` under `name`, replacing at one instant what was there."""
 
+    def stash(self, name: str, data: bytes) -> None:
+        """As `put`, for what can be had again: a loss of power, though not the end of the process, may take it away or damage it."""
+
     def draft(self, name: str) -> AbstractContextManager[Path]:
         """A local path at which to build the file `name`; nothing is left there afterwards."""
 
@@ -63,6 +66,9 @@ class Storage(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove one file; nothing happens when it is already gone."""
+
+    def prune(self, prefix: str) -> None:
+        """Remove the empty folders below the folder `prefix`, where folders are more than a part of names."""
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
@@ -127,6 +133,18 @@ class Folder:
             os.replace(draft, target)
             _sync(target.parent)
 
+    def stash(self, name: str, data: bytes) -> None:
+        target = self._root / name
+        path = target.with_name(f"{target.name}{TEMPORARY}{secrets.token_hex(4)}")
+        with writing(str(target)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                path.write_bytes(data)
+                os.replace(path, target)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
+
     @contextmanager
     def draft(self, name: str) -> Iterator[Path]:
         target = self._root / name
@@ -168,6 +186,11 @@ class Folder:
 
     def delete(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
+
+    def prune(self, prefix: str) -> None:
+        for folder, _, _ in os.walk(self._root / prefix, topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
 
 
 class ObjectStore:
@@ -235,9 +258,15 @@ class ObjectStore:
         known = info.get("LastModified")
         return known if isinstance(known, datetime) else self._fs.modified(path)
 
+    def stash(self, name: str, data: bytes) -> None:
+        self.put(name, data)
+
     def delete(self, name: str) -> None:
         with suppress(FileNotFoundError):
             self._fs.rm_file(f"{self._key}/{name}")
+
+    def prune(self, prefix: str) -> None:
+        """A store has no folders of its own."""
 
 
 def _claim(target: Path) -> bool:

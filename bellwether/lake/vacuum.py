@@ -30,10 +30,7 @@ def vacuum(storage: Storage, tables: Iterable[Table], older_than: timedelta, now
     The age of a superseded file counts from the manifest that superseded it. Files whose location is in `keep` stay.
     Raises `LakeError` for an age below `LEAST_AGE`.
     """
-    if older_than < LEAST_AGE:
-        raise LakeError(
-            f"vacuuming the lake: files must be kept for at least {LEAST_AGE}, asked for {older_than}; a writer may be about to name one"
-        )
+    check_age(older_than)
     deleted = []
     for table in tables:
         folders = defaultdict(list)
@@ -44,6 +41,14 @@ def vacuum(storage: Storage, tables: Iterable[Table], older_than: timedelta, now
     for entry in deleted:
         storage.delete(entry.name)
     return Vacuumed(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
+
+
+def check_age(older_than: timedelta) -> None:
+    """Raise `LakeError` for a grace period below `LEAST_AGE`."""
+    if older_than < LEAST_AGE:
+        raise LakeError(
+            f"vacuuming the lake: files must be kept for at least {LEAST_AGE}, asked for {older_than}; a writer may be about to name one"
+        )
 
 
 def _unnamed(storage: Storage, folder: str, entries: list[Entry], since: datetime) -> list[Entry]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from bellwether.tables.schema import CONTRACTS, DOLLARS, EXACT_PRICE, PRICE, SIZE, TEXT, TIME, USDC, UTC, Column, Table
@@ -432,6 +434,12 @@ def _rejects(venue: str) -> Table:
 
 
 KALSHI_REJECTS = _rejects("kalshi")
+KALSHI_SERIES_REJECTS = Table(
+    name="raw/kalshi_series_rejects",
+    row="One object of Kalshi's list of series that does not fit, with the reason and the object itself, as of the last pull.",
+    columns=(replace(DAY, description="UTC day of the answer"), *KALSHI_REJECTS.columns[1:]),
+    key=KALSHI_REJECTS.key,
+)
 POLYMARKET_REJECTS = _rejects("polymarket")
 
 #: Where the objects of each venue that do not fit are filed.
@@ -439,6 +447,7 @@ REJECTS = {"kalshi": KALSHI_REJECTS, "polymarket": POLYMARKET_REJECTS}
 
 TABLES = (
     KALSHI_SERIES,
+    KALSHI_SERIES_REJECTS,
     KALSHI_EVENTS,
     KALSHI_MARKETS,
     KALSHI_ARCHIVE,

@@ -67,6 +67,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "archive",
         "days",
         "operations",
+        "prune",
         "recordings",
         "questions",
         "evaluate",
@@ -85,6 +86,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "daily_pull": "RUNNING",
         "weekly_series": "RUNNING",
         "daily_operations": "RUNNING",
+        "daily_prune": "RUNNING",
     }
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",

@@ -71,7 +71,7 @@ def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path)
     calm.mkdir()
     rough.mkdir()
     finish(calm)
-    for pattern in ("raw/kalshi_pages/day/*/*/*/*.parquet", "raw/kalshi_markets/*/manifest.json", "benchmark/forecasts/*/*/*.parquet"):
+    for pattern in ("raw/kalshi_pages/day/*/*/*/*.page", "raw/kalshi_markets/*/manifest.json", "benchmark/forecasts/*/*/*.parquet"):
         assert kill_when(rough, pattern)
         contents(rough)
     dice = random.Random(20260101)

@@ -12,7 +12,7 @@ from bellwether.lake import Lake
 from bellwether.settings import Venue
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.definitions import build_defs
-from orchestration.schedules import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, weekly_series
+from orchestration.schedules import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, old_days, weekly_series
 from resources import LakeResource
 
 TODAY = date(2026, 3, 10)
@@ -76,6 +76,15 @@ def test_a_day_whose_first_pull_failed_is_asked_for_again(tmp_path: Path) -> Non
         instance.create_run_for_job(job, tags={**CLOCK, "dagster/partition": "2026-03-07"}, status=dg.DagsterRunStatus.FAILURE)
         asked = followed_days(empty, instance, TODAY)
     assert days_to_pull(TODAY, (), asked) == [date(2026, 3, day) for day in (7, 8, 9)]
+
+
+def test_what_stays_open_beyond_patience_is_looked_at_once_a_week(lake: LakeResource) -> None:
+    days = [date(2026, 3, day) for day in range(1, 32)]
+    asked = {day: old_days(lake, day, tuple(Venue)) for day in days}
+    assert [day for day in days if asked[day]] == [date(2026, 3, day) for day in (5, 12, 19, 26)]
+    assert asked[date(2026, 3, 5)] == [date(2026, 1, 1)]
+    assert old_days(lake, date(2029, 1, 1), tuple(Venue)) == []
+    assert old_days(lake, date(2026, 3, 5), (Venue.POLYMARKET,)) == []
 
 
 def test_the_weekly_list_of_series_asks_the_venue_again() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -49,12 +50,23 @@ def test_a_page_that_was_not_stored_is_not_found(store: PageStore):
     assert stored(store, PAGE).find("events", 0) is None
 
 
-def test_a_page_is_a_parquet_file_that_any_tool_reads(tmp_path: Path):
-    pull = stored(PageStore(open_storage(str(tmp_path))), PAGE)
-    file = tmp_path / "raw/kalshi_pages/day/2026-03-14/0001/markets/00000.parquet"
+def finished(pull: StoredPull, **pages: int) -> StoredPull:
+    return pull.finish(pages, {})
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_pages_of_a_finished_pull_are_one_parquet_file_that_any_tool_reads(tmp_path: Path):
+    pull = stored(PageStore(open_storage(str(tmp_path))), PAGE, replace(PAGE, ordinal=1, body=b"{}", sent=b"[1]"))
     assert pull.folder == "raw/kalshi_pages/day/2026-03-14/0001"
-    found = pl.read_parquet(file).row(0, named=True)
-    assert found == {
+    finished(pull, markets=2)
+    folder = tmp_path / pull.folder
+    assert sorted(path.name for path in folder.iterdir()) == ["done.json", "pages.parquet"]
+    first, second = pl.read_parquet(folder / "pages.parquet").iter_rows(named=True)
+    assert first == {
+        "step": "markets",
         "request": PAGE.request,
         "status": 200,
         "fetched_at": PAGE.fetched_at,
@@ -62,13 +74,56 @@ def test_a_page_is_a_parquet_file_that_any_tool_reads(tmp_path: Path):
         "sent": b"",
         "body": PAGE.body,
     }
+    assert (second["ordinal"], second["sent"], second["body"]) == (1, b"[1]", b"{}")
+
+
+def test_pages_of_a_finished_pull_are_found_in_any_order_across_row_groups(store: PageStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("bellwether.venues.http.page_files._ROW_GROUP", 100)
+    monkeypatch.setattr(pages, "HELD_BYTES", 0)
+    many = [replace(PAGE, ordinal=ordinal, body=bytes([ordinal]) * 30) for ordinal in range(20)]
+    pull = finished(stored(store, *many), markets=20)
+    again = reopen(store)
+    for opened in (pull, again):
+        assert [page.body for page in opened.pages("markets")] == [page.body for page in many]
+        assert [opened.page("markets", ordinal) for ordinal in (19, 0, 7)] == [many[19], many[0], many[7]]
+        assert opened.find("events", 0) is None
+
+
+def test_pages_of_a_pull_that_an_earlier_version_stored_one_by_one_are_read(store: PageStore, storage: Storage):
+    row = (PAGE.request, PAGE.status, PAGE.fetched_at, PAGE.ordinal, PAGE.sent, PAGE.body)
+    schema = {
+        "request": pl.String,
+        "status": pl.Int32,
+        "fetched_at": pl.Datetime("us", "UTC"),
+        "ordinal": pl.Int32,
+        "sent": pl.Binary,
+        "body": pl.Binary,
+    }
+    buffer = BytesIO()
+    pl.DataFrame([row], schema=schema, orient="row").write_parquet(buffer)
+    folder = "raw/kalshi_pages/day/2026-03-14/0001"
+    storage.put(f"{folder}/markets/00000.parquet", buffer.getvalue())
+    assert reopen(store).find("markets", 0) == PAGE, "it is gone on with"
+    storage.put(f"{folder}/done.json", b'{"final": true, "pages": {"markets": 1}}')
+    assert list(reopen(store).pages("markets")) == [PAGE]
+
+
+def test_a_pull_killed_between_its_one_file_and_its_end_keeps_its_pages(store: PageStore, storage: Storage):
+    pull = stored(store, PAGE)
+    done = finished(pull, markets=1)
+    storage.delete(f"{done.folder}/done.json")
+    again = reopen(store)
+    assert again.note is None
+    assert again.find("markets", 0) == PAGE
+    assert list(finished(again, markets=1).pages("markets")) == [PAGE]
+    assert list(reopen(store).pages("markets")) == [PAGE]
 
 
 def test_the_same_page_is_the_same_bytes(tmp_path: Path):
     for name in ("one", "two"):
-        stored(PageStore(open_storage(str(tmp_path / name))), PAGE)
-    files = [next((tmp_path / name).rglob("*.parquet")).read_bytes() for name in ("one", "two")]
-    assert files[0] == files[1]
+        finished(stored(PageStore(open_storage(str(tmp_path / name))), PAGE), markets=1)
+    found = [next((tmp_path / name).rglob("*.parquet")).read_bytes() for name in ("one", "two")]
+    assert found[0] == found[1]
 
 
 def test_an_unfinished_pull_is_gone_on_with(store: PageStore):
@@ -99,12 +154,16 @@ def test_pull_numbers_are_numbers(store: PageStore):
 )
 def test_a_damaged_page_is_fetched_again_or_reported(store: PageStore, storage: Storage, damage):  # type: ignore[no-untyped-def]
     pull = stored(store, PAGE)
-    name = f"{pull.folder}/markets/00000.parquet"
+    name = f"{pull.folder}/markets/00000.page"
     storage.put(name, damage(storage.read([name])[name]))
     assert pull.find("markets", 0) is None
-    finished = pull.finish({"markets": 1}, {})
-    with pytest.raises(LakeError, match=r"00000.parquet: it is gone or damaged; pull again with refresh"):
-        list(finished.pages("markets"))
+    with pytest.raises(LakeError, match=r"00000.page: page 0 of markets is gone or damaged; pull again with refresh"):
+        reopen(store).finish({"markets": 1}, {})
+    pull.write("markets", PAGE)
+    name = f"{finished(pull, markets=1).folder}/pages.parquet"
+    storage.put(name, damage(storage.read([name])[name]))
+    with pytest.raises(LakeError, match=r"pages.parquet: page 0 of markets is gone or damaged; pull again with refresh"):
+        list(reopen(store).pages("markets"))
 
 
 def test_the_pages_of_a_pull_that_is_not_finished_cannot_be_listed(store: PageStore):
@@ -122,15 +181,20 @@ def test_a_note_that_is_none_is_reported(store: PageStore, storage: Storage):
 def test_a_full_disk_is_a_clear_error_and_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import os
 
-    pull = stored(PageStore(open_storage(str(tmp_path))))
+    pull = stored(PageStore(open_storage(str(tmp_path))), PAGE)
 
-    def full(_: int) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(LakeError, match="No space left on device"):
+            pull.write("markets", replace(PAGE, ordinal=1))
+    assert files(tmp_path) == ["00000.page"]
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(LakeError, match="No space left on device"):
-        pull.write("markets", PAGE)
-    assert not list(tmp_path.rglob("*.parquet*"))
+        finished(pull, markets=1)
+    assert files(tmp_path) == ["00000.page"]
 
 
 def test_finished_lists_the_last_pull_of_every_partition(store: PageStore):
@@ -144,17 +208,52 @@ def test_finished_lists_the_last_pull_of_every_partition(store: PageStore):
 
 def test_pages_of_a_small_pull_are_not_read_back_and_the_last_word_counts(store: PageStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pages, "HELD_BYTES", 100)
-    pull = reopen(store)
     versions = [replace(PAGE, body=body) for body in (b"{}", b'{"a":1}', bytes(99), b"[]")]
-    for page in versions:
+    for version in versions:
+        pull = store.open("day", "2026-03-14", reuse=lambda note: False)
+        for page in versions[: versions.index(version) + 1]:
+            pull.write("markets", page)
+        assert finished(pull, markets=1).page("markets", 0) == version
+    pull = store.open("day", "2026-03-14", reuse=lambda note: False)
+    for page in (versions[0], replace(PAGE, body=bytes(95), ordinal=1), replace(PAGE, body=bytes(9), ordinal=2)):
         pull.write("markets", page)
-        assert pull.finish({"markets": 1}, {}).page("markets", 0) == page
-    pull.write("markets", replace(PAGE, body=bytes(95), ordinal=1))
+    done = finished(pull, markets=3)
     read: list[str] = []
-    monkeypatch.setattr(pages, "_read", lambda storage, name: read.append(name))
-    assert pull.finish({"markets": 2}, {}).page("markets", 0).body == b"[]"
+    monkeypatch.setattr(pages.PageFile, "open", lambda storage, name: read.append(name))
+    assert [len(done.page("markets", ordinal).body) for ordinal in (0, 1)] == [2, 95]
     assert not read
-    pull.write("markets", replace(PAGE, body=bytes(9), ordinal=2))
     with pytest.raises(LakeError, match="gone or damaged"):
-        pull.finish({"markets": 3}, {}).page("markets", 2)
+        done.page("markets", 2)
     assert len(read) == 1
+
+
+def pulls_of(store: PageStore, count: int) -> list[StoredPull]:
+    made = []
+    for _ in range(count):
+        pull = store.open("day", "2026-03-14", reuse=lambda note: False)
+        pull.write("markets", PAGE)
+        made.append(finished(pull, markets=1))
+    return made
+
+
+def test_pulls_that_nothing_names_go_after_the_grace_period(tmp_path: Path):
+    store = PageStore(open_storage(str(tmp_path)))
+    first, second, third, _ = pulls_of(store, 4)
+    week, now = timedelta(days=7), datetime.now(UTC)
+    assert store.vacuum(week, now, keep=[second.folder]).files == ()
+    removed = store.vacuum(week, now + timedelta(days=8), keep=[second.folder])
+    assert {name.rsplit("/", 1)[0] for name in removed.files} == {first.folder, third.folder}
+    assert removed.bytes > 0
+    assert sorted(path.name for path in (tmp_path / "raw/kalshi_pages/day/2026-03-14").iterdir()) == ["0002", "0004"]
+    assert list(reopen(store).pages("markets")) == [PAGE]
+    assert store.open("day", "2026-03-14", reuse=lambda note: False).folder.endswith("0005")
+    with pytest.raises(LakeError, match="must be kept for at least"):
+        store.vacuum(timedelta(0), now)
+
+
+def test_the_last_pull_stays_although_it_is_old_and_unfinished(tmp_path: Path):
+    store = PageStore(open_storage(str(tmp_path)))
+    pulls_of(store, 1)
+    store.open("day", "2026-03-14", reuse=lambda note: False).write("markets", PAGE)
+    removed = store.vacuum(timedelta(days=7), datetime.now(UTC) + timedelta(days=99), keep=["raw/kalshi_pages/day/2026-03-14/0001"])
+    assert removed.files == ()

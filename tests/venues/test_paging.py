@@ -141,6 +141,14 @@ async def test_pages_before_a_loop_are_handed_out():
     assert tickers(seen) == ["A"]
 
 
+async def test_a_listing_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("bellwether.venues.http.paging.MOST_PAGES", 3)
+    script = Script(*(listing(f"c{number}", f"T{number}") for number in range(9)))
+    with pytest.raises(PagingError, match="no end: 3 pages"):
+        await collect(script)
+    assert tickers(await collect(Script(listing("c1", "A"), listing("c2", "B"), listing("", "C")))) == ["A", "B", "C"]
+
+
 async def test_an_answer_without_the_list_is_an_error_and_not_an_empty_listing():
     with pytest.raises(VenueError, match="no list 'markets', it holds cursor, events"):
         await collect(Script(answer({"events": [], "cursor": ""})))

@@ -16,11 +16,13 @@ import polars as pl
 import pytest
 
 from bellwether.errors import LakeError, VenueError
-from bellwether.lake.storage import Storage, open_storage
+from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.tables.schema import Table
+from bellwether.venues.http.page_files import PAGES, load
 from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.pull import ArchivePull, CandlePlan, DayPull, SeriesPull, pull_archive, pull_day, pull_series
+from tests.venues.dying import DyingStorage, writes_of_a_pull
 from tests.venues.venue import client
 from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
 
@@ -77,8 +79,8 @@ def tickers(pull: DayPull) -> list[str]:
 
 def stored_requests(folder: Path) -> set[str]:
     """The calls whose answers a day's pulls have stored."""
-    files = sorted(folder.rglob("day/**/*.parquet"))
-    return {pl.read_parquet(file)["request"].item() for file in files}
+    under_way = {page.request for file in folder.rglob("day/**/*.page") if (page := load(file.read_bytes()))}
+    return under_way | {request for file in folder.rglob(f"day/**/{PAGES}") for request in pl.read_parquet(file)["request"]}
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -215,7 +217,7 @@ async def test_a_pull_killed_at_any_request_and_run_again_equals_an_undisturbed_
     assert undisturbed.equals(run, again)
 
 
-@pytest.mark.parametrize("kill_at", range(1, REQUESTS_OF_A_DAY + 2))
+@pytest.mark.parametrize("kill_at", range(1, writes_of_a_pull(REQUESTS_OF_A_DAY) + 1))
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_one(
     kill_at: int, moment: str, undisturbed: Undisturbed, session: Callable[[World], Session]
@@ -223,30 +225,10 @@ async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_on
     run = session(archived_and_ordinary())
     archive = await archive_rows(run)
     async with client(run.world) as venue:
-        dying = PageStore(DyingStorage(open_storage(str(run.folder)), kill_at, moment))
+        dying = PageStore(DyingStorage(open_storage(str(run.folder)), kill_at, moment, Killed))  # type: ignore[arg-type]
         with pytest.raises(Killed):
             await pull_day(venue, dying, DAY, archive=archive, plan=PLAN)
     assert undisturbed.equals(run, await run.day(archive=archive))
-
-
-class DyingStorage:
-    """A storage whose process is killed before or after the n-th write."""
-
-    def __init__(self, storage: Storage, kill_at: int, moment: str) -> None:
-        self._storage = storage
-        self._left = kill_at
-        self._moment = moment
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
-
-    def put(self, name: str, data: bytes) -> None:
-        self._left -= 1
-        if self._left <= 0 and self._moment == "before":
-            raise Killed
-        self._storage.put(name, data)
-        if self._left <= 0:
-            raise Killed
 
 
 def archived_and_ordinary() -> World:
@@ -286,7 +268,7 @@ async def test_a_page_damaged_by_a_crash_is_fetched_again(session: Callable[[Wor
     with pytest.raises(Killed):
         await run.day()
     run.world.kill_at = None
-    page = sorted(run.folder.rglob("markets/*.parquet"))[-1]
+    page = sorted(run.folder.rglob("markets/*.page"))[-1]
     page.write_bytes(page.read_bytes()[:100])
     assert tickers(await run.day()) == ["A-1", "A-2", "B-1", "B-2", "C-1"]
 

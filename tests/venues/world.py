@@ -59,6 +59,9 @@ class World:
             return answer({"market_settled_ts": self.cutoff, "trades_created_ts": self.cutoff, "orders_updated_ts": self.cutoff})
         if path == "/series":
             return answer({"series": [{"ticker": f"S{number}", "title": "Series", "fee_multiplier": 1} for number in range(3)]})
+        if path == "/markets" and "tickers" in query:
+            wanted = query["tickers"].split(",")
+            return self._page("markets", [item for item in self.live if item.get("ticker") in wanted], query)
         if path == "/markets":
             after, before = int(query["min_close_ts"]), int(query["max_close_ts"])
             return self._page("markets", [item for item in self.live if self._closes_within(item, after, before)], query)

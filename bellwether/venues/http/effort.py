@@ -34,8 +34,9 @@ def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
     """The row of `table` (raw/<venue>_pulls) of one finished pull of `day`. Raises `LakeError` when its first or last page is gone or damaged."""
     note: Note = pull.note or {}
     effort = note.get("effort", {})
-    steps = [step for step in note["pages"] if note["pages"][step]]
-    ends = [pull.page(step, ordinal).fetched_at for step in steps for ordinal in {0, note["pages"][step] - 1}]
+    asked = pull if any(note["pages"].values()) or pull.base is None else pull.base
+    pages = (asked.note or {})["pages"]
+    ends = [asked.page(step, ordinal).fetched_at for step, count in pages.items() if count for ordinal in {0, count - 1}]
     failures = {column: effort["failures"].get(kind, 0) if effort else None for kind, column in FAILURES.items()}
     row = {
         "day": day,

@@ -1,24 +1,24 @@
 """Verbatim pages: every answer of a pull stored once, as it came, so that a pull can be resumed and read again without the venue.
 
-`raw/<venue>_pages/<listing>/<partition>/<pull>/<step>/00000.parquet` holds one page; `done.json` beside the steps, written last, ends a pull.
-Pulls are never changed once they are done: to ask again is to make the next one.
+`raw/<venue>_pages/<listing>/<partition>/<pull>/` holds a pull. While it is under way each page is a file, `<step>/00000.page`; in the end all are
+one, `pages.parquet`, and `done.json`, written last, ends the pull. Pulls are never changed once they are done: to ask again is to make the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from io import BytesIO
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
-import polars as pl
-from polars.exceptions import PolarsError
 
 from bellwether.errors import LakeError
-from bellwether.lake.storage import Storage
-from bellwether.tables.schema import TIME
+from bellwether.lake.storage import Entry, Storage, writing
+from bellwether.lake.vacuum import Vacuumed, check_age
+from bellwether.venues.http import page_files
 from bellwether.venues.http.page import Page
+from bellwether.venues.http.page_files import PAGES, PageFile
 
 DONE = "done.json"
 
@@ -27,20 +27,12 @@ HELD_BYTES = 2**20
 
 Note = Mapping[str, Any]
 
-_SCHEMA = {
-    "request": pl.String(),
-    "status": pl.Int32(),
-    "fetched_at": TIME,
-    "ordinal": pl.Int32(),
-    "sent": pl.Binary(),
-    "body": pl.Binary(),
-}
-
 
 class _Held:
-    """Pages that were just stored, up to `HELD_BYTES` of bodies; what they say as JSON is not held."""
+    """Pages that were just stored, up to `HELD_BYTES` of bodies; what they say as JSON is not held. And the open file of all pages."""
 
     def __init__(self) -> None:
+        self.file: PageFile | None = None
         self._pages: dict[tuple[str, int], Page] = {}
         self._bytes = 0
 
@@ -62,6 +54,7 @@ class StoredPull:
     """One pull: a folder of pages, finished when it has a note.
 
     folder: below the root of the storage. files: the names of what was stored when the pull was opened. note: what was written at its end.
+    base: the finished pull that this one only adds steps to; the steps that it does not have itself are the base's.
     """
 
     storage: Storage
@@ -69,11 +62,11 @@ class StoredPull:
     files: frozenset[str] = frozenset()
     note: Note | None = None
     held: _Held = field(default_factory=_Held, repr=False, compare=False)
+    base: StoredPull | None = None
 
     def find(self, step: str, ordinal: int) -> Page | None:
         """A page that was stored before the pull was opened; None when it was not, or cannot be read and has to be fetched again."""
-        name = self._name(step, ordinal)
-        return _read(self.storage, name) if name in self.files else None
+        return self._part(step, ordinal) if self.note is None else self._read(step, ordinal)
 
     def pages(self, step: str) -> Iterator[Page]:
         """The pages of a step of a finished pull, in order. Raises `LakeError` when one is gone or damaged."""
@@ -82,30 +75,86 @@ class StoredPull:
 
     def count(self, step: str) -> int:
         """How many pages a step of a finished pull has."""
-        return int(self._finished()["pages"].get(step, 0))
+        pages = self._finished()["pages"]
+        return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
 
     def page(self, step: str, ordinal: int) -> Page:
         """One page of a finished pull. Raises `LakeError` when it is gone or damaged."""
-        name = self._name(step, ordinal)
-        page = self.held.page(step, ordinal) or _read(self.storage, name)
+        if self.base and self.note and step not in self.note["pages"]:
+            return self.base.page(step, ordinal)
+        page = self.held.page(step, ordinal) or (self._read(step, ordinal) if self.note else self._part(step, ordinal, written=True))
         if page is None:
-            raise LakeError(f"reading the stored page {self.storage.location(name)}: it is gone or damaged; pull again with refresh")
+            name = f"{self.folder}/{PAGES}" if self.note and not self._is_of_parts else self._name(step, ordinal)
+            raise LakeError(
+                f"reading the stored page {self.storage.location(name)}: page {ordinal} of {step} is gone or damaged; pull again with refresh"
+            )
         return page
 
     def write(self, step: str, page: Page) -> None:
-        """Store a page whole. Raises `LakeError` when it cannot be stored."""
-        row = (page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body)
-        buffer = BytesIO()
-        frame = pl.DataFrame([row], schema=_SCHEMA, orient="row")
-        frame.write_parquet(buffer, compression="zstd", compression_level=1, statistics=False)
-        self.storage.put(self._name(step, page.ordinal), buffer.getvalue())
+        """Store a page whole; a loss of power may cost it, the end of the process does not. Raises `LakeError` when it cannot be stored."""
+        self.storage.stash(self._name(step, page.ordinal), page_files.dump(page))
         self.held.keep(step, page)
 
     def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:
-        """End the pull: `pages` counts the pages of each step. Returns it as finished."""
-        note = {**note, "pages": dict(pages)}
+        """End the pull: `pages` counts the pages of each step. Returns it as finished. Raises `LakeError` for a page that is gone or damaged."""
+        name = f"{self.folder}/{PAGES}"
+        every = ((step, self.page(step, ordinal)) for step, count in pages.items() for ordinal in range(count))
+        with self.storage.draft(name) as draft:
+            with writing(self.storage.location(name)):
+                page_files.write(draft, every)
+            self.storage.delete(name)
+            self.storage.publish(draft, name)
+        self._close()
+        for entry in self.storage.files(self.folder):
+            if entry.name != name:
+                self.storage.delete(entry.name)
+        self.storage.prune(self.folder)
+        note = {**note, "pages": dict(pages), **({"base": self.base.folder} if self.base else {})}
         self.storage.put(f"{self.folder}/{DONE}", orjson.dumps(note, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
-        return StoredPull(self.storage, self.folder, self.files, note, self.held)
+        return StoredPull(self.storage, self.folder, frozenset({name}), note, self.held, self.base)
+
+    def has_begun(self, step: str) -> bool:
+        """Whether pages of a step were stored when the pull was opened."""
+        return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
+
+    def _part(self, step: str, ordinal: int, *, written: bool = False) -> Page | None:
+        """A page of a pull under way: its own file, or that of an earlier version, or in the file of all that was written before the end.
+
+        written: it was stored just now, so that it is not among `files`.
+        """
+        name = self._name(step, ordinal)
+        if written or name in self.files:
+            stored = self.storage.read([name]).get(name)
+            found = page_files.load(stored) if stored is not None else None
+            if found is not None:
+                return found
+        return self._earlier(step, ordinal) or self._together(step, ordinal)
+
+    def _read(self, step: str, ordinal: int) -> Page | None:
+        """A page of a finished pull."""
+        return self._earlier(step, ordinal) if self._is_of_parts else self._together(step, ordinal)
+
+    @property
+    def _is_of_parts(self) -> bool:
+        """Whether an earlier version ended the pull, which left a file per page."""
+        return f"{self.folder}/{PAGES}" not in self.files
+
+    def _together(self, step: str, ordinal: int) -> Page | None:
+        if self._is_of_parts:
+            return None
+        if self.held.file is None:
+            self.held.file = PageFile.open(self.storage, f"{self.folder}/{PAGES}")
+        return self.held.file.page(step, ordinal) if self.held.file else None
+
+    def _earlier(self, step: str, ordinal: int) -> Page | None:
+        name = f"{self.folder}/{step}/{ordinal:05d}.parquet"
+        stored = self.storage.read([name]).get(name) if name in self.files else None
+        return page_files.load_parquet(stored) if stored is not None else None
+
+    def _close(self) -> None:
+        if self.held.file is not None:
+            self.held.file.close()
+            self.held.file = None
 
     def _finished(self) -> Note:
         if self.note is None:
@@ -113,7 +162,7 @@ class StoredPull:
         return self.note
 
     def _name(self, step: str, ordinal: int) -> str:
-        return f"{self.folder}/{step}/{ordinal:05d}.parquet"
+        return f"{self.folder}/{step}/{ordinal:05d}.page"
 
 
 class PageStore:
@@ -142,9 +191,19 @@ class PageStore:
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
         if not numbers:
             return None
-        folder = f"{prefix}/{max(numbers, key=int)}"
+        return self._pull(f"{prefix}/{max(numbers, key=int)}", names)
+
+    def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
+        """The last pull of a partition that is finished; None when there is none. Raises `LakeError` for a note that cannot be read."""
+        names = [entry.name for entry in self._storage.files(f"{self._root}/{listing}/{partition}")]
+        ended = [name.removesuffix(f"/{DONE}") for name in names if name.endswith(f"/{DONE}")]
+        return self._pull(max(ended, key=lambda folder: int(folder.rsplit("/", 1)[1])), names) if ended else None
+
+    def _pull(self, folder: str, names: list[str]) -> StoredPull:
         files = frozenset(name for name in names if name.startswith(f"{folder}/"))
-        return StoredPull(self._storage, folder, files, self._note(f"{folder}/{DONE}") if f"{folder}/{DONE}" in files else None)
+        note = self._note(f"{folder}/{DONE}") if f"{folder}/{DONE}" in files else None
+        base = self._pull(note["base"], names) if note and note.get("base") else None
+        return StoredPull(self._storage, folder, files, note, base=base)
 
     def finished(self, listing: str) -> list[StoredPull]:
         """The last pull of every partition of a listing whose last pull is finished, in order of the partition."""
@@ -152,6 +211,39 @@ class PageStore:
         partitions = {entry.name.removeprefix(f"{prefix}/").split("/")[0] for entry in self._storage.files(prefix)}
         latest = [self.latest(listing, partition) for partition in sorted(partitions)]
         return [pull for pull in latest if pull is not None and pull.note is not None]
+
+    def vacuum(self, older_than: timedelta, now: datetime, *, keep: Collection[str] = ()) -> Vacuumed:
+        """Delete pulls whose files are older than the grace period `older_than`, but for the last of each partition and those in `keep`.
+
+        keep: folders of pulls, as rows of raw/<venue>_pulls name them. Raises `LakeError` for too short a period.
+        """
+        check_age(older_than)
+        pulls: dict[str, dict[int, list[Entry]]] = {}
+        for entry in self._storage.files(self._root):
+            partition, number = split_name(entry.name, self._root)
+            pulls.setdefault(partition, {}).setdefault(number, []).append(entry)
+        deleted = []
+        for partition, numbers in pulls.items():
+            kept = self._kept(partition, numbers, keep)
+            for number, entries in numbers.items():
+                if number not in kept and max(entry.modified for entry in entries) < now - older_than:
+                    for entry in entries:
+                        self._storage.delete(entry.name)
+                    self._storage.prune(f"{self._root}/{partition}/{number:04d}")
+                    deleted += entries
+        return Vacuumed(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
+
+    def _kept(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
+        """The pulls of a partition that stay: the last, the last finished, those in `keep`, and what these are based on."""
+        if len(numbers) == 1:
+            return set(numbers)
+        listing, name = partition.split("/")
+        ended = self.latest_finished(listing, name)
+        folders = {f"{self._root}/{partition}/{max(numbers):04d}", *((ended.folder,) if ended else ()), *keep}
+        named = {number for number in numbers if f"{self._root}/{partition}/{number:04d}" in folders}
+        notes = [f"{self._root}/{partition}/{number:04d}/{DONE}" for number in named]
+        bases = [self._note(note).get("base") for note in self._storage.read(notes)]
+        return named | {int(base.rsplit("/", 1)[1]) for base in bases if base}
 
     def _note(self, name: str) -> Note:
         try:
@@ -162,13 +254,7 @@ class PageStore:
             ) from error
 
 
-def _read(storage: Storage, name: str) -> Page | None:
-    """The page stored under `name`; None when there is none or it is no whole page."""
-    content = storage.read([name]).get(name)
-    if content is None:
-        return None
-    try:
-        row = pl.read_parquet(BytesIO(content), columns=list(_SCHEMA)).row(0, named=True)
-    except (PolarsError, OSError, IndexError):
-        return None
-    return Page(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"], row["sent"])
+def split_name(name: str, root: str) -> tuple[str, int]:
+    """(listing/partition, number of the pull) of a file of pages below `root`."""
+    listing, partition, number, *_ = name.removeprefix(f"{root}/").split("/")
+    return f"{listing}/{partition}", int(number)

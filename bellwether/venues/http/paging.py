@@ -16,6 +16,8 @@ from bellwether.venues.http.page import Page, Params, request_text
 MOST_HOLES = 5
 #: How often a page that looks wrong is asked for again before it is believed (empty) or given up (repeated).
 SECOND_LOOKS = 2
+#: Pages after which a listing is given up: several times what the venues' largest ever had.
+MOST_PAGES = 10_000
 #: Turns of the event loop in which a request gets from its beginning into the socket.
 _TURNS = 12
 
@@ -97,7 +99,7 @@ async def walk(
     Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
     one listed), or, in a listing by offset, lists nothing new, is asked for again, `SECOND_LOOKS` times; where its cursor goes on, `pause`
     waits before. An empty page without a cursor is then believed. Raises `PagingError`, before the page is handed out, for one that loops,
-    and for an empty one whose cursor goes on; where `holes` are allowed, because the caller tells of them, only for too many of those in a
+    for one after which there should be no more (`MOST_PAGES`), and for an empty one whose cursor goes on; where `holes` are allowed, because the caller tells of them, only for too many of those in a
     row. `ahead` asks for the next page before it hands one out.
     """
     guard = _Guard(listing, cursor, MOST_HOLES if holes else 0)
@@ -165,6 +167,7 @@ class _Guard:
         self._digested: tuple[Page, bytes] | None = None
         self._holes = 0
         self._most_holes = most_holes
+        self._pages = 0
 
     def doubts(self, page: Page, cursor: str | None) -> bool:
         """Whether the page deserves a second look."""
@@ -177,6 +180,9 @@ class _Guard:
         """Remember the page. Raises `PagingError` when it loops, or is one hole too many."""
         items = page.items(self._listing.items)
         following = self._listing.next_cursor(page, cursor)
+        self._pages += 1
+        if self._pages >= MOST_PAGES and following is not None:
+            raise self._error(page, f"the listing has no end: {self._pages} pages, and its cursor goes on")
         self._holes = self._holes + 1 if self._listing.is_hole(page, cursor) else 0
         found = self._loop(page, items, following)
         if found is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TypeVar
@@ -61,7 +61,7 @@ class Puller:
         if stored is None or stored.request != call.request:
             await _ended(self._write(step, await ask(call, ordinal=ordinal)))
 
-    async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncIterator[Page]:
+    async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncGenerator[Page, None]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
 
         Each is stored while the next one is asked for. Some holes (`Listing.is_hole`) are among them: whoever reads the pages has to tell of them.

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from bellwether.errors import VenueError
-from bellwether.lake.storage import Storage, open_storage
+from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import (
     POLYMARKET_EVENTS,
     POLYMARKET_MARKETS,
@@ -30,10 +30,12 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.tables.schema import Table
+from bellwether.venues.http.page_files import PAGES, load
 from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
 from bellwether.venues.polymarket.resolution import resolutions
+from tests.venues.dying import DyingStorage
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import event
 from tests.venues.polymarket.world import World, ending, ordinary, token
@@ -94,7 +96,9 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def stored_requests(folder: Path) -> set[str]:
-    return {pl.read_parquet(file)["request"].item() for file in sorted(folder.rglob("*.parquet"))}
+    """The calls whose answers pulls have stored."""
+    under_way = {page.request for file in folder.rglob("*.page") if (page := load(file.read_bytes()))}
+    return under_way | {request for file in folder.rglob(PAGES) for request in pl.read_parquet(file)["request"]}
 
 
 async def test_a_day_holds_exactly_the_markets_that_were_to_end_on_it(session: Callable[[World], Session]):
@@ -349,30 +353,10 @@ async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_on
     moment: str, kill_at: int, undisturbed: Undisturbed, session: Callable[[World], Session]
 ):
     run = session(ordinary())
-    dying = DyingStorage(open_storage(str(run.folder)), kill_at, moment)
+    dying = DyingStorage(open_storage(str(run.folder)), kill_at, moment, Killed)
     with pytest.raises(Killed):
         await run.day(store=PageStore(dying, venue="polymarket"))  # type: ignore[arg-type]
     assert undisturbed.equals(run, await run.day())
-
-
-class DyingStorage:
-    """A storage whose process is killed before or after the n-th write."""
-
-    def __init__(self, storage: Storage, kill_at: int, moment: str) -> None:
-        self._storage = storage
-        self._left = kill_at
-        self._moment = moment
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._storage, name)
-
-    def put(self, name: str, data: bytes) -> None:
-        self._left -= 1
-        if self._left <= 0 and self._moment == "before":
-            raise Killed
-        self._storage.put(name, data)
-        if self._left <= 0:
-            raise Killed
 
 
 async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_says(tmp_path: Path):

@@ -63,12 +63,21 @@ class World:
 
     def _gamma(self, path: str, query: httpx.QueryParams) -> httpx.Response:
         closed = query["closed"] == "true"
+        if path == "/markets/keyset" and (ids := query.get_list("id")):
+            return self._page("markets", [item for item in self.markets if item["closed"] == closed and item["id"] in ids], query)
+        if path == "/markets/keyset" and query.get("order") == "closedTime":
+            found = [item for item in self.markets if item["closed"]]
+            return self._page("markets", sorted(found, key=lambda item: item["closedTime"], reverse=True), query)
         if path == "/markets/keyset":
             window = (
                 seconds(query.get("end_date_min", "1970-01-01T00:00:00Z")),
                 seconds(query.get("end_date_max", "2099-01-01T00:00:00Z")),
             )
-            found = [item for item in self.markets if item["closed"] == closed and window[0] <= seconds(item["endDate"]) <= window[1]]
+            found = [
+                item
+                for item in self.markets
+                if item["closed"] == closed and "endDate" in item and window[0] <= seconds(item["endDate"]) <= window[1]
+            ]
             return self._page("markets", found, query)
         asked = [self.events[name] for name in query.get_list("id") if name in self.events]
         return self._page("events", [item for item in asked if item["closed"] == closed], query)

@@ -13,6 +13,7 @@ import polars as pl
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_PULLS, KALSHI_REJECTS
 from bellwether.tables.schema import Table
 from bellwether.venues.http.effort import Effort, pulls_row
+from bellwether.venues.http.following import open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.puller import Progress, Puller, run
@@ -26,7 +27,6 @@ from bellwether.venues.kalshi.routes import Window
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
 from bellwether.venues.wire.rejects import Origin, Problem, Quarantine
 
-LISTING = "day"
 #: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
 _NOT_FOUND = 404
@@ -168,7 +168,7 @@ def _few_at_a_time(pages: Iterator[Page]) -> Iterator[list[Page]]:
         yield held
 
 
-async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None) -> DayMarkets:
+async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None) -> Gathering:
     """The day's markets: of the live listing, of the archive where the day needs it, and nested in the events of both."""
     gathering = Gathering(day)
     start = datetime.combine(day, time(), UTC)
@@ -181,7 +181,16 @@ async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan:
     batches = [tickers[first : first + _EVENTS_PER_CALL] for first in range(0, len(tickers), _EVENTS_PER_CALL)]
     async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
         gathering.add("events", page)
-    return gathering.settle()
+    return gathering
+
+
+async def _follow(puller: Puller, gathering: Gathering) -> bool:
+    """Ask again about the markets that were open when the day was pulled. Returns whether the venue answered about all of them."""
+    tickers = gathering.open_tickers()
+    batches = [tickers[first : first + routes.MOST_TICKERS] for first in range(0, len(tickers), routes.MOST_TICKERS)]
+    async for page in puller.follow("followed", [routes.markets(tickers=batch, mve_filter=None) for batch in batches]):
+        gathering.add("followed", page)
+    return gathering.followed_tickers() >= set(tickers)
 
 
 async def pull_day(
@@ -197,20 +206,33 @@ async def pull_day(
     """Pull everything about the markets that closed on `day`, or take up the stored pull of it.
 
     A stored pull is taken up when it is finished, its markets were all final, its pages had no holes and its candles were pulled by the same
-    plan, unless `refresh`; else the day is pulled anew, beside it. An unfinished one is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
+    plan, unless `refresh`. One that lacks nothing but final markets is followed: only those that were open are asked about again. Else the day
+    is pulled anew, beside it. An unfinished pull is completed. `archive` holds the rows of raw/kalshi_archive; a day that began
     before the venue's cutoff needs it. Raises `LakeError` when it is missing or older than the cutoff, `VenueError` when the venue does not
     answer, `PagingError` when a listing loops.
     """
-    pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
+    pull = open_day(pages, day, plan.note, refresh=refresh)
 
     async def work(puller: Puller) -> DayPull:
         effort = Effort()
+        if puller.pull.base is not None:
+            return await follow(puller, Puller(client, puller.pull.base), effort)
         cutoff_page = await puller.call("cutoff", routes.historical_cutoff())
         scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
-        markets = await _gather(puller, day, archive, scan)
+        markets = (await _gather(puller, day, archive, scan)).settle()
         await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}))
         over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
-        puller.finish({"final": markets.final and over and not markets.has_holes, "plan": plan.note, "effort": effort.note})
+        complete = over and not markets.has_holes
+        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": effort.note})
+        return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
+
+    async def follow(puller: Puller, base: Puller, effort: Effort) -> DayPull:
+        scan = covering_archive(pages, archive, day, cutoff_of(base.pull.page("cutoff", 0)))
+        gathering = await _gather(base, day, archive, scan)
+        answered = await _follow(puller, gathering)
+        markets = gathering.settle()
+        complete = answered and not markets.has_holes
+        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": effort.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
     return await run(client, pages, pull, work, progress)

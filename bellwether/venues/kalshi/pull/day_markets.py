@@ -1,6 +1,7 @@
-"""The markets of one day from its three sources, with the one record of each that counts.
+"""The markets of one day from its sources, with the one record of each that counts.
 
-Sources are the live listing, the markets nested in the day's events, and the archive; only keys are held, rows are read page by page.
+Sources are the live listing, the markets nested in the day's events, what was later asked about those that were open, and the archive; only keys
+are held, rows are read page by page.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_EVENTS, KALSHI_MARKETS,
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.kalshi import routes
-from bellwether.venues.kalshi.pull.resolve import KEYS, contradicted, counting, keys_of, resolve
+from bellwether.venues.kalshi.pull.resolve import KEYS, SUPERSEDED, contradicted, counting, keys_of, resolve
 from bellwether.venues.kalshi.wire import Parsed, nested_markets, parse_markets
-from bellwether.venues.wire.rejects import HOLE, FewPages, Quarantine
+from bellwether.venues.wire.rejects import HOLE, FewPages, Problem, Quarantine
 
 #: Steps of a day's pull that bring markets; their position orders equally new records.
-STEPS = ("markets", "events")
-TABLES = {"markets": KALSHI_MARKETS, "events": KALSHI_EVENTS}
-LISTINGS = {"markets": routes.markets(), "events": routes.events()}
-ARCHIVED = len(STEPS)
+STEPS = ("markets", "events", "followed")
+TABLES = {"markets": KALSHI_MARKETS, "events": KALSHI_EVENTS, "followed": KALSHI_MARKETS}
+LISTINGS = {"markets": routes.markets(), "events": routes.events(), "followed": routes.markets()}
+FOLLOWED, ARCHIVED = STEPS.index("followed"), len(STEPS)
+MOVED = "the market was open on this day and closes on another one now; pull that day to have it"
+PAID_OUT = "finalized"
 _ROWS_AT_ONCE = 1000
 
 
 def market_objects(step: str, page: Page) -> list[Any]:
     """The market objects that a page of a step brings."""
-    return page.items("markets") if step == "markets" else nested_markets(page.items("events"))
+    return nested_markets(page.items("events")) if step == "events" else page.items("markets")
 
 
 def parse_step(step: str, page: Page, day: date) -> Parsed:
@@ -53,9 +56,27 @@ class Gathering:
             self.rejects.append(Quarantine(TABLES[step], "ticker", self.day, page.origin).hole(page.answer))
         parsed = self.parsed[step, page.ordinal] = parse_step(step, page, self.day)
         self.keys.append(keys_of(parsed, STEPS.index(step)))
+        if step == "followed":
+            self.rejects.append(self._moved(parsed, page))
         if parsed.rejects.height:
             new = parsed.rejects.filter(pl.col("day") == self.day)
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
+
+    def _moved(self, parsed: Parsed, page: Page) -> pl.DataFrame:
+        """Rejects for markets that were followed and do not close on this day any more."""
+        days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows["close_time"], strict=True)
+        problems = {ordinal: Problem("close_time", str(close), MOVED) for ordinal, day, close in days if day != self.day}
+        return Quarantine(KALSHI_MARKETS, "ticker", self.day, page.origin).rows(page.items("markets"), problems, {})
+
+    def open_tickers(self) -> list[str]:
+        """The markets of the live pages so far that have not been paid out, in order."""
+        winners, _ = resolve(pl.concat(self.keys))
+        waiting = (pl.col("day") == self.day) & (pl.col("status") != PAID_OUT) & (pl.col("listing") != ARCHIVED)
+        return winners.filter(waiting)["ticker"].sort().to_list()
+
+    def followed_tickers(self) -> set[str]:
+        """The markets about which there is an answer of later."""
+        return set(pl.concat(self.keys).filter(pl.col("listing") == FOLLOWED)["ticker"])
 
     def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
         """Take in the rows of raw/kalshi_archive and the rejects of its scan."""
@@ -71,8 +92,15 @@ class Gathering:
         return keys["event_ticker"].unique().sort().to_list()
 
     def settle(self) -> DayMarkets:
-        """Decide which record of every market counts."""
-        winners, superseded = resolve(pl.concat(self.keys))
+        """Decide which record of every market counts: of one that was asked about later, the later answer."""
+        keys = pl.concat(self.keys)
+        later = keys.filter(pl.col("listing") == FOLLOWED)["ticker"].unique()
+        is_replaced = (pl.col("listing") != FOLLOWED) & pl.col("ticker").is_in(later.implode())
+        replaced = keys.filter(is_replaced).select(
+            pl.col(name) if name in keys.columns else pl.lit(None, dtype).alias(name) for name, dtype in SUPERSEDED.items()
+        )
+        winners, superseded = resolve(keys.filter(~is_replaced))
+        superseded = pl.concat([superseded, replaced])
         of_day = winners.filter(pl.col("day") == self.day).with_columns(archived=pl.col("listing") == ARCHIVED).sort("ticker")
         ours = (pl.col("day") == self.day) | pl.col("ticker").is_in(of_day["ticker"].implode())
         return DayMarkets(self.day, of_day, superseded.filter(ours), pl.concat(self.rejects), self.parsed)
@@ -95,7 +123,7 @@ class DayMarkets:
     @property
     def final(self) -> bool:
         """Whether every market of the day has been paid out."""
-        return bool((self.keys["status"] == "finalized").all())
+        return bool((self.keys["status"] == PAID_OUT).all())
 
     @property
     def has_holes(self) -> bool:

@@ -33,7 +33,7 @@ class SeriesPull:
             yield fresh
 
     def rejects(self) -> pl.DataFrame:
-        """Rows of raw/kalshi_rejects, filed under the day of the pull."""
+        """Rows of raw/kalshi_series_rejects, filed under the day of the answer."""
         return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
 
     def summary(self) -> dict[str, object]:

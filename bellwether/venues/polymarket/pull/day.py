@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
@@ -19,20 +20,26 @@ from bellwether.tables.raw import (
     POLYMARKET_WINNERS,
 )
 from bellwether.venues.http.effort import Effort, pulls_row
+from bellwether.venues.http.following import LISTING, open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
-from bellwether.venues.http.paging import Listing
+from bellwether.venues.http.paging import Listing, OffsetListing
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.pull.day_markets import STEP, DayMarkets, Gathering
+from bellwether.venues.polymarket.pull.day_markets import CLOSINGS, FOLLOWED, STEP, STEPS, DayMarkets, Gathering
 from bellwether.venues.polymarket.pull.price_plan import PricePlan
 from bellwether.venues.polymarket.resolution import resolutions
 from bellwether.venues.polymarket.wire import History, parse_events, parse_histories, parse_prices, parse_winners
+from bellwether.venues.polymarket.wire.rules import instant_text
 from bellwether.venues.wire.rejects import Origin, Parsed, Problem, Quarantine, of_single_pages
+from bellwether.venues.wire.shapes import instants
 
-LISTING = "day"
+#: Closings are listed of days that began at most so long before, because the listing begins with the latest.
+CLOSINGS_LISTED = timedelta(days=3)
+#: What the CLOB said of those that were followed.
+_FOLLOWED_WINNERS = "followed_winners"
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
 #: Small pages that are handed out as one frame.
@@ -92,7 +99,7 @@ class DayPull:
             [
                 POLYMARKET_REJECTS.empty(),
                 self.markets_of_day.rejects,
-                *(_hole(page, self.day) for page in self.pull.pages(STEP) if _is_hole(page)),
+                *(_hole(page, self.day) for step in STEPS for page in self.pull.pages(step) if _is_hole(page)),
                 *self._event_rejects(),
                 *(parsed.rejects for parsed in self._all_winners()),
                 *self._all_price_rejects(),
@@ -129,7 +136,7 @@ class DayPull:
 
     def _all_winners(self) -> list[Parsed]:
         if not self._winners:
-            self._winners.extend(winners_of(self.pull.pages("winners"), self.day))
+            self._winners.extend(winners_of(_latest_winners(self.pull), self.day))
         return self._winners
 
     def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
@@ -197,6 +204,13 @@ def winners_of(pages: Iterator[Page], day: date) -> Iterator[Parsed]:
             yield of_single_pages(parse_winners([page.json for page in known], origins[0], day=day), origins)
 
 
+def _latest_winners(pull: StoredPull) -> Iterator[Page]:
+    """The CLOB's last answer about each condition that it was asked about."""
+    later = {page.request for page in pull.pages(_FOLLOWED_WINNERS)}
+    yield from (page for page in pull.pages("winners") if page.request not in later)
+    yield from pull.pages(_FOLLOWED_WINNERS)
+
+
 def _unknown_market(page: Page, day: date) -> Parsed:
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
     reason = f"the CLOB does not know this market: {error_text(page.body)}"
@@ -209,6 +223,11 @@ def _in_vain(quarantine: Quarantine, names: Sequence[str], reason: str) -> pl.Da
     return quarantine.rows(
         [{quarantine.identity: name} for name in names], dict.fromkeys(range(len(names)), Problem(None, None, reason)), {}
     )
+
+
+def day_start(day: date) -> datetime:
+    """The first instant of a UTC day."""
+    return datetime.combine(day, time(), UTC)
 
 
 def _is_hole(page: Page) -> bool:
@@ -224,23 +243,24 @@ def _asked_events(page: Page) -> list[str]:
     return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
 
 
-async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Iterable[Listing]) -> AsyncIterator[Page]:
+async def _listed(puller: Puller, gamma: GammaClient, step: str, listings: Iterable[Listing]) -> AsyncGenerator[Page, None]:
     """The pages of one listing after another, in the form that the address knows; of a finished pull those that are stored."""
     if puller.pull.note is not None:
         for page in puller.pull.pages(step):
             yield page
         return
     for listing in listings:
-        async for page in puller.follow(step, [await gamma.known(listing)], client=gamma):
-            yield page
+        async with aclosing(puller.follow(step, [await gamma.known(listing)], client=gamma)) as pages:
+            async for page in pages:
+                yield page
 
 
-async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[DayMarkets, datetime, bool]:
-    """(the day's markets, when the first answer came, whether pages were missing).
+async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[Gathering, datetime, bool]:
+    """(the day's markets so far, when the first answer came, whether pages were missing).
 
     The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
     """
-    gathering, start = Gathering(day), datetime.combine(day, time(), UTC)
+    gathering, start = Gathering(day), day_start(day)
     after, before = start - timedelta(seconds=1), start + timedelta(days=1)
     listings = [routes.markets(closed=closed, end_date_min=after, end_date_max=before, include_tag=True) for closed in (False, True)]
     asked_at, holes = [], False
@@ -248,7 +268,55 @@ async def _gather(puller: Puller, gamma: GammaClient, day: date) -> tuple[DayMar
         asked_at.append(page.fetched_at)
         holes = holes or _is_hole(page)
         gathering.add(page)
-    return gathering.settle(), min(asked_at), holes
+    first = min(asked_at)
+    if first - start <= CLOSINGS_LISTED:
+        async for page in _closings(puller, gamma, start):
+            holes = holes or _is_hole(page)
+            gathering.add(page, step=CLOSINGS)
+    return gathering, first, holes
+
+
+async def _closings(puller: Puller, gamma: GammaClient, start: datetime) -> AsyncIterator[Page]:
+    """The pages of closed markets, the latest closing first, until those that closed before `start`: Gamma knows no span of closing times.
+
+    None where it lists by offset, which ends too early.
+    """
+    listing = routes.markets(closed=True, order="closedTime", ascending=False, include_tag=True)
+    if isinstance(await gamma.known(listing), OffsetListing):
+        return
+    async with aclosing(_listed(puller, gamma, CLOSINGS, [listing])) as pages:
+        async for page in pages:
+            yield page
+            closed = [instant_text(item.get("closedTime")) for item in page.items("markets") if isinstance(item, dict)]
+            last = instants(pl.Series([text for text in closed if isinstance(text, str)], dtype=pl.String())).min()
+            if isinstance(last, datetime) and last < start:
+                return
+
+
+def _leave_out_early(gathering: Gathering, pages: PageStore) -> None:
+    """Leave out the markets that were answered long before their scheduled end and that the day of their closing has."""
+    early = gathering.early()
+    pulls = {closed: pages.latest_finished(LISTING, closed.isoformat()) for closed in set(early.values()) if closed != gathering.day}
+    listed = {closed for closed, pull in pulls.items() if pull is not None and pull.count(CLOSINGS)}
+    gathering.leave_out([market_id for market_id, closed in early.items() if closed in listed])
+
+
+async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, market_ids: Sequence[str]) -> bool:
+    """Ask again about markets that lacked a verdict: among those that are closed, then for the rest among those that are not, then once more for
+    those that closed meanwhile. Returns whether the venue answered about all of them.
+    """
+
+    def listings() -> Iterator[Listing]:
+        for closed in (True, False, True):
+            rest = [market_id for market_id in market_ids if market_id not in gathering.answered]
+            for first in range(0, len(rest), routes.MOST_MARKETS):
+                yield routes.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True)
+
+    holes = False
+    async for page in _listed(puller, gamma, FOLLOWED, listings()):
+        holes = holes or _is_hole(page)
+        gathering.add(page, step=FOLLOWED)
+    return not holes and gathering.answered >= set(market_ids)
 
 
 async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequence[str]) -> None:
@@ -265,10 +333,10 @@ async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequenc
         answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
 
 
-def _final(markets: DayMarkets, found: Iterable[Parsed]) -> bool:
-    """Whether no other verdict is expected on any market of the day."""
+def _waiting(markets: DayMarkets, found: Iterable[Parsed]) -> list[str]:
+    """The markets of the day on which another verdict is expected, in order."""
     winners = pl.concat([POLYMARKET_WINNERS.empty(), *(parsed.rows for parsed in found)])
-    return bool(resolutions(markets.rows.lazy(), winners.lazy())["final"].all())
+    return resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
 
 
 async def pull_day(
@@ -284,25 +352,49 @@ async def pull_day(
     """Pull everything about the markets whose scheduled end lies on `day`, or take up the stored pull of it.
 
     A stored pull is taken up when it is finished, nothing more was expected of its markets and its prices were pulled by the same plan,
-    unless `refresh`; else the day is pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not
-    answer, `PagingError` when a listing loops.
+    unless `refresh`. One that lacks nothing but verdicts is followed: only the markets that lack one are asked about again. Else the day is
+    pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
+    loops.
     """
-    pull = pages.open(LISTING, day.isoformat(), reuse=lambda note: not refresh and note["final"] and note["plan"] == plan.note)
+    pull = open_day(pages, day, plan.note, refresh=refresh)
 
     async def work(puller: Puller) -> DayPull:
         effort = Effort()
-        markets, asked_at, holes = await _gather(puller, gamma, day)
-        winners: list[Parsed] = []
+        if puller.pull.base is not None:
+            return await follow(puller, Puller(gamma, puller.pull.base), effort)
+        gathering, asked_at, holes = await _gather(puller, gamma, day)
+        _leave_out_early(gathering, pages)
+        markets, winners = gathering.settle(), list[Parsed]()
         if puller.pull.note is None:
             await _ask_for_events(puller, gamma, markets.event_ids)
             conditions = markets.closed_conditions
             await puller.calls("winners", [routes.clob_market(condition) for condition in conditions], accept=_UNKNOWN, client=clob)
             await puller.calls("prices", plan.calls(markets.rows), accept=_UNKNOWN, client=clob)
-            over = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
-            pages = (puller.pull.page("winners", ordinal) for ordinal in range(len(conditions)))
-            winners = list(winners_of(pages, day))
-            final = over and _final(markets, winners)
-            puller.finish({"final": final, "plan": plan.note, "effort": effort.note})
+            complete = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
+            winners = list(winners_of((puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))), day))
+            final = complete and not _waiting(markets, winners)
+            puller.finish({"final": final, "complete": complete, "plan": plan.note, "effort": effort.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests, winners)
 
+    async def follow(puller: Puller, base: Puller, effort: Effort) -> DayPull:
+        gathering, _, _ = await _gather(base, gamma, day)
+        _leave_out_early(gathering, pages)
+        waiting = _waiting(gathering.settle(), winners_of(base.pull.pages("winners"), day))
+        answered = await _follow(puller, gamma, gathering, waiting)
+        markets = gathering.settle()
+        conditions = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls().unique().sort().to_list()
+        await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
+        if puller.pull.note is None:
+            final = answered and not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
+            puller.finish({"final": final, "complete": answered, "plan": plan.note, "effort": effort.note})
+        return DayPull(day, puller.pull, plan, markets, puller.requests)
+
     return await run(gamma, pages, pull, work, progress)
+
+
+def _answers(pull: StoredPull, followed: int) -> Iterator[Page]:
+    """The CLOB's last answers, of a pull that follows and has not ended: `followed` of them are its own."""
+    own = [pull.page(_FOLLOWED_WINNERS, ordinal) for ordinal in range(followed)]
+    later = {page.request for page in own}
+    yield from (page for page in (pull.base.pages("winners") if pull.base else ()) if page.request not in later)
+    yield from own

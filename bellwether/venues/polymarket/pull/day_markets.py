@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -14,16 +14,27 @@ from bellwether.tables.raw import POLYMARKET_MARKETS, POLYMARKET_REJECTS
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import StoredPull
 from bellwether.venues.polymarket.wire import parse_markets
-from bellwether.venues.wire.rejects import FewPages, Parsed
+from bellwether.venues.polymarket.wire.markets import DISTANT
+from bellwether.venues.wire.rejects import FewPages, Parsed, Problem, Quarantine
 
 STEP = "markets"
+#: What was later asked about those that were open.
+FOLLOWED = "followed"
 #: What is held of every market: all that its resolution rests on, and where its record stands.
 HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
 
 
-def parse_page(page: Page, day: date) -> Parsed:
-    """The markets of a page, of whatever day."""
-    return parse_markets(page.items("markets"), page.origin, day=day)
+#: Markets by the time at which they closed: those that no day lists by its scheduled end.
+CLOSINGS = "closings"
+#: The steps of a pull that bring markets.
+STEPS = (STEP, CLOSINGS, FOLLOWED)
+#: Why a market that was followed is on its day no more.
+MOVED = "the market was open on this day and is to end on another one now; pull that day to have it"
+
+
+def parse_page(step: str, page: Page, day: date, by_close: Collection[str]) -> Parsed:
+    """The markets of a page, of whatever day; those in `by_close` were found by their closing."""
+    return parse_markets(page.items("markets"), page.origin, day=day, by_close=None if step == CLOSINGS else by_close)
 
 
 @dataclass
@@ -32,23 +43,43 @@ class Gathering:
 
     day: date
     held: list[pl.DataFrame] = field(
-        default_factory=lambda: [POLYMARKET_MARKETS.empty().select(HELD).with_columns(ordinal=pl.lit(0, pl.Int32))]
+        default_factory=lambda: [POLYMARKET_MARKETS.empty().select(HELD).with_columns(ordinal=pl.lit(0, pl.Int32), step=pl.lit(""))]
     )
     rejects: list[pl.DataFrame] = field(default_factory=lambda: [POLYMARKET_REJECTS.empty()])
-    parsed: FewPages[int] = field(default_factory=FewPages)
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages)
+    answered: set[str] = field(default_factory=set)
+    by_close: set[str] = field(default_factory=set)
 
-    def add(self, page: Page) -> None:
+    def add(self, page: Page, *, step: str = STEP) -> None:
         """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again."""
-        parsed = self.parsed[page.ordinal] = parse_page(page, self.day)
+        parsed = self.parsed[step, page.ordinal] = parse_page(step, page, self.day, self.by_close)
         places = pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32())
-        self.held.append(parsed.rows.select(HELD).with_columns(places).filter(pl.col("day") == self.day))
+        rows = parsed.rows.select(HELD).with_columns(places, step=pl.lit(step))
+        if step == CLOSINGS:
+            rows = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
+            self.by_close.update(rows.filter(pl.col("day") == self.day)["market_id"])
+        self.held.append(rows.filter(pl.col("day") == self.day))
+        if step == FOLLOWED:
+            self.answered.update(rows["market_id"])
+            self.rejects.append(self._moved(rows, page))
         new = parsed.rejects.filter(pl.col("day") == self.day)
         if new.height:
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
 
+    def _moved(self, rows: pl.DataFrame, page: Page) -> pl.DataFrame:
+        """Rejects for markets that were followed and do not belong to this day any more."""
+        ends = zip(rows["ordinal"], rows["day"], rows["end_time"], strict=True)
+        problems = {ordinal: Problem("endDate", str(end), MOVED) for ordinal, day, end in ends if day != self.day}
+        return Quarantine(POLYMARKET_MARKETS, "id", self.day, page.origin).rows(page.items("markets"), problems, {})
+
     def settle(self) -> DayMarkets:
-        """Decide which record of every market counts: one that is closed before one that is not, then the one updated last, then the first."""
-        ranked = pl.concat(self.held).sort(
+        """Decide which record of every market counts.
+
+        Of one that was asked about later only the later answers; of these, one that is closed before one that is not, then the one updated last,
+        then the first.
+        """
+        held = pl.concat(self.held).filter((pl.col("step") == FOLLOWED) | ~pl.col("market_id").is_in(list(self.answered)))
+        ranked = held.sort(
             "market_id", "closed", "updated_at", "page", "ordinal", descending=[False, True, True, False, False], nulls_last=True
         )
         rows = ranked.unique("market_id", keep="first", maintain_order=True).with_columns(
@@ -58,21 +89,31 @@ class Gathering:
             .then(pl.col("token_ids").list.first()),
             close_time=pl.min_horizontal("closed_at", "end_time"),
         )
-        return DayMarkets(self.day, rows, pl.concat(self.rejects), self.parsed)
+        return DayMarkets(self.day, rows, pl.concat(self.rejects), self.parsed, frozenset(self.by_close))
+
+    def early(self) -> dict[str, date]:
+        """The markets that were answered long before their scheduled end, with the day on which they closed."""
+        held = pl.concat(self.held).filter(pl.col("step") == STEP, pl.col("end_time") > pl.col("closed_at") + DISTANT)
+        return dict(held.select("market_id", pl.col("closed_at").dt.date()).iter_rows())
+
+    def leave_out(self, market_ids: Collection[str]) -> None:
+        """Leave out markets that the day of their closing has."""
+        self.held = [rows.filter(~pl.col("market_id").is_in(list(market_ids))) for rows in self.held]
 
 
 @dataclass(frozen=True)
 class DayMarkets:
     """The markets of a day.
 
-    rows: one per market: the columns `HELD`, its place (page, ordinal), price_token (of yes, or of the first of two named outcomes) and
+    rows: one per market: the columns `HELD`, its place (step, page, ordinal), price_token (of yes, or of the first of two named outcomes) and
     close_time (the earlier of the real and the scheduled end). rejects: records that do not fit. parsed: pages that need not be read again.
     """
 
     day: date
     rows: pl.DataFrame
     rejects: pl.DataFrame
-    parsed: FewPages[int] = field(default_factory=FewPages, repr=False, compare=False)
+    parsed: FewPages[tuple[str, int]] = field(default_factory=FewPages, repr=False, compare=False)
+    by_close: frozenset[str] = frozenset()
 
     @property
     def event_ids(self) -> list[str]:
@@ -92,8 +133,9 @@ class DayMarkets:
 
     def frames(self, pull: StoredPull) -> Iterator[pl.DataFrame]:
         """Frames of raw/polymarket_markets, unique over all of them."""
-        for ordinal in range(pull.count(STEP)):
-            counting = self.rows.filter(pl.col("page") == ordinal)["ordinal"]
+        places = [(step, ordinal) for step in STEPS for ordinal in range(pull.count(step))]
+        for step, ordinal in places:
+            counting = self.rows.filter(pl.col("step") == step, pl.col("page") == ordinal)["ordinal"]
             if len(counting):
-                parsed = self.parsed.get(ordinal) or parse_page(pull.page(STEP, ordinal), self.day)
+                parsed = self.parsed.get((step, ordinal)) or parse_page(step, pull.page(step, ordinal), self.day, self.by_close)
                 yield parsed.rows.filter(pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(counting.implode()))

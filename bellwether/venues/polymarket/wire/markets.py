@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Collection, Sequence
+from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
@@ -105,6 +105,8 @@ FEE_NAMES = {"fee_rate": "rate", "fee_exponent": "exponent", "rebate_rate": "reb
 EVENT = Shape(tickers=(), texts=("id", "slug", "title", "seriesSlug"))
 EVENT_NAMES = {"event_id": "id", "event_slug": "slug", "event_title": "title", "series_slug": "seriesSlug"}
 
+#: A market that was answered so long before its scheduled end is of the day on which it closed, where its closing is listed.
+DISTANT = timedelta(days=45)
 #: What identifies things on this venue; a call by anything else would be refused.
 ID, CONDITION_ID = r"^[0-9]{1,90}$", r"^0x[0-9a-fA-F]{64}$"
 
@@ -129,10 +131,11 @@ def _either(record: Record, name: str, twin: str) -> Any:
     return record.get(twin) if record.get(name) in (None, "") else record[name]
 
 
-def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed:
+def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> Parsed:
     """Rows of raw/polymarket_markets for Gamma's market objects of one page.
 
-    A row's day is the UTC day of its endDate; a reject is filed under that day too, or under `day` where there is none. Objects without an
+    A row's day is the UTC day of its endDate; that of its closedTime for the markets in `by_close` (None: for all) that have no endDate, which
+    is then taken to be closedTime, or one more than `DISTANT` after it. A reject is filed under that day too, or under `day` where there is none. Objects without an
     id or an endDate, with ids of another form, with more or fewer prices or tokens than outcomes, and with a value that cannot be right are
     rejects. Missing keys are null, missing lists are empty.
     """
@@ -158,11 +161,15 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
     typed = renamed(columns, MARKET, NAMES)
     typed["outcome_prices"] = price_lists(columns, "outcomePrices", typed["outcome_prices"])
     typed |= renamed(columns.part("feeSchedule"), FEES, FEE_NAMES) | renamed(columns.part("event"), EVENT, EVENT_NAMES)
+    end, closed = typed["end_time"], typed["closed_at"]
+    named = pl.repeat(True, len(end), eager=True) if by_close is None else typed["market_id"].is_in(list(by_close))
+    is_off = named & closed.is_not_null() & (end.is_null() | (end > closed + DISTANT))
+    typed["end_time"] = end.zip_with(end.is_not_null() | ~is_off, closed)
     columns.note_where(typed["end_time"].is_null(), "endDate", "missing: without an end a market belongs to no day")
     _check_forms(columns, typed)
     _check_lengths(columns, typed)
     frame = pl.DataFrame(
-        {**typed, **_tokens(typed), "day": typed["end_time"].cast(pl.Date()), "body": columns.bodies(objects)},
+        {**typed, **_tokens(typed), "day": closed.zip_with(is_off, typed["end_time"]).cast(pl.Date()), "body": columns.bodies(objects)},
     )
     return Quarantine(POLYMARKET_MARKETS, "id", day, origin).sift(frame, objects, problems)
 

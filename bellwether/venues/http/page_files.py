@@ -1,0 +1,151 @@
+"""Files of verbatim pages: one per page while a pull is under way, one for all pages when it has ended.
+
+While under way, a page is a line of JSON and the bytes as they came: cheap to write, and checked when it is read. In the end all pages of the pull
+are one Parquet file, `pages.parquet`, in the order of the steps; it is read a few megabytes at a time.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from polars.exceptions import PolarsError
+
+from bellwether.lake.storage import Storage
+from bellwether.tables.schema import TIME
+from bellwether.venues.http.page import Page
+
+#: The file of all pages of a pull.
+PAGES = "pages.parquet"
+#: Bytes of bodies that are held while pages are written, and read at once.
+_ROW_GROUP = 4 * 2**20
+
+_PAGE = {
+    "request": pl.String(),
+    "status": pl.Int32(),
+    "fetched_at": TIME,
+    "ordinal": pl.Int32(),
+    "sent": pl.Binary(),
+    "body": pl.Binary(),
+}
+_SCHEMA: pa.Schema = pl.DataFrame(schema={"step": pl.String(), **_PAGE}).to_arrow().schema
+
+
+def dump(page: Page) -> bytes:
+    """A page as it is stored while its pull is under way."""
+    content = page.sent + page.body
+    head = {
+        "request": page.request,
+        "status": page.status,
+        "fetched_at": page.fetched_at.isoformat(),
+        "ordinal": page.ordinal,
+        "sent": len(page.sent),
+        "bytes": len(content),
+        "crc32": zlib.crc32(content),
+    }
+    return orjson.dumps(head) + b"\n" + content
+
+
+def load(stored: bytes) -> Page | None:
+    """The page that was stored as `stored`; None when it is no whole page."""
+    head, _, content = stored.partition(b"\n")
+    try:
+        told = orjson.loads(head)
+        if len(content) != told["bytes"] or zlib.crc32(content) != told["crc32"]:
+            return None
+        sent, at = told["sent"], datetime.fromisoformat(told["fetched_at"])
+        return Page(told["request"], told["status"], at, content[sent:], told["ordinal"], content[:sent])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def load_parquet(stored: bytes) -> Page | None:
+    """The page that an earlier version stored in a file of its own, as Parquet; None when it is no whole page."""
+    try:
+        row = pl.read_parquet(BytesIO(stored), columns=list(_PAGE)).row(0, named=True)
+    except (PolarsError, OSError, IndexError):
+        return None
+    return Page(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"], row["sent"])
+
+
+def write(path: Path, pages: Iterable[tuple[str, Page]]) -> None:
+    """Write the pages of a pull, each with its step, as one Parquet file: the same pages give the same bytes."""
+    held: list[tuple[Any, ...]] = []
+    size = 0
+    with pq.ParquetWriter(path, _SCHEMA, compression="zstd", compression_level=1, write_statistics=False) as writer:
+        for step, page in pages:
+            held.append((step, page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body))
+            size += len(page.body)
+            if size > _ROW_GROUP:
+                writer.write_table(_table(held))
+                held, size = [], 0
+        if held:
+            writer.write_table(_table(held))
+
+
+def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    return pa.Table.from_arrays(
+        [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+    )
+
+
+class PageFile:
+    """The file of all pages of a pull, open for reading. Of all such files only the one that was read last holds pages: a run reads many."""
+
+    _holder: ClassVar[PageFile | None] = None
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._file = storage.open(name)
+        self._parquet = pq.ParquetFile(self._file)
+        self._places: dict[tuple[str, int], tuple[int, int]] = {}
+        for group in range(self._parquet.num_row_groups):
+            keys = self._parquet.read_row_group(group, columns=["step", "ordinal"])
+            found = zip(keys["step"].to_pylist(), keys["ordinal"].to_pylist(), strict=True)
+            self._places.update({key: (group, row) for row, key in enumerate(found)})
+        self._group = -1
+        self._rows: list[dict[str, Any]] = []
+
+    @classmethod
+    def open(cls, storage: Storage, name: str) -> PageFile | None:
+        """The file `name`; None when it is gone or damaged."""
+        with suppress(OSError, pa.ArrowException):
+            return cls(storage, name)
+        return None
+
+    def page(self, step: str, ordinal: int) -> Page | None:
+        """One page; None when the file does not have it, or is damaged."""
+        place = self._places.get((step, ordinal))
+        if place is None:
+            return None
+        group, row = place
+        if group != self._group:
+            try:
+                rows = self._parquet.read_row_group(group).to_pylist()
+            except (OSError, pa.ArrowException):
+                return None
+            self._hold(group, rows)
+        found = self._rows[row]
+        return Page(found["request"], found["status"], found["fetched_at"], found["body"], found["ordinal"], found["sent"])
+
+    def _hold(self, group: int, rows: list[dict[str, Any]]) -> None:
+        other = PageFile._holder
+        if other is not None and other is not self:
+            other._rows, other._group = [], -1
+        PageFile._holder = self
+        self._rows, self._group = rows, group
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows, self._group = [], -1
+        self._parquet.close()
+        self._file.close()

@@ -1,0 +1,110 @@
+"""Keeps Dagster's history and the stored pages small: finished runs are compressed, and what is older than the retention is removed.
+
+A run's events, logs and record are kept for `BELLWETHER_KEEP_RUNS_DAYS`; when and by which run each partition was last made, and the last result
+of each check, are kept for ever: what is out of date is judged by them. Ticks have a retention of their own (`dagster.yaml`).
+
+Not here: how events are stored (event_log.py, event_archive.py) or the lake's superseded files (`Lake.vacuum`).
+Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.storage.dagster_run import FINISHED_STATUSES
+
+from bellwether.settings import settings
+from orchestration.event_log import EventLog
+from orchestration.orphans import remove_stale_locks
+
+#: A run that another process executes may still get events for so long after its end.
+GRACE = timedelta(minutes=10)
+_AT_ONCE = 200
+#: Superseded pulls stay for so long, as superseded files of tables do.
+KEEP_SUPERSEDED = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a prune did: runs compressed, runs removed, bytes of DAGSTER_HOME that it freed."""
+
+    compressed: int
+    removed: int
+    bytes: int
+
+
+def compress(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
+    """Compress runs that have ended and remove their captured output where it is empty. Nothing happens in another event storage."""
+    log = instance.event_log_storage
+    if not isinstance(log, EventLog):
+        return
+    for run_id in run_ids:
+        log.archive(run_id)
+        output = _output(instance, run_id)
+        if not any(path.stat().st_size for path in output.rglob("*") if path.is_file()):
+            shutil.rmtree(output, ignore_errors=True)
+
+
+def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> Pruned:
+    """Compress the runs that have ended, and remove those that were created before `now - keep`. Does nothing in another event storage."""
+    log = instance.event_log_storage
+    if not isinstance(log, EventLog):
+        return Pruned(0, 0, 0)
+    before = _size(instance)
+    ended = [run_id for run_id in log.get_all_run_ids() if not log.is_archived(run_id)]
+    ended = [run_id for some in _batches(ended) for run_id in _ended(instance, some, now - GRACE)]
+    compress(instance, ended)
+    old = _older(instance, now - keep)
+    for some in _batches(old):
+        log.forget(some)
+        for run_id in some:
+            instance.run_storage.delete_run(run_id)
+            shutil.rmtree(_output(instance, run_id), ignore_errors=True)
+    remove_stale_locks(instance)
+    return Pruned(len(ended), len(old), max(0, before - _size(instance)))
+
+
+@dg.op(description="Compress finished runs and remove those that are older than BELLWETHER_KEEP_RUNS_DAYS.")
+def prune_history(context: dg.OpExecutionContext) -> None:
+    """Prune this world's Dagster home."""
+    keep = settings().keep_runs_days
+    pruned = prune(context.instance, timedelta(days=keep), datetime.now(UTC))
+    context.log.info(
+        f"{pruned.compressed} runs compressed, {pruned.removed} runs older than {keep} days removed, {pruned.bytes} bytes freed"
+    )
+
+
+@dg.job(
+    name="prune",
+    description="Compress Dagster's finished runs and remove old ones; what was last made, and when, stays known.",
+    executor_def=dg.in_process_executor,
+)
+def PRUNE() -> None:
+    """One step."""
+    prune_history()
+
+
+def _ended(instance: dg.DagsterInstance, run_ids: Sequence[str], before: datetime) -> list[str]:
+    records = instance.get_run_records(dg.RunsFilter(run_ids=list(run_ids), statuses=list(FINISHED_STATUSES)))
+    return [record.dagster_run.run_id for record in records if (record.end_time or 0.0) < before.timestamp()]
+
+
+def _older(instance: dg.DagsterInstance, before: datetime) -> list[str]:
+    wanted = dg.RunsFilter(statuses=list(FINISHED_STATUSES), created_before=before)
+    return [record.dagster_run.run_id for record in instance.get_run_records(wanted)]
+
+
+def _batches(run_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (run_ids[first : first + _AT_ONCE] for first in range(0, len(run_ids), _AT_ONCE))
+
+
+def _output(instance: dg.DagsterInstance, run_id: str) -> Path:
+    """Where Dagster's local manager puts what the steps of a run print."""
+    return Path(instance.storage_directory()) / run_id
+
+
+def _size(instance: dg.DagsterInstance) -> int:
+    return sum(path.stat().st_size for path in Path(instance.root_directory).rglob("*") if path.is_file())

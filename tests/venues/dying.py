@@ -1,0 +1,40 @@
+"""A storage whose process is killed at a write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bellwether.lake.storage import Storage
+
+#: What a storage does that changes it.
+WRITES = ("put", "stash", "publish", "delete")
+
+
+class DyingStorage:
+    """A storage whose process is killed before or after its n-th write; `killed` is what it dies of."""
+
+    def __init__(self, storage: Storage, kill_at: int, moment: str, killed: type[BaseException]) -> None:
+        self._storage = storage
+        self._left = kill_at
+        self._moment = moment
+        self._killed = killed
+
+    def __getattr__(self, name: str) -> Any:
+        return self._dying(getattr(self._storage, name)) if name in WRITES else getattr(self._storage, name)
+
+    def _dying(self, write: Any) -> Any:
+        def write_or_die(*arguments: Any) -> Any:
+            self._left -= 1
+            if self._left <= 0 and self._moment == "before":
+                raise self._killed
+            done = write(*arguments)
+            if self._left <= 0:
+                raise self._killed
+            return done
+
+        return write_or_die
+
+
+def writes_of_a_pull(requests: int) -> int:
+    """Each page is stored and later deleted; the file of all replaces an earlier one, and a note ends the pull."""
+    return 2 * requests + 3
