@@ -21,6 +21,7 @@ from bellwether.tables import TABLES, table
 from orchestration.jobs import EPISODES, PUBLISH, RECORDINGS
 from orchestration.orphans import of_killed_processes
 from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
+from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 from resources.recordings import RecordingsResource
 
@@ -109,7 +110,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     if _is_publishing(context.instance):
         return dg.SkipReason("a publication is under way; what it does not show is published after it")
     config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
-    return dg.RunRequest(run_key=f"{key}@{today}", run_config=config)
+    return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
 
 
 def _modified(path: str) -> int:
@@ -147,7 +148,7 @@ def finished_recordings(
             context.log.warning(f"left out: {error}")
     new = missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
     runs = [
-        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name)
+        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name, tags=AUTOMATIC)
         for name, done in ended.items()
         if done is not None and stored.get(name) != done["frames"]
     ]
@@ -174,7 +175,7 @@ def recorded_episodes(
     if not due:
         return dg.SkipReason("every episode of the recordings in the lake is made from what the lake has")
     return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name) for name, sources in due.items()],
+        run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name, tags=AUTOMATIC) for name, sources in due.items()],
         dynamic_partitions_requests=[EPISODE.build_add_request(new)] if new else [],
     )
 
@@ -182,6 +183,7 @@ def recorded_episodes(
 automation = dg.AutomationConditionSensorDefinition(
     "automation",
     target=dg.AssetSelection.all(),
+    run_tags=AUTOMATIC,
     use_user_code_server=True,  # one of the conditions is ours
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Lets derived tables follow what they are made from; models that cost money only where the settings name them.",
