@@ -17,7 +17,7 @@ import dagster as dg
 from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, named_files, written_since
 from bellwether.settings import settings
-from bellwether.tables import TABLES, table
+from bellwether.tables import TABLES, Table, table
 from orchestration.jobs import EPISODES, PUBLISH, RECORDINGS
 from orchestration.orphans import of_killed_processes
 from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
@@ -101,7 +101,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
     looked = list(TABLES.values()) if complete else written
-    key = publication_key(current_files(lake.lake, looked), named_files(warehouse.path, looked))
+    key = publication_key(current_files(lake.lake, looked), _published(warehouse.path, looked))
     if key is None:
         _equal.clear()
         _equal[published] = marks
@@ -111,6 +111,14 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
         return dg.SkipReason("a publication is under way; what it does not show is published after it")
     config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
     return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
+
+
+def _published(path: str, tables: list[Table]) -> frozenset[str]:
+    """The files that the warehouse covers; none when it cannot be read, or another version of the code has published it."""
+    try:
+        return named_files(path, tables)
+    except LakeError:
+        return frozenset()
 
 
 def _modified(path: str) -> int:

@@ -16,7 +16,7 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import LakeError
-from bellwether.lake import duck, meta
+from bellwether.lake import duck, meta, views
 from bellwether.lake.duck import identifier, literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import of_folder, values
@@ -102,9 +102,10 @@ def _nanoseconds(instant: datetime) -> int:
 
 def _former(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, Former]:
     found: dict[str, list[Row]] = {table.name: [] for table in tables}
-    rows = _rows(path, 'FROM meta.partitions WHERE list_contains($tables, "table")', {"tables": list(found)})
+    names = {table.sql_name: table.name for table in tables}
+    rows = _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)})
     for row in rows:
-        found[row["table"]].append(row)
+        found[names[row["table_name"]]].append(row)
     return {name: Former.of(own, looked_at) for name, own in found.items()}
 
 
@@ -120,7 +121,7 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def _digest(tables: Iterable[Table]) -> str:
-    return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r}".encode()).hexdigest()
+    return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.texts()!r}".encode()).hexdigest()
 
 
 def _write(lake: Lake, draft: Path, surveys: Sequence[Survey], made: dict[str, Any], former: Mapping[str, Former] | None) -> Built:
@@ -158,6 +159,7 @@ def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Survey]
     _insert(connection, meta.PARTITIONS, meta.partitions(surveys))
     _insert(connection, meta.TABLES, meta.tables(surveys))
     _insert(connection, meta.COLUMNS, meta.columns(one.table for one in surveys))
+    views.create(connection, [one.table.name for one in surveys])
 
 
 def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former) -> None:
@@ -173,8 +175,8 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former
         new = tuple(file for file in found.files if file not in shown)
         if new:
             connection.execute(f"INSERT INTO {_name(table)} {duck.select(table, new)}")
-    connection.execute('DELETE FROM meta.partitions WHERE "table" = $name', {"name": table.name})
-    connection.execute('DELETE FROM meta.tables WHERE "table" = $name', {"name": table.name})
+    connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
+    connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
     _insert(connection, meta.PARTITIONS, meta.partitions([found]))
     _insert(connection, meta.TABLES, meta.tables([found]))
 
@@ -214,7 +216,7 @@ def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, 
         "SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables"
     ).fetchall()[0]
     left_out = connection.execute(
-        """SELECT rtrim("table" || ' ' || partition), damage FROM meta.partitions WHERE NOT published ORDER BY ALL"""
+        "SELECT rtrim(replace(table_name, '.', '/') || ' ' || partition), damage FROM meta.partitions WHERE NOT published ORDER BY ALL"
     ).fetchall()
     return Built(
         published_at=published_at,

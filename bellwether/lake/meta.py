@@ -12,7 +12,7 @@ from bellwether.lake.survey import Survey
 from bellwether.tables import Table
 from bellwether.tables.schema import TEXT, TIME, UTC, Column
 
-_NAME = Column("table", TEXT, "group/name of the table")
+_NAME = Column("table_name", TEXT, "schema.table, as SQL names it")
 _LIST = pl.List(pl.String())
 
 PARTITIONS = Table(
@@ -34,7 +34,7 @@ PARTITIONS = Table(
         Column("written_at", TIME, "when it was written", UTC),
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
     ),
-    key=("table", "partition"),
+    key=("table_name", "partition"),
     mart=True,
 )
 
@@ -52,7 +52,7 @@ TABLES = Table(
         Column("rows", pl.Int64(), "rows published", "rows"),
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
     ),
-    key=("table",),
+    key=("table_name",),
     mart=True,
 )
 
@@ -62,14 +62,14 @@ COLUMNS = Table(
     columns=(
         _NAME,
         Column("ordinal", pl.Int32(), "position in the table, from 0"),
-        Column("column", TEXT, "name"),
+        Column("column_name", TEXT, "name"),
         Column("type", TEXT, "DuckDB type"),
         Column("unit", TEXT, "unit of the values", nullable=True),
         Column("nullable", pl.Boolean(), "whether the column may be null"),
         Column("description", TEXT, "meaning"),
     ),
-    key=("table", "column"),
-    sort=("table", "ordinal"),
+    key=("table_name", "column_name"),
+    sort=("table_name", "ordinal"),
     mart=True,
 )
 
@@ -116,7 +116,7 @@ def columns(declared: Iterable[Table]) -> pl.DataFrame:
 def _table(survey: Survey) -> Mapping[str, Any]:
     table, shown = survey.table, [row for row in survey.rows.values() if row["published"]]
     return {
-        "table": table.name,
+        "table_name": table.sql_name,
         "description": table.row,
         "stored_as": "table" if table.mart else "view",
         "key": list(table.key),
@@ -130,9 +130,9 @@ def _table(survey: Survey) -> Mapping[str, Any]:
 
 def _column(table: Table, ordinal: int, column: Column) -> Mapping[str, Any]:
     return {
-        "table": table.name,
+        "table_name": table.sql_name,
         "ordinal": ordinal,
-        "column": column.name,
+        "column_name": column.name,
         "type": sql_type(column.dtype),
         "unit": column.unit,
         "nullable": column.nullable,

@@ -112,9 +112,10 @@ def _examine(lake: Lake, table: Table, manifest: Manifest, entry: Entry | None, 
 
 
 def _row(manifest: Manifest, location: str, *, published: bool, damage: str | None) -> Row:
-    same = ("table", "rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")
+    same = ("rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")
     return {
         **{name: getattr(manifest, name) for name in same},
+        "table_name": manifest.table.replace("/", "."),
         "partition": "/".join(manifest.partition),
         "file": location,
         "published": published,
@@ -127,7 +128,7 @@ def _unreadable(lake: Lake, table: Table, partition: Partition, entry: Entry, re
     unknown = {"rows": 0, "bytes": entry.bytes, "sha256": "", "version": table.version, "run_id": "", "known_at": None}
     return {
         **unknown,
-        "table": table.name,
+        "table_name": table.sql_name,
         "partition": "/".join(partition),
         "file": lake.storage.location(entry.name),
         "written_at": entry.modified,

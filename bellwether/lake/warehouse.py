@@ -142,7 +142,7 @@ def named_files(path: Path | str, tables: Iterable[Table] | None = None) -> froz
         return frozenset()
     with connect(path) as connection:
         rows = connection.execute(
-            sql_text("meta/files"), {"tables": None if tables is None else [table.name for table in tables]}
+            sql_text("meta/files"), {"tables": None if tables is None else [table.sql_name for table in tables]}
         ).fetchall()
     return frozenset(file for (file,) in rows)
 

@@ -100,17 +100,18 @@ def test_comments_say_what_a_row_and_a_column_is(published: Path) -> None:
 
 def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -> None:
     found = query(published, "FROM meta.partitions")
-    assert found.select("table", "partition", "rows").rows() == [
-        ("raw/kalshi_series", "", 3),
-        ("clean/prices", "2025-09-01", 6),
-        ("clean/prices", "2025-09-02", 6),
-        ("benchmark/forecasts", "2025q3/a/b", 4),
+    assert found.select("table_name", "partition", "rows").rows() == [
+        ("raw.kalshi_series", "", 3),
+        ("clean.prices", "2025-09-01", 6),
+        ("clean.prices", "2025-09-02", 6),
+        ("benchmark.forecasts", "2025q3/a/b", 4),
     ]
     assert set(found["file"]) == warehouse.named_files(published)
     manifest = lake.manifest(PRICES, DAY)
     assert manifest is not None
     assert found.row(1, named=True) == {
-        **{name: getattr(manifest, name) for name in ("table", "rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")},
+        **{name: getattr(manifest, name) for name in ("rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")},
+        "table_name": "clean.prices",
         "partition": "2025-09-01",
         "file": lake.storage.location(manifest.file),
         "published": True,
@@ -119,9 +120,9 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
 
 
 def test_meta_describes_tables_and_columns(published: Path) -> None:
-    row = query(published, "FROM meta.tables WHERE \"table\" = 'clean/prices'").row(0, named=True)
+    row = query(published, "FROM meta.tables WHERE table_name = 'clean.prices'").row(0, named=True)
     assert (row["stored_as"], row["partitions"], row["rows"], row["partitioned_by"]) == ("view", 2, 12, ["day"])
-    row = query(published, "FROM meta.columns WHERE \"table\" = 'clean/prices' AND \"column\" = 'bid'").row(0, named=True)
+    row = query(published, "FROM meta.columns WHERE table_name = 'clean.prices' AND column_name = 'bid'").row(0, named=True)
     assert (row["type"], row["unit"], row["nullable"], row["ordinal"]) == (
         "DECIMAL(10,6)",
         "dollars per contract",

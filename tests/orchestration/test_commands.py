@@ -50,7 +50,7 @@ def test_the_leaderboard_is_a_table_for_people_and_json_for_programs(published: 
 def test_a_query_reads_the_warehouse(published: World) -> None:
     rows = json.loads(call("query", "SELECT count(*) AS n FROM clean.markets", "--json").output)
     assert rows[0]["n"] > 50
-    assert "clean/markets" in call("query", 'SELECT "table", rows FROM meta.tables').output
+    assert "clean.markets" in call("query", "SELECT table_name, rows FROM meta.tables").output
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def start(home: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path) -> None:
+def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = tmp_path / "sandbox" / "lake"
     for number in (signal.SIGINT, signal.SIGTERM):
         before = len(list(lake.glob(PAGES)))
@@ -44,6 +44,7 @@ def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path) -> None
     out, said = process.communicate(timeout=300)
     assert process.returncode == 0, said + out
     assert len(Lake(str(lake)).manifests(table("clean/markets"))) == 20
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
     with dg.DagsterInstance.from_config(str(tmp_path / "sandbox" / "dagster")) as instance:
         found = [run.status for run in instance.get_runs(dg.RunsFilter(job_name="days"))]
     assert sorted(status.value for status in found) == ["CANCELED", "CANCELED", "SUCCESS"]

@@ -111,3 +111,12 @@ def test_later_ticks_of_a_day_look_at_what_was_written_and_do_not_list_the_lake(
         found = publisher(context, lake=lake, warehouse=warehouse)
     assert isinstance(found, dg.RunRequest)
     assert found.run_config == {"ops": {"summary__warehouse": {"config": {"complete": False}}}}
+
+
+def test_a_warehouse_that_cannot_be_read_is_published_again(places: tuple[LakeResource, WarehouseResource]) -> None:
+    lake, warehouse = places
+    store(lake.lake, "one")
+    Path(warehouse.path).write_text("of another version")
+    assert isinstance(tick(lake, warehouse), dg.RunRequest)
+    warehouse.publish(lake.lake)
+    assert isinstance(tick(lake, warehouse), dg.SkipReason)
