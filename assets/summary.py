@@ -8,6 +8,7 @@ from assets.declare import OWNER, key
 from bellwether.lake.warehouse import named_files
 from bellwether.tables import TABLES
 from resources import LakeResource, WarehouseResource
+from resources.io_manager import size
 
 
 class PublishConfig(dg.Config):
@@ -46,7 +47,7 @@ def warehouse(
             "partitions": published.partitions,
             "looked at": "every partition" if published.complete else "the tables that were written since",
             "rows": published.rows,
-            "bytes": published.bytes,
+            "size": size(published.bytes),
             "outdated partitions left out": len(published.outdated),
             "damaged partitions left out": len(published.damaged),
             **({"damaged": dg.MetadataValue.json(dict(published.damaged))} if published.damaged else {}),

@@ -62,13 +62,13 @@ class Lines:
     def __init__(self, stream: IO[str], *, interval: float = INTERVAL, now: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._interval, self._now = stream, interval, now
         self._stages: list[_Stage] = []
-        self._doing = ""
+        self._doing, self._since = "", now()
         self._due = now() + PATIENCE
         self._lock = threading.RLock()
 
     def say(self, text: str) -> None:
         with self._lock:
-            self._doing = text
+            self._doing, self._since = text, self._now()
             self.tick()
 
     @contextmanager
@@ -95,7 +95,8 @@ class Lines:
         with self._lock:
             now = self._now()
             if now >= self._due and (self._stages or self._doing):
-                self._write("; ".join([*(stage.line(now) for stage in self._stages), *([self._doing] if self._doing else [])]))
+                took = f", for {_span(now - self._since)}" if now - self._since >= self._interval else ""
+                self._write("; ".join([*(stage.line(now) for stage in self._stages), *([f"{self._doing}{took}"] if self._doing else [])]))
 
     def _write(self, line: str) -> None:
         self._due = self._now() + self._interval

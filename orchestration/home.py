@@ -9,6 +9,9 @@ from pathlib import Path
 from bellwether.settings import Settings
 from orchestration.precedence import runs_at_once
 
+#: The code location, as workspace.yaml calls it.
+LOCATION = "bellwether"
+
 
 def settings_file() -> str:
     """Dagster's settings for this machine, as YAML."""

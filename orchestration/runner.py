@@ -25,6 +25,7 @@ from bellwether.tables import table
 from orchestration import jobs
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
+from orchestration.home import LOCATION
 from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES, SCORE_TABLES
 from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
 from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
+#: The UI shows a run under its job, and on the start page, where this tag names the code location of `workspace.yaml`.
+SHOWN_UNDER_ITS_JOB = {".dagster/repository": f"__repository__@{LOCATION}"}
 WAREHOUSE = dg.AssetKey(["summary", "warehouse"])
 
 
@@ -308,7 +311,7 @@ class Runner:
         result = self._defs.resolve_job_def(job.name).execute_in_process(
             instance=self._instance,
             partition_key=partition,
-            tags={**self._process.tags, **(tags or {})},
+            tags={**self._process.tags, **SHOWN_UNDER_ITS_JOB, **(tags or {})},
             run_config={**QUIET, **(config or {})},
             raise_on_error=False,
         )

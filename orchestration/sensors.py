@@ -47,6 +47,16 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
     return requests
 
 
+def keys_missing() -> dict[str, str]:
+    """Forecasters of this world that cannot be asked, with what is missing."""
+    from bellwether.forecasting import available
+    from bellwether.forecasting.language_model import LanguageModel
+    from bellwether.models.keys import status
+
+    models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
+    return {name: str(found) for name, found in models.items() if not found.is_ready}
+
+
 @dg.sensor(
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
@@ -56,7 +66,9 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     """Add what the registry has and the partitions lack; a registry that cannot be read fails the tick and changes nothing."""
     requests = registered_partitions(context.instance)
     if not requests:
-        return dg.SkipReason("every registered release, forecaster and agent is a partition")
+        lacking = keys_missing()
+        marked = f". Cannot be asked yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
+        return dg.SkipReason(f"every registered release, forecaster and agent is a partition{marked}")
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 

@@ -57,8 +57,8 @@ def test_a_line_says_what_is_done_how_far_it_is_and_how_long_it_will_take() -> N
         advance(3)
     assert stream.getvalue().splitlines() == [
         "days: 0 of 4; days 2026-01-01 to 2026-01-31",
-        "days: 1 of 4, about 90 s left; days 2026-01-01 to 2026-01-31".replace("90 s", "1 min"),
-        "days: 4 of 4; days 2026-01-01 to 2026-01-31",
+        "days: 1 of 4, about 1 min left; days 2026-01-01 to 2026-01-31, for 30 s",
+        "days: 4 of 4; days 2026-01-01 to 2026-01-31, for 60 s",
         "days: 4 of 4 in 60 s",
     ]
 
