@@ -132,6 +132,7 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
     return {
         "answered": frame["p_yes"].count(),
         "without a forecast": frame["p_yes"].null_count(),
+        "coverage": frame["p_yes"].count() / frame.height if frame.height else 0.0,
         **{f"failed: {kind}": count for kind, count in failures.rows()},
         **(
             {"contradictions": frame["contradiction"].count(), "repaired": int(frame["repaired"].sum())}
@@ -222,8 +223,20 @@ def ranking(
     known_at = scored["known_at"].max()
     assert isinstance(known_at, datetime)
     pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-    shown: dict[str, Any] = {"scores": picture(score_comparison(frame)), "forecasters": frame.height, "table": _table(frame)}
+    shown: dict[str, Any] = {"scores": picture(score_comparison(frame)), **_figures(frame), "table": _table(frame)}
     return dg.Output(frame, metadata=shown), dg.Output(pairs, metadata={"pairs": pairs.height, "differ": _differ(pairs)})
+
+
+def _figures(frame: pl.DataFrame) -> dict[str, int | float]:
+    """Numbers of a leaderboard that a person follows over time."""
+    ranked = frame.filter(pl.col("rank").is_not_null())
+    best = ranked["brier"].min()
+    return {
+        "forecasters": frame.height,
+        "ranked": ranked.height,
+        **({"best Brier": float(best)} if isinstance(best, float) else {}),
+        "mean coverage": float(frame["coverage"].cast(pl.Float64).fill_null(0.0).sum()) / max(frame.height, 1),
+    }
 
 
 def _differ(pairs: pl.DataFrame) -> int:

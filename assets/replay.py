@@ -186,7 +186,6 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
 
 def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
     """What a person looks at first: P&L with its band, counts, and the pictures."""
-    from bellwether.replay.results.lines import band, signed
     from bellwether.report.plots_books import price_with_fills
     from bellwether.report.plots_trading import equity_curve
 
@@ -197,14 +196,27 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "price with fills": price_with_fills(done.tape, made["replay/fills"], title),
     }
     return {
-        "P&L": f"{signed(row['pnl'])} dollars{' (a mark: not settled)' if row['unsettled'] else ''}; {band(row)} under other queues ({row['band']})",
-        "fees": f"{row['fees']} dollars{' by default terms' if row['default_fees'] else ''}",
+        "P&L": float(row["pnl"]),
+        "P&L, pessimistic queue": float(row["pnl_pessimistic"]),
+        "P&L, optimistic queue": float(row["pnl_optimistic"]),
+        "fees": float(row["fees"]),
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
+        "in words": _in_words(row),
         "rules": row["rules"],
         **({"failure": row["failure"]} if row["failure"] else {}),
         **{name: picture(png) for name, png in pictures.items() if len(png) <= MOST_BYTES},
     }
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    """P&L in dollars with the range that the queue alone can move it in, and what makes it provisional."""
+    from bellwether.replay.results.lines import band, signed
+
+    parts = [f"P&L {signed(row['pnl'])} dollars; {band(row)} over the chosen, the pessimistic and the optimistic queue ({row['band']})"]
+    parts += ["a position is marked, not settled"] if row["unsettled"] else []
+    parts += ["fees by default terms"] if row["default_fees"] else []
+    return "; ".join(parts)
 
 
 @dg.multi_asset(
@@ -218,8 +230,23 @@ def standing(backtests: Slice) -> Iterator[dg.Output]:
 
     rows = backtests.read()
     summary = summarise(rows)
-    yield dg.Output(summary, "summary", metadata={"agents": summary.height, "backtests": rows.height})
+    yield dg.Output(summary, "summary", metadata=_of_summary(summary, rows))
     yield dg.Output(results(rows), "results")
+
+
+def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
+    """Totals over all agents, the P&L of each as a number, and the distribution over episodes as a picture."""
+    from bellwether.report.plots_trading import pnl_distribution
+
+    png = pnl_distribution(backtests, summary, "P&L per episode")
+    return {
+        "agents": summary.height,
+        "backtests": backtests.height,
+        "P&L of all": float(summary["pnl"].sum()),
+        "fees of all": float(summary["fees"].sum()),
+        **{f"P&L of {row['agent']} ({row['rules']})": float(row["pnl"]) for row in summary.iter_rows(named=True)},
+        **({"P&L per episode": picture(png)} if summary.height and len(png) <= MOST_BYTES else {}),
+    }
 
 
 @dg.asset(

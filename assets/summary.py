@@ -8,11 +8,14 @@ from assets.declare import OWNER, key
 from bellwether.lake.warehouse import named_files
 from bellwether.tables import TABLES
 from resources import LakeResource, WarehouseResource
+from resources.io_manager import size
 
 
 class PublishConfig(dg.Config):
-    """What happens to files that no manifest names any more."""
+    """How much is looked at, and what happens to files that no manifest names any more."""
 
+    complete: bool = False
+    """Whether every partition is looked at, not only the tables that were written since the last publication; once a day it is in any case."""
     keep_superseded_days: int = 7
     """Days for which they stay, for readers who still have an older warehouse open."""
 
@@ -31,20 +34,23 @@ def warehouse(
     context: dg.AssetExecutionContext, config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource
 ) -> dg.MaterializeResult:
     """The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place."""
-    published = warehouse.publish(lake.lake)
+    published = warehouse.publish(lake.lake, complete=config.complete)
     for name, reason in published.damaged.items():
         context.log.error(f"left out {name}: {reason}")
-    removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=named_files(published.path))
+    removed: tuple[str, ...] = ()
+    if published.complete:
+        removed = lake.lake.vacuum(timedelta(days=config.keep_superseded_days), keep=named_files(published.path)).files
     return dg.MaterializeResult(
         metadata={
             "path": dg.MetadataValue.path(str(published.path)),
             "tables": published.tables,
             "partitions": published.partitions,
+            "looked at": "every partition" if published.complete else "the tables that were written since",
             "rows": published.rows,
-            "bytes": published.bytes,
+            "size": size(published.bytes),
             "outdated partitions left out": len(published.outdated),
             "damaged partitions left out": len(published.damaged),
             **({"damaged": dg.MetadataValue.json(dict(published.damaged))} if published.damaged else {}),
-            "superseded files removed": len(removed.files),
+            "superseded files removed": len(removed),
         }
     )

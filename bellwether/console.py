@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from functools import lru_cache
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -51,17 +54,71 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> Grid:
-    """A frame as a table of at most `most` rows; cells are text, never markup."""
-    table = Grid(title=Text(title) if title else None, title_justify="left")
-    numeric = {name for name, dtype in frame.schema.items() if dtype.is_numeric()}
-    for name in frame.columns:
-        table.add_column(Text(visible(name)), justify="right" if name in numeric else "left", overflow="fold")
-    for row in frame.head(most).iter_rows():
-        table.add_row(*(Text(visible(_cell(value), "\n")) for value in row))
-    if frame.height > most:
-        table.caption = f"{most} of {frame.height} rows"
-    return table
+def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> Rows:
+    """A frame as a table of at most `most` rows that breaks no word; cells are text, never markup.
+
+    Where the columns do not fit beside each other, each row is a block of a line per column.
+    """
+    names = [visible(name) for name in frame.columns]
+    cells = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]
+    numeric = [dtype.is_numeric() for dtype in frame.schema.values()]
+    return Rows(names, cells, numeric, title, f"{most} of {frame.height} rows" if frame.height > most else None)
+
+
+class Rows:
+    """Rows as rich draws them in the width that it has."""
+
+    def __init__(self, names: list[str], cells: list[list[str]], numeric: list[bool], title: str | None, caption: str | None) -> None:
+        self._names, self._cells, self._numeric = names, cells, numeric
+        self._title, self._caption = title, caption
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        widths = self._widths(options.max_width)
+        if widths is None:
+            yield from self._blocks(options.max_width)
+            return
+        table = Grid(title=Text(self._title) if self._title else None, title_justify="left", caption=self._caption)
+        for name, width, numeric in zip(self._names, widths, self._numeric, strict=True):
+            table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", width=width)
+        for row in self._cells:
+            table.add_row(*map(Text, row))
+        yield table
+
+    def _widths(self, room: int) -> list[int] | None:
+        """Characters for each column, of which none is shorter than its longest word; None where there is no room for these."""
+        texts = [[name, *(row[index] for row in self._cells)] for index, name in enumerate(self._names)]
+        least = [max((cell_len(word) for text in column for word in text.split()), default=1) or 1 for column in texts]
+        wanted = [max((cell_len(line) for text in column for line in text.split("\n")), default=1) or 1 for column in texts]
+        # Every column has a space on both sides and a line on its left; the last one on its right too.
+        free = room - 3 * len(least) - 1 - sum(least)
+        if free < 0:
+            return None
+        # Columns that want least get all of it first: a text takes what the others leave.
+        widths = list(least)
+        for index in sorted(range(len(least)), key=lambda one: wanted[one] - least[one]):
+            more = min(wanted[index] - least[index], free)
+            widths[index] += more
+            free -= more
+        return widths
+
+    def _blocks(self, room: int) -> Iterator[Text]:
+        """A block per row: the column's name, and its text from a common edge on, broken between words."""
+        edge = min(max(map(cell_len, self._names), default=0) + 2, max(room // 2, 1))
+        if self._title:
+            yield Text(self._title)
+        for number, row in enumerate(self._cells, start=1):
+            yield Text(f"row {number}", style="dim")
+            for name, text in zip(self._names, row, strict=True):
+                first, *others = [
+                    part
+                    for line in (text.split("\n") or [""])
+                    for part in (wrap(line, max(room - edge, 1), break_long_words=False) or [""])
+                ]
+                yield Text(f"{name:<{edge}}{first}", no_wrap=True, overflow="ignore")
+                for part in others:
+                    yield Text(" " * edge + part, no_wrap=True, overflow="ignore")
+        if self._caption:
+            yield Text(self._caption, style="dim")
 
 
 def _cell(value: object) -> str:

@@ -14,7 +14,11 @@ import dagster as dg
 from orchestration.out_of_date import OutOfDate
 
 #: For a table whose partition needs exactly its own partition upstream, whichever day that is: plain `eager()` looks at the latest day only.
-FOLLOW = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window()).with_label("follow")
+FOLLOW = (
+    dg.AutomationCondition.eager()
+    .without(dg.AutomationCondition.in_latest_time_window())
+    .with_label("follows its inputs of the same partition")
+)
 
 #: For a table over many upstream partitions: `eager()` would wait for ever, because some upstream partition is always missing. It does not run in the
 #: tick that requests its inputs, nor while they are made: it would read them as they were. What arrives while it runs is made up for afterwards.
@@ -23,14 +27,16 @@ FOLLOW_ANY = (
     & ~dg.AutomationCondition.any_deps_in_progress()
     & ~dg.AutomationCondition.in_progress()
     & OutOfDate()
-).with_label("follow_any")
+).with_label("follows any newer input")
 
 
 def follow_except(*ignored: str) -> dg.AutomationCondition:
-    """`FOLLOW`, but the named tables neither trigger nor are waited for."""
+    """`FOLLOW`, but the named tables neither trigger nor are waited for; the UI names them by their last parts."""
     condition = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())
     keys = [dg.AssetKey(name.split("/")) for name in ignored]
-    return condition.ignore(dg.AssetSelection.assets(*keys)).with_label(f"follow_except({', '.join(ignored)})")
+    return condition.ignore(dg.AssetSelection.assets(*keys)).with_label(
+        f"follows its inputs, not {' or '.join(name.split('/')[1] for name in ignored)}"
+    )
 
 
 class TakesPartUnasked(dg.AutomationCondition):
@@ -41,7 +47,7 @@ class TakesPartUnasked(dg.AutomationCondition):
     @property
     def name(self) -> str:
         """How it is shown in the UI."""
-        return "takes_part_unasked"
+        return "takes part without being asked"
 
     def takers(self) -> Collection[str]:
         """Who takes part unasked in this world."""
@@ -65,7 +71,7 @@ class TradesUnasked(TakesPartUnasked):
     @property
     def name(self) -> str:
         """How it is shown in the UI."""
-        return "trades_unasked"
+        return "trades without being asked"
 
     def takers(self) -> Collection[str]:
         """Who trades unasked in this world."""
@@ -80,7 +86,7 @@ def _named(partition: str, dimension: str) -> str:
 
 
 #: Forecasts follow their questions.
-FOLLOW_UNASKED = (FOLLOW & TakesPartUnasked()).with_label("follow_unasked")
+FOLLOW_UNASKED = (FOLLOW & TakesPartUnasked()).with_label("follows its questions, if the forecaster takes part without being asked")
 
 #: Backtests follow their episodes.
-FOLLOW_AGENTS = (FOLLOW & TradesUnasked()).with_label("follow_agents")
+FOLLOW_AGENTS = (FOLLOW & TradesUnasked()).with_label("follows its episode, if the agent trades without being asked")

@@ -6,7 +6,7 @@ Not here: commands that only read (bellwether/lake/commands.py). Dagster is impo
 from __future__ import annotations
 
 import gc
-import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,9 @@ import click
 
 from bellwether.console import AS_JSON, console, emit, leaderboard_table
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.progress import shown
 from bellwether.settings import World, settings
+from bellwether.text_tables import visible
 
 if TYPE_CHECKING:
     from orchestration.runner import Runner
@@ -32,7 +34,7 @@ DAY = click.DateTime(formats=["%Y-%m-%d"])
 def runner(*, venues: bool = True) -> Iterator[Runner]:
     """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait.
 
-    venues: whether it will ask the venues, which must then answer.
+    venues: whether it will ask the venues, which must then answer. Ctrl-C and SIGTERM end the run under way as canceled, and say what is kept.
     """
     from orchestration.home import prepare
 
@@ -45,12 +47,30 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     from orchestration.runner import Runner
 
     _spare_the_collector()
-    with dg.DagsterInstance.get() as instance, console().status("starting") as status:
-        work = Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
+    with dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
+        work = Runner(defs, instance, progress)
         try:
             yield work
+        except KeyboardInterrupt:
+            ended = work.tally.runs - work.tally.interrupted
+            click.echo(
+                f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what the one under way had stored. "
+                "The same command goes on from there.",
+                err=True,
+            )
+            raise
         finally:
             work.close()
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 @cache
@@ -242,27 +262,8 @@ def _tally(work: Runner, as_json: bool) -> None:
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port on 127.0.0.1.")
 def ui(port: int) -> None:
     """Serve Dagster's UI and run its daemon (schedules, sensors, backfills) on 127.0.0.1 until interrupted."""
-    from orchestration.home import prepare
+    from orchestration.serve import serve
 
-    prepare(settings())
-    executable = Path(sys.executable).with_name("dagster")
-    workspace = Path(__file__).resolve().parent.parent / "workspace.yaml"
-    code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "orchestration.definitions"]
-    command = [str(executable), "dev", *code, "--host", "127.0.0.1", "--port", str(port)]
-    _take_over_the_ui()
-    os.execv(executable, command)  # noqa: S606
-
-
-def _take_over_the_ui() -> None:
-    """Hold the UI's lock for as long as the UI runs, and end the runs that an earlier one left unfinished when it was killed."""
-    import dagster as dg
-
-    from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui
-
-    with dg.DagsterInstance.get() as instance:
-        process = Process(instance, UI)
-        if not process.held:
-            raise ConfigError(f"bellwether ui: another one already serves this world ({settings().world_home}); use it, or end it first")
-        process.outlive_exec()
-        end_orphans(instance, of_killed_processes(instance))
-        end_orphans(instance, of_the_ui)
+    code = serve(settings(), port, lambda text: click.echo(visible(text, "\n"), err=True))
+    if code:
+        sys.exit(code)

@@ -34,6 +34,18 @@ from resources.venues import KalshiVenue, PolymarketVenue, WorldResource  # noqa
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
 
 
+#: The groups of the asset graph, from left to right, and where results are.
+ORIENTATION = """\
+- **raw**: what the venues sent, typed, one partition per UTC day; rejects and pulls say what did not fit and what a pull took
+- **clean**: markets of both venues with their outcomes, and prices at points in time
+- **benchmark**: releases of questions; forecasts, scores and a leaderboard. Begin with `benchmark/leaderboard`: its figure is in the latest materialization
+- **replay**: recorded episodes, what agents earn in them, and how they compare (`replay/summary`)
+- **summary**: the published DuckDB file
+
+To ask a model, materialize a partition of `benchmark/forecasts` (a release and a forecaster); `bellwether models` lists which have a key. To pull days, launch the
+job `days`. Automation makes the rest; runs that you launch go before it."""
+
+
 def resources(config: Settings) -> dict[str, Any]:
     """The resources of a world."""
     lake, world, journal = LakeResource(uri=config.lake_uri), WorldResource.of(config), JournalResource()
@@ -55,6 +67,16 @@ def resources(config: Settings) -> dict[str, Any]:
     }
 
 
+def orientation(config: Settings) -> dict[str, Any]:
+    """What a newcomer needs first, on the page of the code location."""
+    return {
+        "start here": dg.MetadataValue.md(ORIENTATION),
+        "world": str(config.world),
+        "warehouse": dg.MetadataValue.path(str(config.warehouse_path)),
+        "reports": dg.MetadataValue.text(config.reports_uri),
+    }
+
+
 def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
     """The definitions of the platform; production, the command line and tests differ in resources only."""
     return dg.Definitions(
@@ -63,6 +85,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         jobs=(*JOBS, PRUNE),
         schedules=SCHEDULES,
         sensors=SENSORS,
+        metadata=orientation(config or settings()),
         executor=EXECUTOR,
         loggers={"console": dg.colored_console_logger, "progress": progress},
         resources={**resources(config or settings()), **(resource_overrides or {})},

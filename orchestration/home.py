@@ -7,6 +7,17 @@ from importlib.resources import files
 from pathlib import Path
 
 from bellwether.settings import Settings
+from orchestration.precedence import runs_at_once
+
+#: The code location, as workspace.yaml calls it.
+LOCATION = "bellwether"
+
+
+def settings_file() -> str:
+    """Dagster's settings for this machine, as YAML."""
+    runs, automatic = runs_at_once()
+    text = (files("orchestration") / "dagster.yaml").read_text()
+    return text.replace("max_concurrent_runs: 2", f"max_concurrent_runs: {runs}").replace("limit: 1}", f"limit: {automatic}}}")
 
 
 def prepare(config: Settings) -> Path:
@@ -21,6 +32,6 @@ def prepare(config: Settings) -> Path:
     target = home / "dagster.yaml"
     if not target.exists():
         partial = target.with_suffix(".yaml.tmp")
-        partial.write_text((files("orchestration") / "dagster.yaml").read_text())
+        partial.write_text(settings_file())
         partial.replace(target)
     return home

@@ -14,10 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.events import DagsterEvent
 
 #: Run tag that names the lock of the process that executes the run. Runs without it belong to the UI's daemon.
 TAG = "bellwether/process"
 UI = "ui"
+#: What the log of a run says that a person has stopped.
+STOPPED = "Stopped. What it had stored is kept: run again, it goes on from there."
 _UNFINISHED = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 
 
@@ -37,9 +40,10 @@ class Process:
         """Tags for the runs that this process executes."""
         return {TAG: self.name}
 
-    def outlive_exec(self) -> None:
-        """Keep the lock in the program that replaces this one."""
-        os.set_inheritable(self._file, True)
+    @property
+    def file(self) -> int:
+        """Descriptor of the lock's file: a program that inherits it holds the lock as well."""
+        return self._file
 
     def close(self) -> None:
         """Give the lock up and remove its file; the file of another process that holds it stays."""
@@ -58,6 +62,25 @@ def end_orphans(instance: dg.DagsterInstance, is_orphan: Callable[[dg.DagsterRun
             instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             ended.append(run.run_id)
     return ended
+
+
+def put_back(instance: dg.DagsterInstance, chosen: Callable[[dg.DagsterRun], bool]) -> list[str]:
+    """Queue every unfinished run that is `chosen` again, whose process was ended on purpose, and free its pool slots. Returns the run ids.
+
+    The daemon launches it when it runs the next time. One that a person was cancelling is canceled.
+    """
+    queued = []
+    for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
+        run = record.dagster_run
+        if not chosen(run):
+            continue
+        if run.status is dg.DagsterRunStatus.CANCELING or run.remote_job_origin is None:
+            instance.report_run_canceled(run, message=STOPPED)
+        else:
+            instance.report_dagster_event(DagsterEvent.job_enqueue(run), run_id=run.run_id)
+            queued.append(run.run_id)
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    return queued
 
 
 def of_killed_processes(instance: dg.DagsterInstance) -> Callable[[dg.DagsterRun], bool]:

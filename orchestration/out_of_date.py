@@ -30,7 +30,7 @@ class OutOfDate(dg.AutomationCondition):
     @property
     def name(self) -> str:
         """How it is shown in the UI."""
-        return "out_of_date"
+        return "is out of date"
 
     def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
         """Those of the candidates that are out of date and may be tried now."""

@@ -7,7 +7,7 @@ Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,13 +20,15 @@ from assets.raw import DAY_TABLES
 from assets.recordings import RECORDING_TABLES
 from assets.replay import BACKTEST_TABLES, STANDING_TABLES
 from bellwether.errors import BellwetherError
+from bellwether.progress import Progress, Silent
 from bellwether.tables import table
 from orchestration import jobs
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.freshness import Record, spans, stale
 from orchestration.history import compress
+from orchestration.home import LOCATION
 from orchestration.jobs import CLEAN_TABLES, RANKING_TABLES, SCORE_TABLES
-from orchestration.orphans import Process, end_orphans, of_killed_processes
+from orchestration.orphans import STOPPED, Process, end_orphans, of_killed_processes
 from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
 from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
 
 #: What steps say goes to the listener; Dagster's own log stays in its storage.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
+#: The UI shows a run under its job, and on the start page, where this tag names the code location of `workspace.yaml`.
+SHOWN_UNDER_ITS_JOB = {".dagster/repository": f"__repository__@{LOCATION}"}
 WAREHOUSE = dg.AssetKey(["summary", "warehouse"])
-
-Report = Callable[[str], None]
 
 
 class RunFailed(BellwetherError):
@@ -50,10 +52,11 @@ class RunFailed(BellwetherError):
 
 @dataclass
 class Tally:
-    """What a call did: runs launched, partitions found fresh, seconds spent in runs."""
+    """What a call did: runs launched, partitions found fresh, runs that were interrupted, seconds spent in runs."""
 
     runs: int = 0
     fresh: int = 0
+    interrupted: int = 0
     seconds: float = 0.0
     by_job: dict[str, float] = field(default_factory=dict)
 
@@ -61,10 +64,11 @@ class Tally:
 class Runner:
     """Launches runs in this process and waits for them."""
 
-    def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, report: Report = lambda _: None) -> None:
+    def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs
         self._instance = instance
-        self._report = report
+        self._progress = progress or Silent()
+        self.doing = "the start"
         self.tally = Tally()
         self._process = Process(instance)
         end_orphans(instance, of_killed_processes(instance))
@@ -89,8 +93,10 @@ class Runner:
         due = wanted if refresh else self._stale_days(wanted)
         self.tally.fresh += len(wanted) - len(due)
         config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
-        for start, end in spans(due):
-            self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
+        with self._progress.stage("days", len(due)) as advance:
+            for start, end in spans(due):
+                self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
+                advance((date.fromisoformat(end) - date.fromisoformat(start)).days + 1)
 
     def questions(self, release: str) -> pl.DataFrame:
         """The questions of a release, built where they were not fixed yet: those that are stay as they are. Rows of benchmark/questions."""
@@ -115,7 +121,11 @@ class Runner:
         failed; one that fails stops no other.
         """
         self.questions(release)
-        ends = {name: self._forecaster(release, name, asking or {}, always=name in again) for name in forecasters}
+        ends = {}
+        with self._progress.stage(f"forecasters on {release}", len(forecasters)) as advance:
+            for name in forecasters:
+                ends[name] = self._forecaster(release, name, asking or {}, always=name in again)
+                advance(1)
         if any(error is None for error in ends.values()):
             self._follow(release)
         return ends
@@ -167,8 +177,11 @@ class Runner:
         forecasts = _of_release(record.partitions(key("benchmark/forecasts")), release)
         questions = record.partitions(key("benchmark/questions")).get(release, 0)
         scored = [record.partitions(key(name)) for name in SCORE_TABLES]
-        for pair in stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)]):
-            self._launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
+        due = stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)])
+        with self._progress.stage(f"scores on {release}", len(due)) as advance:
+            for pair in due:
+                self._launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
+                advance(1)
 
     def replay(self, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
         """Take finished recordings into the lake, make their episodes, let the agents trade each, and compare them.
@@ -198,13 +211,15 @@ class Runner:
         due = stale(wanted, [record.partitions(key(name)) for name in names], [sources])
         self.tally.fresh += len(wanted) - len(due)
         ends: dict[str, BellwetherError | None] = dict.fromkeys(wanted)
-        for partition in due:
-            try:
-                self._launch(job, f"{label} {' in '.join(partition.split('|'))}", partition=partition)
-            except RunFailed as error:
-                if not go_on:
-                    raise
-                ends[partition] = error
+        with self._progress.stage(f"{label}s", len(due)) as advance:
+            for partition in due:
+                try:
+                    self._launch(job, f"{label} {' in '.join(partition.split('|'))}", partition=partition)
+                except RunFailed as error:
+                    if not go_on:
+                        raise
+                    ends[partition] = error
+                advance(1)
         return ends
 
     def _compare_agents(self) -> None:
@@ -290,13 +305,14 @@ class Runner:
         tags: dict[str, str] | None = None,
         config: dict[str, Any] | None = None,
     ) -> None:
-        self._report(label)
-        token = listener.set(lambda line: self._report(f"{label}: {line}"))
+        self.doing = label
+        self._progress.say(label)
+        token = listener.set(lambda line: self._progress.say(f"{label}: {line}"))
         started = time.perf_counter()
         result = self._defs.resolve_job_def(job.name).execute_in_process(
             instance=self._instance,
             partition_key=partition,
-            tags={**self._process.tags, **(tags or {})},
+            tags={**self._process.tags, **SHOWN_UNDER_ITS_JOB, **(tags or {})},
             run_config={**QUIET, **(config or {})},
             raise_on_error=False,
         )
@@ -307,6 +323,10 @@ class Runner:
         self.tally.by_job[job.name] = self.tally.by_job.get(job.name, 0.0) + seconds
         compress(self._instance, [result.run_id])
         if _was_interrupted(result):
+            self.tally.interrupted += 1
+            run = self._instance.get_run_by_id(result.run_id)
+            if run is not None and run.status is not dg.DagsterRunStatus.CANCELED:
+                self._instance.report_run_canceled(run, message=STOPPED)
             raise KeyboardInterrupt
         if not result.success:
             raise RunFailed(f"{label}: run {result.run_id} failed: {_reason(result)}. Its history is in the UI (make ui)")

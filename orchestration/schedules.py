@@ -17,6 +17,7 @@ from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.history import PRUNE
 from orchestration.jobs import DAYS, OPERATIONS, SERIES
 from orchestration.partitions import DAY
+from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
 
 #: A day that is not final is asked for every day for so long, later once a week.
@@ -90,7 +91,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
     for day in days:
-        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags=CLOCK)
+        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags={**CLOCK, **AUTOMATIC})
 
 
 @dg.schedule(
@@ -103,7 +104,9 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
 def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
     """One run that asks the venue again."""
     return dg.RunRequest(
-        run_key=f"{context.scheduled_execution_time:%Y-%m-%d}", run_config={"ops": {"raw__kalshi_series": {"config": {"refresh": True}}}}
+        run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
+        run_config={"ops": {"raw__kalshi_series": {"config": {"refresh": True}}}},
+        tags=AUTOMATIC,
     )
 
 
@@ -111,6 +114,7 @@ daily_operations = dg.ScheduleDefinition(
     name="daily_operations",
     job=OPERATIONS,
     cron_schedule="20 3 * * *",
+    tags=AUTOMATIC,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Every day at 03:20 UTC, after the pull: is the lake fresh and complete, do markets have prices, what held the pulls up?",

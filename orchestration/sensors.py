@@ -6,6 +6,8 @@ Concept: https://docs.dagster.io/guides/automate/sensors
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -13,11 +15,13 @@ from hashlib import sha256
 import dagster as dg
 
 from bellwether.errors import LakeError
-from bellwether.lake.warehouse import current_files, named_files
+from bellwether.lake.warehouse import current_files, named_files, written_since
 from bellwether.settings import settings
-from bellwether.tables import table
+from bellwether.tables import TABLES, Table, table
 from orchestration.jobs import EPISODES, PUBLISH, RECORDINGS
+from orchestration.orphans import of_killed_processes
 from orchestration.partitions import AGENT, EPISODE, FORECASTER, RECORDING, RELEASE
+from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 from resources.recordings import RecordingsResource
 
@@ -43,6 +47,16 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
     return requests
 
 
+def keys_missing() -> dict[str, str]:
+    """Forecasters of this world that cannot be asked, with what is missing."""
+    from bellwether.forecasting import available
+    from bellwether.forecasting.language_model import LanguageModel
+    from bellwether.models.keys import status
+
+    models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
+    return {name: str(found) for name, found in models.items() if not found.is_ready}
+
+
 @dg.sensor(
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
@@ -52,8 +66,23 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     """Add what the registry has and the partitions lack; a registry that cannot be read fails the tick and changes nothing."""
     requests = registered_partitions(context.instance)
     if not requests:
-        return dg.SkipReason("every registered release, forecaster and agent is a partition")
+        lacking = keys_missing()
+        marked = f". Cannot be asked yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
+        return dg.SkipReason(f"every registered release, forecaster and agent is a partition{marked}")
     return dg.SensorResult(dynamic_partitions_requests=requests)
+
+
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+#: Names this process in the publisher's cursor.
+_PROCESS = secrets.token_hex(4)
+#: Marks of the lake's tables that were written to and yet hold the files that are published, by the published file.
+_equal: dict[tuple[str, int], dict[str, str | None]] = {}
 
 
 def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
@@ -73,12 +102,48 @@ def publication_key(current: frozenset[str], published: frozenset[str]) -> str |
 def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a state that is not published. Updates that race with a publication are seen at the next tick, whatever their order.
 
+    A tick looks at the tables that were written since the publication; the first of a day, and of a process, at all of them.
     A state whose publication failed is tried again the next day, or when anything changes.
     """
-    key = publication_key(current_files(lake.lake), named_files(warehouse.path))
-    if key is None:
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    complete = context.cursor != f"{today} {_PROCESS}"
+    published = (warehouse.path, _modified(warehouse.path))
+    marks = {name: lake.lake.storage.mark(name) for name in TABLES}
+    written = written_since(lake.lake, warehouse.path)
+    if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
-    return dg.RunRequest(run_key=f"{key}@{datetime.now(UTC):%Y-%m-%d}")
+    looked = list(TABLES.values()) if complete else written
+    key = publication_key(current_files(lake.lake, looked), _published(warehouse.path, looked))
+    if key is None:
+        _equal.clear()
+        _equal[published] = marks
+        context.update_cursor(f"{today} {_PROCESS}")
+        return dg.SkipReason("the published warehouse shows the lake as it is")
+    if _is_publishing(context.instance):
+        return dg.SkipReason("a publication is under way; what it does not show is published after it")
+    config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
+    return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
+
+
+def _published(path: str, tables: list[Table]) -> frozenset[str]:
+    """The files that the warehouse covers; none when it cannot be read, or another version of the code has published it."""
+    try:
+        return named_files(path, tables)
+    except LakeError:
+        return frozenset()
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _is_publishing(instance: dg.DagsterInstance) -> bool:
+    """Whether a publication waits or runs; one whose process was killed does not."""
+    is_killed = of_killed_processes(instance)
+    return any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=PUBLISH.name, statuses=_UNFINISHED)))
 
 
 @dg.sensor(
@@ -103,7 +168,7 @@ def finished_recordings(
             context.log.warning(f"left out: {error}")
     new = missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
     runs = [
-        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name)
+        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name, tags=AUTOMATIC)
         for name, done in ended.items()
         if done is not None and stored.get(name) != done["frames"]
     ]
@@ -130,7 +195,7 @@ def recorded_episodes(
     if not due:
         return dg.SkipReason("every episode of the recordings in the lake is made from what the lake has")
     return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name) for name, sources in due.items()],
+        run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name, tags=AUTOMATIC) for name, sources in due.items()],
         dynamic_partitions_requests=[EPISODE.build_add_request(new)] if new else [],
     )
 
@@ -138,6 +203,7 @@ def recorded_episodes(
 automation = dg.AutomationConditionSensorDefinition(
     "automation",
     target=dg.AssetSelection.all(),
+    run_tags=AUTOMATIC,
     use_user_code_server=True,  # one of the conditions is ours
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Lets derived tables follow what they are made from; models that cost money only where the settings name them.",

@@ -141,20 +141,33 @@ def _step(context: dg.OutputContext | dg.InputContext) -> "StepExecutionContext 
 
 
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
-    """What a run shows of its output. The columns are the asset's: an event that repeated them would be three times as large."""
+    """What a run shows of its output: rows as numbers, which the UI plots, and sizes as text, which it does not.
+
+    The columns are the asset's: an event that repeated them would be three times as large.
+    """
     declared, several = rows.table, len(rows.files) > 1
     return {
-        "dagster/row_count": rows.rows,
+        **({} if several else {"dagster/row_count": rows.rows}),
         **({"dagster/partition_row_count": rows.rows} if declared.partitioned_by and not several else {}),
         "dagster/table_name": f"{declared.group}.{declared.short_name}",
         "dagster/storage_kind": "parquet",
         "dagster/uri": lake.storage.location(declared.name) if several else rows.files[0],
-        "bytes": sum(manifest.bytes for manifest in rows.manifests),
+        "size": size(sum(manifest.bytes for manifest in rows.manifests)),
     }
 
 
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+
+
 def _of_partition(lake: Lake, manifest: Manifest) -> dict[str, Any]:
-    return {"dagster/partition_row_count": manifest.rows, "dagster/uri": lake.storage.location(manifest.file), "bytes": manifest.bytes}
+    return {
+        "dagster/row_count": manifest.rows,
+        "dagster/partition_row_count": manifest.rows,
+        "dagster/uri": lake.storage.location(manifest.file),
+        "size": size(manifest.bytes),
+    }
 
 
 def _data_version(written: Iterable[Manifest]) -> dg.DataVersion:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
     import duckdb
 
 
+#: Between complete publications, others look at the tables that were written since the last one.
+COMPLETE_EVERY = timedelta(days=1)
+
+
 class WarehouseResource(dg.ConfigurableResource):
     """The DuckDB file that users query."""
 
     path: str = Field(description="the file; its folder is made when it is first published")
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
-    def publish(self, lake: Lake) -> Published:
-        """Build the file from the lake as it is now and put it in place, whole."""
-        return warehouse.publish(lake, self.path, lock_timeout=self.lock_timeout)
+    def publish(self, lake: Lake, *, complete: bool = False) -> Published:
+        """Bring the file up to date with the lake as it is now and put it in place, whole. Once a day, or if `complete`, it looks at every partition."""
+        return warehouse.publish(
+            lake, self.path, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
+        )
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:

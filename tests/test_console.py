@@ -6,6 +6,7 @@ import io
 import json
 import re
 import unicodedata
+from datetime import UTC, datetime
 
 import polars as pl
 import pytest
@@ -63,3 +64,48 @@ def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureF
     shown = capsys.readouterr().out
     assert not any(unicodedata.category(letter) in {"Cc", "Cf"} for letter in shown.replace("\n", ""))
     assert json.loads(shown[shown.index("{\n") :]) == {"text": hostile}
+
+
+WORDS = pl.DataFrame(
+    {
+        "market_id": ["KXHIGHNY-26MAR18-B52.5", "0x9f8e7d6c5b4a39281706f5e4d3c2b1a0"],
+        "question": ["Will the highest temperature in New York be between 52 and 53 degrees on 18 March 2026?", "Who wins?"],
+        "category": ["Climate and Weather", "Politics"],
+        "price": [0.415, 0.5],
+        "known_at": [datetime(2026, 3, 19, 4, 5, 6, tzinfo=UTC), None],
+    }
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("columns", [WORDS.columns[:1], WORDS.columns[:2], WORDS.columns[:4], WORDS.columns, WORDS.columns * 3])
+def test_a_table_fits_and_breaks_no_word(width: int, columns: list[str]) -> None:
+    frame = WORDS.select(pl.col(name).alias(f"{name}_{number}") for number, name in enumerate(columns))
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(grid(frame))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    shown = set(stream.getvalue().split())
+    wanted = {
+        word
+        for row in frame.with_columns(pl.selectors.temporal().dt.to_string("%Y-%m-%d %H:%M:%S")).iter_rows()
+        for cell in row
+        for word in str(cell or "").split()
+    }
+    assert wanted <= shown
+    assert {*frame.columns} <= shown
+
+
+def test_a_table_that_fits_has_a_line_per_row() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(grid(WORDS.select("category", "price")))
+    assert len(stream.getvalue().splitlines()) == 6
+
+
+def test_rows_that_do_not_fit_are_blocks_with_the_same_values() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=40).print(grid(WORDS, most=1))
+    text = stream.getvalue()
+    assert text.splitlines()[0] == "row 1"
+    assert "1 of 2 rows" in text
+    assert "market_id  KXHIGHNY-26MAR18-B52.5" in text

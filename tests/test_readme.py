@@ -10,6 +10,7 @@ import pytest
 
 from bellwether.cli import main
 from bellwether.commands import LazyCommand
+from tests import readme
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -35,6 +36,33 @@ def test_the_own_endpoint_takes_four_lines_and_no_key(tmp_path: Path) -> None:
     assert len(example.strip().splitlines()) == 4
     (tmp_path / "models.toml").write_text(example, encoding="utf-8")
     assert models(tmp_path)["my-llama"].is_free
+
+
+def test_its_tables_are_those_of_named_commands_and_fit_eighty_columns() -> None:
+    found = readme.BLOCK.findall(README)
+    assert [command.split(" |")[0] for command, _ in found] == ["leaderboard sandbox-2026", "trading", "query, as above"]
+    assert max(len(line) - 4 for _, text in found for line in text.splitlines()) <= readme.WIDTH
+    drawn = {text for _, text in found}
+    others = [block for block in re.findall(r"(?:^ {4}.*\n)+", README, re.MULTILINE) if "──" in block or "━━" in block]
+    assert [block for block in others if not any(block in text for text in drawn) and "Scores\n" not in block] == []
+
+
+def test_a_block_is_replaced_by_what_its_command_prints() -> None:
+    page = "a\n\n<!-- bellwether leaderboard x -->\n\n    old\n\n    old\n\nb\n\n<!-- bellwether trading | All -->\n\n    old\n"
+    printed = {"leaderboard": "new  \n\nlegend\n", "trading": "One\n1\n\nAll\n2\n\nrest\n"}
+    text = readme.rewritten(page, lambda words: printed[words[0]])
+    assert (
+        text
+        == "a\n\n<!-- bellwether leaderboard x -->\n\n    new\n\n    legend\n\nb\n\n<!-- bellwether trading | All -->\n\n    All\n    2\n"
+    )
+
+
+@pytest.mark.slow
+def test_its_tables_are_those_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    readme.bellwether(["demo"])
+    assert readme.rewritten(README, readme.bellwether) == README
 
 
 def test_the_models_that_it_names_are_registered() -> None:

@@ -19,7 +19,7 @@ A table's name is the same everywhere: the asset `clean/markets` is the folder `
 """
 
 
-def dictionary(tables: Iterable[Table] = (*TABLES.values(), meta.PARTITIONS, meta.TABLES, meta.COLUMNS)) -> str:
+def dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
     """The page: one section per group, one part per table, one line per column."""
     parts, group = [_OPENING], ""
     for table in tables:

@@ -1,6 +1,6 @@
 """DuckDB over the lake: how a connection is opened and how a slice becomes a view.
 
-The only SQL written in Python is here and in the warehouse: statements that consist of quoted names and quoted text.
+The only SQL written in Python is here and where the warehouse is built: statements that consist of quoted names and quoted text.
 """
 
 from __future__ import annotations

@@ -71,7 +71,10 @@ class Lake:
             size, sha256 = draft.stat().st_size, _sha256(draft)
             file = self._publish(draft, f"{folder}/{run_id}")
         manifest = Manifest(table.name, partition, file, written.rows, size, sha256, table.version, run_id, self.clock(), written.known_at)
+        # Before as well: a writer that is killed between the two leaves a mark.
+        self.storage.touch(table.name)
         self.storage.put(f"{folder}/{FILE_NAME}", dump(manifest))
+        self.storage.touch(table.name)
         return manifest
 
     def _publish(self, draft: Path, stem: str) -> str:
@@ -104,17 +107,19 @@ class Lake:
             if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
         }
 
+    def parse(self, table: Table, name: str, text: bytes) -> Manifest:
+        """The manifest whose `text` is stored under `name`. Raises `LakeError` when it is damaged, or of another place."""
+        location = self.storage.location(name)
+        manifest = load(text, location)
+        if manifest.table != table.name or _manifest_of(table, manifest.partition) != name:
+            raise LakeError(
+                f"reading the manifest {location}: it is of {manifest.table} {manifest.partition}, not of this place; remove the copy"
+            )
+        return manifest
+
     def _read(self, table: Table, names: list[str]) -> dict[Partition, Manifest]:
-        found = {}
-        for name, text in self.storage.read(names).items():
-            location = self.storage.location(name)
-            manifest = load(text, location)
-            if manifest.table != table.name or _manifest_of(table, manifest.partition) != name:
-                raise LakeError(
-                    f"reading the manifest {location}: it is of {manifest.table} {manifest.partition}, not of this place; remove the copy"
-                )
-            found[manifest.partition] = manifest
-        return found
+        found = (self.parse(table, name, text) for name, text in self.storage.read(names).items())
+        return {manifest.partition: manifest for manifest in found}
 
     def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
         """The rows of `partitions`, or of all that exist when left out, as of now.

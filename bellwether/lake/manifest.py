@@ -57,6 +57,10 @@ def load(text: bytes, location: str) -> Manifest:
     try:
         stored: dict[str, Any] = orjson.loads(text)
         times = {name: datetime.fromisoformat(stored[name]) if stored[name] else None for name in ("written_at", "known_at")}
-        return Manifest(**{**stored, **times, "partition": tuple(stored["partition"])})
+        manifest = Manifest(**{**stored, **times, "partition": tuple(stored["partition"])})
+        for name in ("rows", "bytes"):
+            if type(stored[name]) is not int:
+                raise TypeError(f"{name} is {stored[name]!r}")
+        return manifest
     except (ValueError, TypeError, KeyError) as error:
         raise LakeError(f"reading the manifest {location}: it is damaged ({error}); materialize that partition again") from error

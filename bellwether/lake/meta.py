@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from bellwether.lake.duck import sql_type
-from bellwether.lake.lake import Lake
-from bellwether.lake.manifest import Manifest
-from bellwether.lake.slices import Slice
+from bellwether.lake.survey import Survey
 from bellwether.tables import Table
 from bellwether.tables.schema import TEXT, TIME, UTC, Column
 
-_NAME = Column("table", TEXT, "group/name of the table")
+_NAME = Column("table_name", TEXT, "schema.table, as SQL names it")
 _LIST = pl.List(pl.String())
 
 PARTITIONS = Table(
@@ -37,7 +34,7 @@ PARTITIONS = Table(
         Column("written_at", TIME, "when it was written", UTC),
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
     ),
-    key=("table", "partition"),
+    key=("table_name", "partition"),
     mart=True,
 )
 
@@ -55,7 +52,7 @@ TABLES = Table(
         Column("rows", pl.Int64(), "rows published", "rows"),
         Column("known_at", TIME, "latest known_at of its rows; null when it has none", UTC, nullable=True),
     ),
-    key=("table",),
+    key=("table_name",),
     mart=True,
 )
 
@@ -65,77 +62,77 @@ COLUMNS = Table(
     columns=(
         _NAME,
         Column("ordinal", pl.Int32(), "position in the table, from 0"),
-        Column("column", TEXT, "name"),
+        Column("column_name", TEXT, "name"),
         Column("type", TEXT, "DuckDB type"),
         Column("unit", TEXT, "unit of the values", nullable=True),
         Column("nullable", pl.Boolean(), "whether the column may be null"),
         Column("description", TEXT, "meaning"),
     ),
-    key=("table", "column"),
-    sort=("table", "ordinal"),
+    key=("table_name", "column_name"),
+    sort=("table_name", "ordinal"),
     mart=True,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What one publication saw of a table: the slice that is published, and the partitions left out for their version or, with the reason, for damage."""
+PUBLICATION = Table(
+    name="meta/publication",
+    row="How this file was made. One row.",
+    columns=(
+        Column("published_at", TIME, "when it was finished", UTC),
+        Column("looked_at", TIME, "when the publisher began to look at the lake", UTC),
+        Column(
+            "complete_at",
+            TIME,
+            "when a publisher last looked at every partition; later publications looked at the tables that changed",
+            UTC,
+        ),
+        Column("lake", TEXT, "folder or URL of the lake"),
+        Column("declarations", TEXT, "digest of the declared tables and of DuckDB's version"),
+        Column("marks", _LIST, "per table its name and the mark of its folder, which changes with every write"),
+    ),
+    key=("published_at",),
+    mart=True,
+)
 
-    slice: Slice
-    outdated: tuple[Manifest, ...]
-    damaged: tuple[tuple[Manifest, str], ...] = ()
-
-    @property
-    def table(self) -> Table:
-        """The table's declaration."""
-        return self.slice.table
-
-
-def rows(lake: Lake, seen: Sequence[Seen]) -> dict[Table, pl.DataFrame]:
-    """The rows of the three tables."""
-    partitions = [_partition(lake, *found) for one in seen for found in _manifests(one)]
-    columns = [_column(one.table, ordinal, column) for one in seen for ordinal, column in enumerate(one.table.columns)]
-    return {PARTITIONS: PARTITIONS.frame(partitions), TABLES: TABLES.frame([_table(one) for one in seen]), COLUMNS: COLUMNS.frame(columns)}
-
-
-def _manifests(seen: Seen) -> list[tuple[Manifest, bool, str | None]]:
-    """Every partition, whether it is published, and its damage."""
-    found: list[tuple[Manifest, bool, str | None]] = [(manifest, True, None) for manifest in seen.slice.manifests]
-    found += [(manifest, False, None) for manifest in seen.outdated]
-    return found + [(manifest, False, damage) for manifest, damage in seen.damaged]
+#: The tables about the file itself.
+ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION)
 
 
-def _partition(lake: Lake, manifest: Manifest, published: bool, damage: str | None) -> Mapping[str, Any]:
-    same = ("table", "rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")
+def tables(surveys: Sequence[Survey]) -> pl.DataFrame:
+    """The rows of meta.tables."""
+    return TABLES.frame([_table(one) for one in surveys])
+
+
+def partitions(surveys: Sequence[Survey]) -> pl.DataFrame:
+    """The rows of meta.partitions."""
+    return PARTITIONS.frame([row for one in surveys for row in one.rows.values()])
+
+
+def columns(declared: Iterable[Table]) -> pl.DataFrame:
+    """The rows of meta.columns."""
+    return COLUMNS.frame([_column(table, ordinal, column) for table in declared for ordinal, column in enumerate(table.columns)])
+
+
+def _table(survey: Survey) -> Mapping[str, Any]:
+    table, shown = survey.table, [row for row in survey.rows.values() if row["published"]]
     return {
-        **{name: getattr(manifest, name) for name in same},
-        "partition": "/".join(manifest.partition),
-        "file": lake.storage.location(manifest.file),
-        "published": published,
-        "damage": damage,
-    }
-
-
-def _table(seen: Seen) -> Mapping[str, Any]:
-    table, known = seen.table, [manifest.known_at for manifest in seen.slice.manifests if manifest.known_at]
-    return {
-        "table": table.name,
+        "table_name": table.sql_name,
         "description": table.row,
         "stored_as": "table" if table.mart else "view",
         "key": list(table.key),
         "partitioned_by": list(table.partitioned_by),
         "version": table.version,
-        "partitions": len(seen.slice.files),
-        "rows": seen.slice.rows,
-        "known_at": max(known, default=None),
+        "partitions": len(shown),
+        "rows": sum(row["rows"] for row in shown),
+        "known_at": max((row["known_at"] for row in shown if row["known_at"]), default=None),
     }
 
 
 def _column(table: Table, ordinal: int, column: Column) -> Mapping[str, Any]:
     return {
-        "table": table.name,
+        "table_name": table.sql_name,
         "ordinal": ordinal,
-        "column": column.name,
+        "column_name": column.name,
         "type": sql_type(column.dtype),
         "unit": column.unit,
         "nullable": column.nullable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import polars as pl
 
@@ -30,6 +30,11 @@ def folder(table: Table, partition: Partition) -> str:
 def _quoted(part: str) -> str:
     text = quote(part, safe="")
     return text.replace(".", "%2E", 1) if text.startswith(".") else text
+
+
+def of_folder(table: Table, folder: str) -> Partition:
+    """The partition whose folder it is."""
+    return tuple(map(unquote, folder.removeprefix(table.name).split("/")[1:]))
 
 
 def values(table: Table, partition: Partition) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -27,11 +28,15 @@ TEMPORARY = ".tmp-"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored file: its name below the root, its size and when it was last written (UTC)."""
+    """One stored file: its name below the root, its size, when it was last written and when anything about it last changed (UTC).
+
+    A copy or a move may keep the first time of a local file, never the second.
+    """
 
     name: str
     bytes: int
     modified: datetime
+    changed: datetime
 
 
 class Storage(Protocol):
@@ -69,6 +74,12 @@ class Storage(Protocol):
 
     def prune(self, prefix: str) -> None:
         """Remove the empty folders below the folder `prefix`, where folders are more than a part of names."""
+
+    def touch(self, folder: str) -> None:
+        """Give the existing folder another mark. It may be lost when the power fails."""
+
+    def mark(self, folder: str) -> str | None:
+        """A text that changes when the folder is touched or gets or loses an entry, "" while there is no such folder; None where there are no marks."""
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
@@ -167,22 +178,24 @@ class Folder:
         return True
 
     def files(self, prefix: str) -> list[Entry]:
-        return sorted(self._walk(self._root / prefix), key=lambda entry: entry.name)
+        return sorted(self._walk(str(self._root / prefix), len(str(self._root / "x")) - 1), key=lambda entry: entry.name)
 
-    def _walk(self, folder: Path) -> Iterator[Entry]:
+    def _walk(self, folder: str, root: int) -> Iterator[Entry]:
+        """The files below `folder`; the first `root` characters of their paths are the tree's."""
         try:
             entries = list(os.scandir(folder))
         except (FileNotFoundError, NotADirectoryError):
             return
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                yield from self._walk(Path(entry.path))
+                yield from self._walk(entry.path, root)
                 continue
             try:
                 stat = entry.stat()
             except FileNotFoundError:
                 continue
-            yield Entry(Path(entry.path).relative_to(self._root).as_posix(), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+            modified, changed = (datetime.fromtimestamp(seconds, UTC) for seconds in (stat.st_mtime, stat.st_ctime))
+            yield Entry(entry.path[root:], stat.st_size, modified, changed)
 
     def delete(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
@@ -191,6 +204,17 @@ class Folder:
         for folder, _, _ in os.walk(self._root / prefix, topdown=False):
             with suppress(OSError):
                 os.rmdir(folder)
+
+    def touch(self, folder: str) -> None:
+        # The kernel's own stamps are some milliseconds coarse: two changes within them would look like one.
+        now = time.time_ns()
+        os.utime(self._root / folder, ns=(now, now))
+
+    def mark(self, folder: str) -> str | None:
+        try:
+            return str(os.stat(self._root / folder).st_mtime_ns)
+        except FileNotFoundError:
+            return ""
 
 
 class ObjectStore:
@@ -252,7 +276,11 @@ class ObjectStore:
 
     def files(self, prefix: str) -> list[Entry]:
         found = self._fs.find(f"{self._key}/{prefix}", detail=True)
-        return [Entry(path.removeprefix(f"{self._key}/"), info["size"], self._modified(path, info)) for path, info in sorted(found.items())]
+        entries = []
+        for path, info in sorted(found.items()):
+            modified = self._modified(path, info)
+            entries.append(Entry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified))
+        return entries
 
     def _modified(self, path: str, info: Mapping[str, object]) -> datetime:
         known = info.get("LastModified")
@@ -267,6 +295,12 @@ class ObjectStore:
 
     def prune(self, prefix: str) -> None:
         """A store has no folders of its own."""
+
+    def touch(self, folder: str) -> None:
+        return None
+
+    def mark(self, folder: str) -> str | None:
+        return None
 
 
 def _claim(target: Path) -> bool:

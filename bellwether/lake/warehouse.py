@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,10 +21,10 @@ import duckdb
 import polars as pl
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import confine, duck, meta, s3
-from bellwether.lake.duck import identifier, literal
+from bellwether.lake import build, confine, duck, s3
+from bellwether.lake.duck import literal
 from bellwether.lake.lake import Lake
-from bellwether.lake.manifest import Manifest
+from bellwether.lake.manifest import FILE_NAME
 from bellwether.lake.sql import sql_text
 from bellwether.lake.storage import TEMPORARY, writing
 from bellwether.tables import TABLES, Table
@@ -43,6 +43,7 @@ class Published:
     path: the file.
     tables, partitions, rows: what it shows; `bytes` is its own size.
     known_at: the latest `known_at` in it; None when it has no rows.
+    complete: whether every partition was looked at, not only the tables that were written since the last publication.
     outdated: partitions left out because other rules than the table's made them, as `table partition`.
     damaged: partitions left out because their file is missing or not as it was written, with the reason, as `table partition` -> reason.
     """
@@ -53,6 +54,7 @@ class Published:
     rows: int
     bytes: int
     known_at: datetime | None
+    complete: bool
     outdated: tuple[str, ...]
     damaged: Mapping[str, str]
 
@@ -63,40 +65,31 @@ def publish(
     *,
     tables: Iterable[Table] = tuple(TABLES.values()),
     self_contained: bool = False,
+    complete_every: timedelta = timedelta(0),
     lock_timeout: float = 60.0,
 ) -> Published:
-    """Build the warehouse from the manifests of this moment and put it in the place of `path`, whole.
+    """Put a warehouse of the lake as it is now in the place of `path`, whole.
 
     self_contained: hold the rows of every table, so that the file can be moved and shared; otherwise big tables are views over the lake's files.
+    complete_every: age of the last publication that looked at every partition from which this one does; a younger one is copied, and
+    brought up to date in the tables that were written since.
     Publishers wait for one another, for `lock_timeout` seconds at most. Whoever has the old file open keeps reading it.
-    A file of the lake that the one before did not show is compared with its checksum; a partition whose file is missing or damaged is left out by
-    name. Raises `LakeError` when the lock is not free in time, or the file cannot be written; what was published before then stays.
+    A file of the lake that the one before did not show is compared with its checksum; a partition whose manifest or file is missing or damaged is
+    left out by name. Raises `LakeError` when the lock is not free in time, or the file cannot be written; what was published before then stays.
     """
-    path = Path(path).absolute()
+    path, chosen = Path(path).absolute(), [replace(table, mart=True) if self_contained else table for table in tables]
     with writing(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _only_publisher(path, lock_timeout):
         _remove_drafts(path)
-        verified = _shown(path)
-        seen = [_see(lake, replace(table, mart=True) if self_contained else table, verified) for table in tables]
         draft = path.with_name(f"{path.name}{TEMPORARY}{secrets.token_hex(4)}")
         try:
-            _build(lake, seen, draft)
+            done = build.build(lake, chosen, path, draft, complete_every)
             with writing(str(path)):
-                size = _replace(draft, path)
+                size = _replace(draft, path, done.published_at)
         finally:
             _remove_drafts(path)
-    known = [manifest.known_at for one in seen for manifest in one.slice.manifests if manifest.known_at]
-    return Published(
-        path=path,
-        tables=len(seen),
-        partitions=sum(len(one.slice.files) for one in seen),
-        rows=sum(one.slice.rows for one in seen),
-        bytes=size,
-        known_at=max(known, default=None),
-        outdated=tuple(_named(manifest) for one in seen for manifest in one.outdated),
-        damaged={_named(manifest): reason for one in seen for manifest, reason in one.damaged},
-    )
+    return Published(path, done.tables, done.partitions, done.rows, size, done.known_at, done.complete, done.outdated, done.damaged)
 
 
 @contextmanager
@@ -113,7 +106,7 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         try:
             connection.execute(f"ATTACH {literal(str(path))} AS {DATABASE} (READ_ONLY)")
             connection.execute(f"USE {DATABASE}")
-            remote = any(duck.is_s3(file) for (file,) in connection.execute(sql_text("meta/files")).fetchall())
+            remote = any(duck.is_s3(file) for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall())
         except duckdb.Error as error:
             raise LakeError(f"opening the warehouse {path}: {error}; publish it again") from error
         if remote and duck.httpfs():
@@ -129,7 +122,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
     with connect(path) as connection:
         try:
             confine.require_reading(connection, sql)
-            confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files")).fetchall()])
+            confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()])
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()
         except duckdb.IOException as error:
@@ -140,88 +133,50 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
             raise ConfigError(f"querying the warehouse {path}: {error}") from error
 
 
-def named_files(path: Path | str) -> frozenset[str]:
-    """Locations of the lake's files that a published warehouse covers, including damaged ones that it leaves out; empty without a warehouse."""
+def named_files(path: Path | str, tables: Iterable[Table] | None = None) -> frozenset[str]:
+    """Locations of the lake's files that a published warehouse covers, of `tables` or of all, including damaged ones that it leaves out.
+
+    Empty without a warehouse.
+    """
     if not Path(path).is_file():
         return frozenset()
     with connect(path) as connection:
-        return frozenset(file for (file,) in connection.execute(sql_text("meta/files")).fetchall())
+        rows = connection.execute(
+            sql_text("meta/files"), {"tables": None if tables is None else [table.sql_name for table in tables]}
+        ).fetchall()
+    return frozenset(file for (file,) in rows)
 
 
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
-    """Locations of the lake's files that a warehouse published now would show."""
-    return frozenset(
-        lake.storage.location(manifest.file)
-        for table in tables
-        for manifest in lake.manifests(table).values()
-        if manifest.version == table.version
-    )
+    """Locations of the lake's files that a warehouse published now would cover."""
+    found = set()
+    for table in tables:
+        names = [entry.name for entry in lake.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
+        for name, text in lake.storage.read(names).items():
+            try:
+                manifest = lake.parse(table, name, text)
+            except LakeError:
+                found.add(lake.storage.location(name))
+                continue
+            if manifest.version == table.version:
+                found.add(lake.storage.location(manifest.file))
+    return frozenset(found)
 
 
-def _named(manifest: Manifest) -> str:
-    return f"{manifest.table} {'/'.join(manifest.partition)}".rstrip()
+def written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(TABLES.values())) -> list[Table]:
+    """The tables that may have been written since the warehouse was published; a look at the folders of the tables tells, whatever is in them.
+
+    It sees what `Lake.write` does, not a file that is changed by hand: that is found by a complete publication.
+    """
+    state = build.state(Path(path).absolute())
+    if state is None or state.lake != lake.uri:
+        return list(tables)
+    return [table for table in tables if (mark := lake.storage.mark(table.name)) is None or mark != state.marks.get(table.name)]
 
 
-def _shown(path: Path) -> frozenset[str]:
-    """Files of the lake that the warehouse shows which is to be replaced: they were verified; none where it cannot be read."""
-    try:
-        return named_files(path)
-    except LakeError:
-        return frozenset()
-
-
-def _see(lake: Lake, table: Table, verified: frozenset[str]) -> meta.Seen:
-    manifests = lake.manifests(table)
-    outdated = tuple(manifest for manifest in manifests.values() if manifest.version != table.version)
-    current = {partition: manifest for partition, manifest in manifests.items() if manifest.version == table.version}
-    damaged = {}
-    for partition, manifest in current.items():
-        try:
-            if lake.storage.location(manifest.file) not in verified:
-                lake.verify(manifest)
-            lake.slice_of(table, {partition: manifest}).check()
-        except LakeError as error:
-            damaged[partition] = str(error)
-    rows = lake.slice_of(table, {partition: manifest for partition, manifest in current.items() if partition not in damaged})
-    return meta.Seen(rows, outdated, tuple((current[partition], reason) for partition, reason in damaged.items()))
-
-
-def _build(lake: Lake, seen: list[meta.Seen], draft: Path) -> None:
-    try:
-        with duck.connect(draft) as connection:
-            if any(duck.is_s3(file) for one in seen for file in one.slice.files):
-                duck.allow_s3(connection, lake.storage.reader_options)
-            connection.execute("BEGIN")
-            for schema in sorted({one.table.group for one in seen} | {"meta"}):
-                connection.execute(f"CREATE SCHEMA {identifier(schema)}")
-            for one in seen:
-                _create(connection, one.table, duck.select(one.table, one.slice.files))
-            for table, rows in meta.rows(lake, seen).items():
-                connection.register("rows", table.validate(rows).to_arrow())
-                _create(connection, table, "SELECT * FROM rows")
-                connection.unregister("rows")
-            connection.execute("COMMIT")
-            connection.execute("CHECKPOINT")
-    except duckdb.Error as error:
-        raise LakeError(
-            f"building the warehouse {draft}: {error}. What was published before stays; mend the cause and publish again"
-        ) from error
-
-
-def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) -> None:
-    """Create the view or table with its comments: one for the row, one for each column, which ends with its unit."""
-    name = f"{identifier(table.group)}.{identifier(table.short_name)}"
-    kind = "TABLE" if table.mart else "VIEW"
-    comments = [f"COMMENT ON {kind} {name} IS {literal(table.row)}"]
-    for column in table.columns:
-        text = f"{column.description} [{column.unit}]" if column.unit else column.description
-        comments.append(f"COMMENT ON COLUMN {name}.{identifier(column.name)} IS {literal(text)}")
-    connection.execute(f"CREATE {kind} {name} AS {select}")
-    connection.execute("; ".join(comments))
-
-
-def _replace(draft: Path, path: Path) -> int:
+def _replace(draft: Path, path: Path, published_at: datetime) -> int:
     """Rename the finished draft over `path`, durably; a log that another tool left beside the old file must not meet the new one."""
+    build.date(draft, published_at)
     with draft.open("rb") as file:
         os.fsync(file.fileno())
     size = draft.stat().st_size

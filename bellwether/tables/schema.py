@@ -85,6 +85,11 @@ class Table:
         return self.name.split("/")[1]
 
     @property
+    def sql_name(self) -> str:
+        """`schema.table`, as SQL names it."""
+        return f"{self.group}.{self.short_name}"
+
+    @property
     def names(self) -> list[str]:
         """Column names in stored order."""
         return [column.name for column in self.columns]

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ import pytest
 from bellwether.calibration import evaluate
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
+from bellwether.lake.views import MACROS, VIEWS
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import table
 
@@ -51,6 +53,8 @@ def _question(number: int, truth: str) -> dict[str, Any]:
         **RELEASE,
         **text,
         "id": f"kalshi:M{number}",
+        "source": "kalshi",
+        "market_id": f"M{number}",
         "ground_truth": truth,
         "close_time": CLOSE,
         "cutoff": CLOSE,
@@ -86,6 +90,20 @@ def _pair(forecaster: str, other: str, difference: float, p_holm: float | None) 
     return {**RELEASE, "forecaster": forecaster, "other": other, "difference": difference, "p_holm": p_holm, **ends, **counts}
 
 
+def _filled(name: str, **given: Any) -> dict[str, Any]:
+    """A row of a table of which only some columns matter; the others have the value of their type that is nothing."""
+    nothing: dict[Any, Any] = {pl.String: "", pl.Boolean: False, pl.Float64: 0.0, pl.List: []}
+    declared = table(name)
+    row = {column.name: nothing.get(column.dtype.base_type(), 0) for column in declared.columns if not column.nullable}
+    times = {column.name: CLOSE for column in declared.columns if isinstance(column.dtype, pl.Datetime) and not column.nullable}
+    return {**row, **times, **given}
+
+
+def _backtest(agent: str, episode: str, hours: int, pnl: str) -> dict[str, Any]:
+    money = {"pnl": Decimal(pnl), "pnl_pessimistic": Decimal(pnl) - 1, "pnl_optimistic": Decimal(pnl) + 2}
+    return _filled("replay/backtests", agent=agent, episode=episode, settled_at=CLOSE + timedelta(hours=hours), **money)
+
+
 def _call(cost: str | None, **facts: Any) -> dict[str, Any]:
     tokens = {"input_tokens": 100, "output_tokens": 20, "reasoning_tokens": 5}
     return {"attempts": 2, "latency": 1.5, "repaired": False, "cost": Decimal(cost) if cost else None, **tokens, **facts}
@@ -115,6 +133,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lake = Lake(str(folder / "lake"))
     outcomes = [("Weather", "yes"), ("Weather", "yes"), ("Weather", "no"), ("Weather", None), ("Sports", None)]
     markets = [_market(number, *one) for number, one in enumerate(outcomes)] + [_market(99, "Weather", "no")]
+    markets[0]["volume"] = Decimal(7)
+    markets[1] |= {"venue": "polymarket", "volume": Decimal(9)}
     for name, partition, rows in (
         ("clean/markets", ("2025-09-01",), markets),
         ("clean/prices", ("2025-09-01",), [_price(1, "0.6", "0.7"), _price(24, None, "0.9")]),
@@ -127,6 +147,19 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("benchmark/comparisons", ("q",), [_pair("a", "b", 0.2, 0.01), _pair("a", "c", 0.1, 0.2), _pair("b", "c", -0.3, 0.001)]),
         ("benchmark/leaderboard", ("q",), [_line("b", 2, 0.25), _line("c", None, 0.1), _line("a", 1, 0.2)]),
         ("benchmark/reliability", ("q", "a"), [_bin(0, 3), _bin(1, 0)]),
+        ("benchmark/questions", ("q v2",), [{**_question(0, "no"), "release": "q v2"}, {**_question(2, "no"), "release": "q v2"}]),
+        ("replay/backtests", ("early", "maker"), [_backtest("maker", "early", 1, "2.5")]),
+        ("replay/backtests", ("late", "maker"), [_backtest("maker", "late", 5, "-1")]),
+        (
+            "replay/market_pnl",
+            ("early", "maker"),
+            [_filled("replay/market_pnl", agent="maker", episode="early", ticker="M0", pnl=Decimal("2.5"))],
+        ),
+        (
+            "replay/episodes",
+            ("early",),
+            [_filled("replay/episodes", episode="early", ticker="M0", event="E", venue="kalshi", result="YES")],
+        ),
     ):
         lake.write(table(name), partition, table(name).frame(rows), run_id="r1")
     publish(lake, folder / "warehouse.duckdb")
@@ -226,9 +259,68 @@ def test_pairs_that_differ_name_the_better_one_first(path: Path) -> None:
     assert (other["difference"], other["difference_lower"], other["difference_upper"]) == pytest.approx((0.2, 0.19, 0.22))
 
 
+def test_calibration_by_category_is_that_of_the_combined_samples(path: Path) -> None:
+    first, *_ = ask(path, "calibration_by_category", release="q").rows(named=True)
+    assert (first["forecaster"], first["category"], first["n"]) == ("a", "x", 2)
+    assert (first["mean_forecast"], first["yes_rate"], first["gap"]) == pytest.approx((0.8, 0.5, 0.3))
+    assert first["brier"] == pytest.approx((0.1**2 + 0.7**2) / 2)
+
+
+def test_pnl_adds_up_over_the_episodes_of_an_agent(path: Path) -> None:
+    early, late = ask(path, "pnl_by_agent").rows(named=True)
+    assert (early["episode"], early["pnl"], early["pnl_so_far"]) == ("early", Decimal("2.5"), Decimal("2.5"))
+    assert (early["pnl_lowest"], early["pnl_highest"]) == (Decimal("1.5"), Decimal("4.5"))
+    assert (late["episode"], late["pnl_so_far"]) == ("late", Decimal("1.5"))
+
+
+@pytest.mark.parametrize(("hours", "price"), [("1", 0.65), ("0.5", 0.65), ("2", None), ("24", None)])
+def test_the_price_before_the_resolution_is_one_that_was_known_by_then(path: Path, hours: str, price: float | None) -> None:
+    rows = ask(path, "price_against_outcome", release="q", hours=hours)
+    assert rows["mean_price"].to_list() == ([] if price is None else [price])
+    if price is not None:
+        assert rows.row(0, named=True)["brier"] == pytest.approx((1 - price) ** 2)
+
+
+def test_forecasts_are_compared_with_the_price_on_the_same_questions(path: Path) -> None:
+    first, *_ = ask(path, "forecasts_against_price", release="q", hours="1").rows(named=True)
+    assert (first["forecaster"], first["n"]) == ("a", 1)
+    assert (first["brier"], first["brier_price"]) == pytest.approx((0.01, 0.1225))
+    assert first["skill"] == pytest.approx(1 - 0.01 / 0.1225, abs=1e-4)
+
+
+def test_the_difference_between_versions_says_what_was_added_removed_and_changed(path: Path) -> None:
+    rows = ask(path, "difference_between_versions", release="q", other="q v2")
+    assert rows.select("question_id", "difference", "changed").rows() == [
+        ("kalshi:M2", "added", None),
+        ("kalshi:M0", "changed", ["outcome"]),
+        ("kalshi:M1", "removed", None),
+    ]
+    assert ask(path, "difference_between_versions", release="q", other="q").is_empty()
+
+
+def test_views_have_one_name_for_each_concept(path: Path) -> None:
+    columns = {name: set(query(path, f"DESCRIBE views.{name}")["column_name"]) for name in VIEWS}
+    assert columns["questions"] >= {"question_id", "venue", "market_id", "series_id", "outcome"}
+    assert columns["answers"] >= {"question_id", "venue", "market_id", "series_id", "outcome"}
+    assert columns["pnl"] >= {"venue", "market_id", "event_id", "outcome"}
+    others = {"id", "source", "series_ticker", "ground_truth", "ticker", "result", "event"}
+    assert not {name: found & others for name, found in columns.items() if found & others - ({"source"} if name == "markets" else set())}
+
+
+def test_what_was_traded_has_one_unit_per_column(path: Path) -> None:
+    rows = query(path, "SELECT market_id, contracts_traded, dollars_traded FROM views.markets WHERE market_id IN ('M0', 'M1') ORDER BY 1")
+    assert rows.rows() == [("M0", Decimal(7), None), ("M1", None, Decimal(9))]
+    assert "volume" not in query(path, "DESCRIBE views.markets")["column_name"].to_list()
+
+
+def test_pnl_per_market_has_the_outcome_in_the_words_of_clean_markets(path: Path) -> None:
+    rows = query(path, "SELECT agent, market_id, outcome, pnl FROM views.pnl")
+    assert rows.rows() == [("maker", "M0", "yes", Decimal("2.5"))]
+
+
 @pytest.mark.parametrize("name", sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql")))
 def test_every_analysis_answers_with_rows(path: Path, name: str) -> None:
-    known = {"release": "q", "forecaster": "a", "venue": "kalshi", "market_id": "M0"}
+    known = {"release": "q", "forecaster": "a", "venue": "kalshi", "market_id": "M0", "hours": "1", "other": "q v2"}
     params = {param: known[param] for param in re.findall(r"\$(\w+)", re.sub("--.*", "", sql_text(f"analysis/{name}")))}
     assert ask(path, name, **params).height
 
@@ -236,3 +328,42 @@ def test_every_analysis_answers_with_rows(path: Path, name: str) -> None:
 @pytest.mark.parametrize("file", sorted(ROOT.glob("sql/**/*.sql")), ids=lambda file: f"{file.parent.name}/{file.name}")
 def test_every_sql_file_opens_by_saying_what_one_row_is(file: Path) -> None:
     assert file.read_text(encoding="utf-8").startswith("-- One row ")
+
+
+PAGE = (ROOT / "docs" / "querying.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("statement", re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL))
+def test_every_query_of_the_page_on_querying_runs(path: Path, statement: str) -> None:
+    found = query(path, statement.replace("'sandbox-2026'", "'q'").replace("'market-maker'", "'maker'"))
+    assert found.height or "rejects" in statement
+
+
+def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from bellwether.lake import commands
+
+    monkeypatch.setattr(commands, "settings", lambda: SimpleNamespace(warehouse_path=path))
+    monkeypatch.chdir(ROOT)
+    shown = re.findall(r"`bellwether query (@[^`]*)`", PAGE)
+    assert len(shown) == 6
+    for line in shown:
+        words = line.replace("sandbox-2026.v2", "q v2").replace("sandbox-2026", "q").split("--set ")
+        given = [words[0].strip(), *(word for value in words[1:] for word in ("--set", value.strip()))]
+        result = CliRunner().invoke(commands.query, [*given, "--json"])
+        assert result.exit_code == 0, result.output
+        assert result.output.strip().startswith("[")
+
+
+def test_the_notebook_of_the_page_on_querying_runs(path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code.replace(".bellwether/sandbox/warehouse.duckdb", str(path)).replace("'sandbox-2026'", "'q'"), names)
+    assert names["board"]["forecaster"].to_list() == ["a", "b", "c"]
+    names["warehouse"].close()
+
+
+def test_every_view_is_on_the_page_on_querying() -> None:
+    assert {name for name in (*VIEWS, *MACROS) if f"`views.{name}" not in PAGE} == set()
+    assert {file.stem for file in ROOT.glob("sql/views/*.sql")} == {*VIEWS, *MACROS}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
 import shutil
 import time
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -13,9 +15,10 @@ import polars as pl
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
-from bellwether.lake import Lake, meta, warehouse
+from bellwether.lake import Lake, build, meta, warehouse
+from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
-from bellwether.lake.warehouse import current_files, named_files, publish, query
+from bellwether.lake.warehouse import current_files, named_files, publish, query, written_since
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
@@ -97,17 +100,18 @@ def test_comments_say_what_a_row_and_a_column_is(published: Path) -> None:
 
 def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -> None:
     found = query(published, "FROM meta.partitions")
-    assert found.select("table", "partition", "rows").rows() == [
-        ("raw/kalshi_series", "", 3),
-        ("clean/prices", "2025-09-01", 6),
-        ("clean/prices", "2025-09-02", 6),
-        ("benchmark/forecasts", "2025q3/a/b", 4),
+    assert found.select("table_name", "partition", "rows").rows() == [
+        ("raw.kalshi_series", "", 3),
+        ("clean.prices", "2025-09-01", 6),
+        ("clean.prices", "2025-09-02", 6),
+        ("benchmark.forecasts", "2025q3/a/b", 4),
     ]
     assert set(found["file"]) == warehouse.named_files(published)
     manifest = lake.manifest(PRICES, DAY)
     assert manifest is not None
     assert found.row(1, named=True) == {
-        **{name: getattr(manifest, name) for name in ("table", "rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")},
+        **{name: getattr(manifest, name) for name in ("rows", "bytes", "sha256", "version", "run_id", "written_at", "known_at")},
+        "table_name": "clean.prices",
         "partition": "2025-09-01",
         "file": lake.storage.location(manifest.file),
         "published": True,
@@ -116,9 +120,9 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
 
 
 def test_meta_describes_tables_and_columns(published: Path) -> None:
-    row = query(published, "FROM meta.tables WHERE \"table\" = 'clean/prices'").row(0, named=True)
+    row = query(published, "FROM meta.tables WHERE table_name = 'clean.prices'").row(0, named=True)
     assert (row["stored_as"], row["partitions"], row["rows"], row["partitioned_by"]) == ("view", 2, 12, ["day"])
-    row = query(published, "FROM meta.columns WHERE \"table\" = 'clean/prices' AND \"column\" = 'bid'").row(0, named=True)
+    row = query(published, "FROM meta.columns WHERE table_name = 'clean.prices' AND column_name = 'bid'").row(0, named=True)
     assert (row["type"], row["unit"], row["nullable"], row["ordinal"]) == (
         "DECIMAL(10,6)",
         "dollars per contract",
@@ -331,3 +335,132 @@ def test_what_is_intact_is_what_can_be_read(lake: Lake) -> None:
     folder = Path(lake.storage.location(second.file)).parent
     (folder / "manifest.json").write_text("{")
     assert lake.intact(PRICES) == {place: one for place, one in whole.items() if place not in (first.partition, second.partition)}
+
+
+LONG = timedelta(days=1)
+
+
+def content(path: Path) -> dict[str, object]:
+    """Everything that a warehouse shows, in no order, but for the instants at which it was made."""
+    names = query(path, "SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1").to_series().to_list()
+    comments = "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal UNION ALL "
+    comments += "SELECT schema_name, table_name, comment FROM duckdb_tables() UNION ALL "
+    comments += "SELECT schema_name || '.' || table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    shown: dict[str, object] = {name: sorted(map(repr, query(path, f"FROM {name}").rows())) for name in names if name != "meta.publication"}
+    return {**shown, "comments": query(path, comments).rows()}
+
+
+def score(release: str, forecaster: str, value: float) -> pl.DataFrame:
+    row = {"release": release, "forecaster": forecaster, "scope": "all", "metric": "brier", "value": value, "rules": "1"}
+    counts = dict.fromkeys(("n", "n_questions", "n_clusters", "seed"), 1)
+    return SCORES.frame([{**row, **counts, "known_at": forecasts()["known_at"][0]}])
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is read of the lake, in order: the tables that are listed, and the files that are compared with their checksums."""
+    seen: list[str] = []
+    files, verify = Folder.files, Lake.verify
+    monkeypatch.setattr(Folder, "files", lambda self, prefix: (seen.append(prefix), files(self, prefix))[1])
+    monkeypatch.setattr(Lake, "verify", lambda self, manifest: (seen.append(manifest.file), verify(self, manifest))[1])
+    return seen
+
+
+def test_a_publication_looks_at_the_tables_that_were_written_since_the_last_one(lake: Lake, path: Path, looks: list[str]) -> None:
+    assert publish(lake, path, complete_every=LONG).complete
+    looks.clear()
+    manifest = lake.write(PRICES, ("2025-09-03",), prices("2025-09-03"), run_id="r1")
+    done = publish(lake, path, complete_every=LONG)
+    assert (done.complete, done.partitions, done.rows) == (False, 5, 6 + 6 + 6 + 3 + 4)
+    assert looks.count("clean/prices") == 1
+    assert manifest.file in looks
+    assert not [name for name in looks if name in TABLES and name != "clean/prices"]
+
+
+def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Path, looks: list[str]) -> None:
+    before = content(published)
+    assert written_since(lake, published) == []
+    publish(lake, published, complete_every=LONG)
+    assert looks == []
+    assert content(published) == before
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, path: Path, tmp_path: Path, seed: int) -> None:
+    """Partitions of views and of marts are added, replaced, damaged, deleted and restored, by one writer in a random order."""
+    rng = random.Random(seed)
+    chosen = [PRICES, SERIES, SCORES]
+    publish(lake, path, tables=chosen)
+    days = [f"2025-09-0{number}" for number in range(1, 6)]
+    for step in range(12):
+        day, forecaster = rng.choice(days), rng.choice("abc")
+        match rng.randrange(6):
+            case 0 | 1:
+                lake.write(PRICES, (day,), prices(day, seed=step), run_id=f"r{step}")
+            case 2 | 3:
+                lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
+            case 4:
+                manifest = lake.write(SCORES, ("2025q3", forecaster), score("2025q3", forecaster, step / 10), run_id=f"r{step}")
+                Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
+            case 5:
+                shutil.rmtree(Path(lake.uri) / "clean" / "prices" / day, ignore_errors=True)
+        if rng.random() < 0.5 or step == 11:
+            assert not publish(lake, path, tables=chosen, complete_every=LONG).complete
+            assert written_since(lake, path, chosen) == []
+    publish(lake, tmp_path / "complete.duckdb", tables=chosen)
+    assert content(path) == content(tmp_path / "complete.duckdb")
+
+
+def test_a_mart_without_partitions_is_replaced(lake: Lake, path: Path) -> None:
+    summary = table("replay/results")
+    first = summary.empty()
+    lake.write(summary, (), first, run_id="r1")
+    publish(lake, path)
+    lake.write(summary, (), first, run_id="r2")
+    publish(lake, path, complete_every=LONG)
+    assert query(path, "SELECT run_id FROM meta.partitions WHERE partition = '' AND file LIKE '%replay%'").to_series().to_list() == ["r2"]
+
+
+def test_a_write_that_lands_while_the_warehouse_is_built_is_seen_by_the_next_look(
+    lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(lake, path)
+    written = build._write
+
+    def late(*given: object) -> object:
+        lake.write(PRICES, DAY, prices(rows=30, seed=1), run_id="late")
+        return written(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build, "_write", late)
+    publish(lake, path, complete_every=LONG)
+    monkeypatch.undo()
+    assert written_since(lake, path) == [PRICES]
+    publish(lake, path, complete_every=LONG)
+    assert query(path, "SELECT count(*) FROM clean.prices").item() == 36
+
+
+def test_a_complete_publication_follows_when_the_last_one_is_old_enough(lake: Lake, published: Path) -> None:
+    assert not publish(lake, published, complete_every=LONG).complete
+    assert publish(lake, published, complete_every=timedelta(microseconds=1)).complete
+
+
+def test_a_file_that_others_have_written_to_is_not_built_upon(lake: Lake, published: Path) -> None:
+    with duckdb.connect(str(published)) as connection:
+        connection.execute("CREATE TABLE clean.mine AS SELECT 1")
+    assert publish(lake, published, complete_every=LONG).complete
+    assert query(published, "SELECT table_name FROM information_schema.tables WHERE table_name = 'mine'").is_empty()
+
+
+def test_other_declarations_and_another_lake_are_published_completely(lake: Lake, published: Path, tmp_path: Path) -> None:
+    assert publish(lake, published, tables=[PRICES], complete_every=LONG).complete
+    assert publish(Lake(str(tmp_path / "other")), published, tables=[PRICES], complete_every=LONG).complete
+
+
+def test_a_damaged_manifest_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
+    manifest = Path(lake.uri) / "clean" / "prices" / DAY[0] / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"rows": 6', '"rows": "many"'))
+    done = publish(lake, published)
+    assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
+    assert str(manifest) in done.damaged[f"clean/prices {DAY[0]}"]
+    assert query(published, "SELECT DISTINCT day::VARCHAR FROM clean.prices").to_series().to_list() == ["2025-09-02"]
+    assert current_files(lake) == named_files(published), "nothing is left to publish"

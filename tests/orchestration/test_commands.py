@@ -50,7 +50,7 @@ def test_the_leaderboard_is_a_table_for_people_and_json_for_programs(published: 
 def test_a_query_reads_the_warehouse(published: World) -> None:
     rows = json.loads(call("query", "SELECT count(*) AS n FROM clean.markets", "--json").output)
     assert rows[0]["n"] > 50
-    assert "clean/markets" in call("query", 'SELECT "table", rows FROM meta.tables').output
+    assert "clean.markets" in call("query", "SELECT table_name, rows FROM meta.tables").output
 
 
 @pytest.mark.slow
@@ -63,6 +63,7 @@ def test_a_query_cannot_write(published: World) -> None:
 @pytest.mark.slow
 def test_the_starter_queries_run(published: World) -> None:
     known = {"release": "sandbox-2026", "forecaster": "market-24h", "venue": "kalshi", "market_id": "x"}
+    known |= {"hours": "24", "other": "sandbox-2026.v2"}
     for path in sorted((ROOT / "sql" / "analysis").glob("*.sql")):
         named = sorted(set(re.findall(r"\$(\w+)", re.sub("--.*", "", path.read_text()))))
         values = [word for name in named for word in ("--set", f"{name}={known[name]}")]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.partitions import DAY, EPISODE, EPISODE_AGENT, RECORDING, RELEASE, RELEASE_FORECASTER
+from orchestration.runner import SHOWN_UNDER_ITS_JOB
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -121,3 +124,53 @@ def test_the_domain_library_never_imports_dagster() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_newcomer_finds_every_group_and_the_world_on_the_page_of_the_code_location(defs: dg.Definitions) -> None:
+    shown = defs.metadata
+    text = str(shown["start here"].value)
+    groups = {spec.group_name for spec in defs.resolve_all_asset_specs()}
+    assert {name for name in groups if f"**{name}**" not in text} == set()
+    assert {"world", "warehouse", "reports"} <= shown.keys()
+
+
+def test_conditions_have_names_that_people_read(defs: dg.Definitions) -> None:
+    for spec in defs.resolve_all_asset_specs():
+        if spec.automation_condition is not None:
+            label = spec.automation_condition.get_label()
+            assert label and "_" not in label.replace("kalshi_", "") and len(label) <= 80, spec.key
+
+
+def test_checks_of_the_whole_lake_say_when_they_are_evaluated(defs: dg.Definitions) -> None:
+    specs = [
+        spec for check in defs.asset_checks or () for spec in check.check_specs if spec.name.endswith(("_is_fresh", "_rate_limit_time"))
+    ]
+    assert specs
+    assert all("operations" in (spec.description or "") for spec in specs)
+
+
+def test_runs_of_commands_are_shown_under_their_jobs() -> None:
+    workspace = yaml.safe_load((Path(__file__).resolve().parents[2] / "workspace.yaml").read_text())
+    location = workspace["load_from"][0]["python_module"]["location_name"]
+    assert {".dagster/repository": f"__repository__@{location}"} == SHOWN_UNDER_ITS_JOB
+
+
+def cpu(*words: str) -> float:
+    """CPU seconds of a Python process, the least of three."""
+
+    def once() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return min(once() for _ in range(3))
+
+
+def test_loading_the_definitions_costs_at_most_twice_the_import_of_dagster() -> None:
+    assert cpu("-c", "import orchestration.definitions") <= 2.0 * cpu("-c", "import dagster")
+
+
+def test_help_costs_a_fraction_of_the_import_of_dagster() -> None:
+    """At most 0.3 s where the import of Dagster takes 1.5."""
+    assert cpu("-m", "bellwether", "--help") <= 0.2 * cpu("-c", "import dagster")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from bellwether.lake import Lake
-from bellwether.tables import table
-from orchestration.sensors import publication_key, publisher
+from bellwether.lake.storage import Folder
+from bellwether.tables import TABLES, table
+from orchestration.orphans import TAG
+from orchestration.sensors import _PROCESS, publication_key, publisher
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 
@@ -19,8 +23,10 @@ def places(tmp_path: Path) -> tuple[LakeResource, WarehouseResource]:
     return LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(path=str(tmp_path / "warehouse.duckdb"))
 
 
-def tick(lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+def tick(lake: LakeResource, warehouse: WarehouseResource, *, runs: tuple[dg.DagsterRun, ...] = ()) -> dg.RunRequest | dg.SkipReason:
     with dg.DagsterInstance.ephemeral() as instance:
+        for run in runs:
+            instance.add_run(run)
         found = publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
     assert isinstance(found, dg.RunRequest | dg.SkipReason)
     return found
@@ -52,3 +58,65 @@ def test_a_partition_written_while_the_warehouse_was_published_is_published_next
     second = tick(lake, warehouse)
     assert isinstance(first, dg.RunRequest) and isinstance(second, dg.RunRequest)
     assert first.run_key != second.run_key
+
+
+@pytest.mark.parametrize(
+    ("status", "waits"),
+    [
+        (dg.DagsterRunStatus.NOT_STARTED, True),
+        (dg.DagsterRunStatus.STARTED, True),
+        (dg.DagsterRunStatus.SUCCESS, False),
+        (dg.DagsterRunStatus.FAILURE, False),
+    ],
+)
+def test_no_publication_is_requested_while_another_waits_or_runs(
+    places: tuple[LakeResource, WarehouseResource], status: dg.DagsterRunStatus, *, waits: bool
+) -> None:
+    lake, warehouse = places
+    store(lake.lake, "one")
+    found = tick(lake, warehouse, runs=(dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=status),))
+    assert isinstance(found, dg.SkipReason if waits else dg.RunRequest)
+
+
+def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[LakeResource, WarehouseResource]) -> None:
+    lake, warehouse = places
+    store(lake.lake, "one")
+    killed = dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags={TAG: "gone"})
+    assert isinstance(tick(lake, warehouse, runs=(killed,)), dg.RunRequest)
+
+
+def test_later_ticks_of_a_day_look_at_what_was_written_and_do_not_list_the_lake(
+    places: tuple[LakeResource, WarehouseResource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, warehouse = places
+    store(lake.lake, "one")
+    warehouse.publish(lake.lake)
+    listed: list[str] = []
+    files = Folder.files
+    monkeypatch.setattr(Folder, "files", lambda self, prefix: (listed.append(prefix), files(self, prefix))[1])
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = dg.build_sensor_context(instance=instance)
+        assert isinstance(publisher(first, lake=lake, warehouse=warehouse), dg.SkipReason)
+        assert sorted(listed) == sorted(TABLES), "the first tick looks at everything"
+        listed.clear()
+        context = dg.build_sensor_context(instance=instance, cursor=f"{datetime.now(UTC):%Y-%m-%d} {_PROCESS}")
+        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.SkipReason)
+        assert not listed
+        lake.lake.storage.touch("clean/markets")
+        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.SkipReason)
+        assert listed == ["clean/markets"]
+        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.SkipReason)
+        assert listed == ["clean/markets"], "what was found equal is not compared again"
+        store(lake.lake, "two")
+        found = publisher(context, lake=lake, warehouse=warehouse)
+    assert isinstance(found, dg.RunRequest)
+    assert found.run_config == {"ops": {"summary__warehouse": {"config": {"complete": False}}}}
+
+
+def test_a_warehouse_that_cannot_be_read_is_published_again(places: tuple[LakeResource, WarehouseResource]) -> None:
+    lake, warehouse = places
+    store(lake.lake, "one")
+    Path(warehouse.path).write_text("of another version")
+    assert isinstance(tick(lake, warehouse), dg.RunRequest)
+    warehouse.publish(lake.lake)
+    assert isinstance(tick(lake, warehouse), dg.SkipReason)

@@ -180,3 +180,20 @@ def write_episode(lake: Lake, *, result: str | None) -> None:
     sources = Sources.of(lake, "R")
     row |= {"recording_digest": sources.recording, "markets_digest": sources.markets_digest(row["end_at"])}
     lake.write(table("replay/episodes"), ("E",), table("replay/episodes").frame([row]), run_id="a")
+
+
+@pytest.mark.slow
+def test_what_people_plot_is_a_number_in_the_events(replayed: World) -> None:
+    """The UI draws a curve of every number, so that money is one and a size is none."""
+    for name, wanted in (
+        ("backtests", {"P&L", "P&L, pessimistic queue", "P&L, optimistic queue", "fees", "contracts"}),
+        ("summary", {"P&L of all", "fees of all"}),
+    ):
+        event = replayed.instance.get_latest_materialization_event(dg.AssetKey(["replay", name]))
+        assert event is not None and event.asset_materialization is not None
+        shown = event.asset_materialization.metadata
+        assert {label for label in wanted if not isinstance(shown[label].value, float)} == set()
+        assert isinstance(shown["size"].value, str)
+        assert "data:image/png" in str(shown["P&L per episode" if name == "summary" else "equity curve"].value)
+    backtests = rows(replayed, "replay/backtests")
+    assert shown["P&L of all"].value == pytest.approx(float(backtests["pnl"].sum()))

@@ -13,7 +13,7 @@ from bellwether.questions import releases
 from bellwether.replay.agents.registry import agents
 from bellwether.settings import settings
 from orchestration.automation import FOLLOW_ANY
-from orchestration.sensors import missing, registry
+from orchestration.sensors import keys_missing, missing, registered_partitions, registry
 
 
 def test_only_new_names_are_added_in_the_registrys_order() -> None:
@@ -76,3 +76,20 @@ def test_a_summary_follows_although_some_upstream_partitions_are_missing() -> No
         dg.materialize([summary], instance=instance, selection=[summary])
         third = dg.evaluate_automation_conditions(defs, instance, cursor=second.cursor)
         assert third.total_requested == 0
+
+
+def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_text('[mine]\nmodel = "openai/mine"\nknowledge_cutoff = 2025-01-01\nworlds = ["sandbox", "live"]\n')
+    monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    settings.cache_clear()
+    assert keys_missing()["mine"] == "key missing: OPENAI_API_KEY"
+    with dg.DagsterInstance.ephemeral() as instance:
+        for request in registered_partitions(instance):
+            instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+        found = registry(dg.build_sensor_context(instance=instance))
+        assert isinstance(found, dg.SkipReason)
+        assert "mine (key missing: OPENAI_API_KEY)" in str(found.skip_message)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    assert "mine" not in keys_missing()
+    settings.cache_clear()

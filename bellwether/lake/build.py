@@ -1,0 +1,230 @@
+"""Builds the file of the warehouse: anew, or from a copy of the last one in which the tables that changed are brought up to date."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from bellwether.errors import LakeError
+from bellwether.lake import duck, meta, views
+from bellwether.lake.duck import identifier, literal
+from bellwether.lake.lake import Lake
+from bellwether.lake.partitions import of_folder, values
+from bellwether.lake.storage import writing
+from bellwether.lake.survey import UNKNOWN, Former, Row, Survey, survey
+from bellwether.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a published file says about how it was made; see `meta.PUBLICATION`."""
+
+    published_at: datetime
+    looked_at: datetime
+    complete_at: datetime
+    lake: str
+    declarations: str
+    marks: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a file shows; see `warehouse.Published`."""
+
+    published_at: datetime
+    tables: int
+    partitions: int
+    rows: int
+    known_at: datetime | None
+    complete: bool
+    outdated: tuple[str, ...]
+    damaged: Mapping[str, str]
+
+
+def build(lake: Lake, tables: Sequence[Table], path: Path, draft: Path, complete_every: timedelta) -> Built:
+    """Build `draft` from the lake as it is now, and from the file at `path` that it is to replace."""
+    now = datetime.now(UTC)
+    # Before anything is read: what is written from now on has another mark.
+    marks = [f"{table.name} {mark}" for table in tables if (mark := lake.storage.mark(table.name)) is not None]
+    made = {"lake": lake.uri, "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
+    old = state(path)
+    if old is not None and old.lake != lake.uri:
+        old = None
+    if old is not None and old.declarations == made["declarations"] and now - old.complete_at < complete_every:
+        made["complete_at"] = old.complete_at
+        changed = [table for table in tables if f"{table.name} {old.marks.get(table.name)}" not in marks]
+        former = _former(path, changed, old.looked_at)
+        surveys = [survey(lake, table, former[table.name], complete=False) for table in changed]
+        with writing(str(draft)):
+            shutil.copyfile(path, draft)
+        return _write(lake, draft, surveys, made, former)
+    former = _former(path, tables, old.looked_at) if old else {}
+    return _write(lake, draft, [survey(lake, table, former.get(table.name, UNKNOWN)) for table in tables], made, None)
+
+
+def state(path: Path) -> State | None:
+    """How the published file was made; None where there is none, where it says nothing of it, and where others have written to it since."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return _state(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+def date(draft: Path, published_at: datetime) -> None:
+    """Give a finished file the time of its publication, which tells `state` that nobody else has written to it."""
+    os.utime(draft, ns=(_nanoseconds(published_at), _nanoseconds(published_at)))
+
+
+@lru_cache(maxsize=4)
+def _state(path: Path, _inode: int, _size: int, modified: int) -> State | None:
+    row = _rows(path, "FROM meta.publication", {})
+    if not row:
+        return None
+    found = State(**{**row[0], "marks": dict(mark.rsplit(" ", 1) for mark in row[0]["marks"])})
+    return found if _nanoseconds(found.published_at) == modified else None
+
+
+def _nanoseconds(instant: datetime) -> int:
+    """Since 1970, exactly."""
+    return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
+
+
+def _former(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, Former]:
+    found: dict[str, list[Row]] = {table.name: [] for table in tables}
+    names = {table.sql_name: table.name for table in tables}
+    rows = _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)})
+    for row in rows:
+        found[names[row["table_name"]]].append(row)
+    return {name: Former.of(own, looked_at) for name, own in found.items()}
+
+
+def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a published file; none where it cannot be read."""
+    try:
+        with duck.connect() as connection:
+            connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
+            connection.execute("USE warehouse")
+            return connection.execute(sql, dict(params)).pl().to_dicts()
+    except duckdb.Error:
+        return []
+
+
+def _digest(tables: Iterable[Table]) -> str:
+    return hashlib.sha256(f"{duckdb.__version__} {list(tables)!r} {list(meta.ALL)!r} {views.texts()!r}".encode()).hexdigest()
+
+
+def _write(lake: Lake, draft: Path, surveys: Sequence[Survey], made: dict[str, Any], former: Mapping[str, Former] | None) -> Built:
+    """Write what the surveys found: into an empty file, or, with what was known before, into a copy of the last one."""
+    try:
+        with duck.connect(draft) as connection:
+            if any(duck.is_s3(file) for one in surveys for file in one.files):
+                duck.allow_s3(connection, lake.storage.reader_options)
+            connection.execute("BEGIN")
+            if former is None:
+                _create_all(connection, surveys)
+            else:
+                for one in surveys:
+                    _update(connection, one, former[one.table.name])
+                connection.execute("DELETE FROM meta.publication")
+            made = {**made, "published_at": datetime.now(UTC)}
+            _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([made]))
+            done = _describe(connection, made["published_at"], complete=former is None)
+            connection.execute("COMMIT")
+            connection.execute("CHECKPOINT")
+            return done
+    except duckdb.Error as error:
+        raise LakeError(
+            f"building the warehouse {draft}: {error}. What was published before stays; mend the cause and publish again"
+        ) from error
+
+
+def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Survey]) -> None:
+    for schema in sorted({one.table.group for one in surveys} | {"meta"}):
+        connection.execute(f"CREATE SCHEMA {identifier(schema)}")
+    for one in surveys:
+        _create(connection, one.table, duck.select(one.table, one.files))
+    for table in meta.ALL:
+        _create(connection, table, duck.select(table, ()))
+    _insert(connection, meta.PARTITIONS, meta.partitions(surveys))
+    _insert(connection, meta.TABLES, meta.tables(surveys))
+    _insert(connection, meta.COLUMNS, meta.columns(one.table for one in surveys))
+    views.create(connection, [one.table.name for one in surveys])
+
+
+def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former) -> None:
+    """Bring one table of a copy up to date: its rows or its view, and what `meta` says of it."""
+    table = found.table
+    if not table.mart:
+        connection.execute(f"DROP VIEW {_name(table)}")
+        _create(connection, table, duck.select(table, found.files))
+    else:
+        shown = [file for file, row in former.rows.items() if row["published"]]
+        for file in sorted(set(shown) - set(found.files)):
+            _delete(connection, table, file)
+        new = tuple(file for file in found.files if file not in shown)
+        if new:
+            connection.execute(f"INSERT INTO {_name(table)} {duck.select(table, new)}")
+    connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
+    connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
+    _insert(connection, meta.PARTITIONS, meta.partitions([found]))
+    _insert(connection, meta.TABLES, meta.tables([found]))
+
+
+def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> None:
+    """Delete the rows of the partition that a file was of."""
+    folder = file.rpartition("/")[0].split("/")[-len(table.partitioned_by) :] if table.partitioned_by else []
+    found = values(table, of_folder(table, "/".join((table.name, *folder))))
+    wanted = " AND ".join(f"{identifier(name)} = ${name}" for name in found) or "true"
+    connection.execute(f"DELETE FROM {_name(table)} WHERE {wanted}", found)  # noqa: S608 - every name is quoted
+
+
+def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) -> None:
+    """Create the view or table with its comments: one for the row, one for each column, which ends with its unit."""
+    kind = "TABLE" if table.mart else "VIEW"
+    comments = [f"COMMENT ON {kind} {_name(table)} IS {literal(table.row)}"]
+    for column in table.columns:
+        text = f"{column.description} [{column.unit}]" if column.unit else column.description
+        comments.append(f"COMMENT ON COLUMN {_name(table)}.{identifier(column.name)} IS {literal(text)}")
+    connection.execute(f"CREATE {kind} {_name(table)} AS {select}")
+    connection.execute("; ".join(comments))
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: pl.DataFrame) -> None:
+    connection.register("new_rows", table.validate(rows).to_arrow())
+    connection.execute(f"INSERT INTO {_name(table)} FROM new_rows")
+    connection.unregister("new_rows")
+
+
+def _name(table: Table) -> str:
+    return f"{identifier(table.group)}.{identifier(table.short_name)}"
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, published_at: datetime, *, complete: bool) -> Built:
+    """What the file shows, as its own `meta` says."""
+    tables, partitions, rows, known_at = connection.execute(
+        "SELECT count(*), sum(partitions)::BIGINT, sum(rows)::BIGINT, max(known_at) FROM meta.tables"
+    ).fetchall()[0]
+    left_out = connection.execute(
+        "SELECT rtrim(replace(table_name, '.', '/') || ' ' || partition), damage FROM meta.partitions WHERE NOT published ORDER BY ALL"
+    ).fetchall()
+    return Built(
+        published_at=published_at,
+        tables=tables,
+        partitions=partitions or 0,
+        rows=rows or 0,
+        known_at=known_at,
+        complete=complete,
+        outdated=tuple(name for name, damage in left_out if damage is None),
+        damaged={name: damage for name, damage in left_out if damage is not None},
+    )

@@ -1,0 +1,35 @@
+"""Views of the warehouse over its tables, under one name per concept: `sql/views/<name>.sql` is `views.<name>`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import duckdb
+
+from bellwether.lake.duck import identifier, literal
+from bellwether.lake.sql import sql_text
+from bellwether.tables import TABLES
+
+#: In the order in which they are created: a view may use those before it.
+VIEWS = ("markets", "questions", "answers", "pnl")
+#: Queries with parameters: `FROM views.price_before(24)`.
+MACROS = {"price_before": ("hours",)}
+
+
+def texts() -> dict[str, str]:
+    """The SQL of every view and macro."""
+    return {name: sql_text(f"views/{name}") for name in (*VIEWS, *MACROS)}
+
+
+def create(connection: duckdb.DuckDBPyConnection, tables: Collection[str]) -> None:
+    """Create the views where the file has all declared tables, whose names are `group/name`; each with the comment that its SQL begins with."""
+    if not set(TABLES) <= set(tables):
+        return
+    connection.execute("CREATE SCHEMA views")
+    for name, text in texts().items():
+        comment = " ".join(line.removeprefix("--").strip() for line in text.splitlines() if line.startswith("--"))
+        if name in MACROS:
+            connection.execute(f"CREATE MACRO views.{identifier(name)}({', '.join(MACROS[name])}) AS TABLE {text}")
+            continue
+        connection.execute(f"CREATE VIEW views.{identifier(name)} AS {text}")
+        connection.execute(f"COMMENT ON VIEW views.{identifier(name)} IS {literal(comment)}")

@@ -1,0 +1,109 @@
+"""Serves Dagster's UI with its daemon, and stops both so that the runs under way go on at the next start.
+
+Dagster runs in a session of its own: Ctrl-C in the terminal would otherwise reach every run, and each would record it as its failure.
+Concept: https://docs.dagster.io/deployment/oss/dagster-daemon
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import dagster as dg
+
+from bellwether.errors import ConfigError
+from bellwether.settings import Settings
+from orchestration.home import prepare
+from orchestration.orphans import UI, Process, end_orphans, of_killed_processes, of_the_ui, put_back
+
+HOST = "127.0.0.1"
+_POLL_SECONDS = 0.2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def serve(config: Settings, port: int, say: Callable[[str], None]) -> int:
+    """Serve until a signal or the end of Dagster; returns the exit code, 0 after a signal.
+
+    Raises `ConfigError` when another UI serves this world or the port is taken.
+    """
+    home = prepare(config)
+    if _answers(port):
+        raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
+    with dg.DagsterInstance.get() as instance:
+        process = Process(instance, UI)
+        if not process.held:
+            raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}); use it, or end it first")
+        try:
+            end_orphans(instance, of_killed_processes(instance))
+            end_orphans(instance, of_the_ui)
+            code = _run(home, port, process, say)
+            if code == 0:
+                kept = put_back(instance, of_the_ui)
+                runs = (
+                    f"{len(kept)} run{'' if len(kept) == 1 else 's'} under way: queued again, and launched at the next start. "
+                    if kept
+                    else ""
+                )
+                say(f"Stopped. {runs}What runs had stored is kept.")
+            return code
+        finally:
+            process.close()
+
+
+def command(port: int) -> list[str]:
+    """The call of `dagster dev`."""
+    workspace = Path(__file__).resolve().parent.parent / "workspace.yaml"
+    code = ["-w", str(workspace)] if workspace.is_file() else ["-m", "orchestration.definitions"]
+    return [str(Path(sys.executable).with_name("dagster")), "dev", *code, "--host", HOST, "--port", str(port)]
+
+
+def _run(home: Path, port: int, process: Process, say: Callable[[str], None]) -> int:
+    """Run Dagster until it ends or a signal comes, which returns 0. What it prints goes to a file."""
+    log = home / "ui.log"
+    say(f"Starting Dagster's UI and daemon; their log is {log}")
+    with _stopped() as stopped, log.open("w") as out:
+        server = subprocess.Popen(  # noqa: S603
+            command(port), start_new_session=True, pass_fds=[process.file], stdout=out, stderr=subprocess.STDOUT
+        )
+        ready = False
+        try:
+            while server.poll() is None and not stopped():
+                if not ready and _answers(port):
+                    ready = True
+                    say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
+                time.sleep(_POLL_SECONDS)
+        finally:
+            ended = server.poll()
+            # At once and whole: a process that is told to end would record its run as failed.
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+    if ended is None:
+        return 0
+    say("\n".join(["Dagster ended by itself; the end of its log:", *log.read_text(errors="replace").splitlines()[-10:]]))
+    return ended or 1
+
+
+@contextmanager
+def _stopped() -> Iterator[Callable[[], bool]]:
+    """Whether one of the signals has come that end a program."""
+    came: list[int] = []
+    former = {number: signal.signal(number, lambda found, _: came.append(found)) for number in _SIGNALS}
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((HOST, port)) == 0

@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM leave a command's run canceled, not failed; the command says what is kept, and goes on when it is given again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from bellwether.lake import Lake
+from bellwether.tables import table
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "bellwether", "pull", "2026-05-01", "2026-05-20"]
+PAGES = "raw/kalshi_pages/day/*/*/*/*.parquet"
+
+
+def start(home: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    environment.pop("DAGSTER_HOME", None)
+    return subprocess.Popen(COMMAND, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "sandbox" / "lake"
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before = len(list(lake.glob(PAGES)))
+        process = start(tmp_path)
+        while process.poll() is None and len(list(lake.glob(PAGES))) <= before:
+            time.sleep(0.02)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 1, said
+        assert "Traceback" not in said
+        assert "Stopped at: days 2026-05-01 to 2026-05-20. Kept: " in said
+        assert "goes on from there" in said
+    process = start(tmp_path)
+    out, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said + out
+    assert len(Lake(str(lake)).manifests(table("clean/markets"))) == 20
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
+    with dg.DagsterInstance.from_config(str(tmp_path / "sandbox" / "dagster")) as instance:
+        found = [run.status for run in instance.get_runs(dg.RunsFilter(job_name="days"))]
+    assert sorted(status.value for status in found) == ["CANCELED", "CANCELED", "SUCCESS"]

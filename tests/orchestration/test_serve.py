@@ -1,0 +1,124 @@
+"""The UI is stopped so that its runs go on at the next start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
+
+from bellwether.errors import ConfigError
+from bellwether.settings import Settings
+from orchestration import serve
+from orchestration.orphans import TAG, UI, Process, of_the_ui, put_back
+
+#: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
+SERVER = """
+import os, signal, socket, sys, time
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: open(sys.argv[2], "a").write("was asked to end"))
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+if os.fork() == 0:
+    open(sys.argv[2], "a").write(f"{os.getpid()} ")
+while True:
+    time.sleep(1)
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
+    return tmp_path
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as found:
+        yield found
+
+
+def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, tags: dict[str, str] | None = None) -> dg.DagsterRun:
+    """A run that the UI has launched."""
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(LoadableTargetOrigin(module_name="orchestration.definitions"), "bellwether")
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), "days")
+    return instance.add_run(
+        dg.DagsterRun(job_name="days", run_id=str(uuid.uuid4()), status=status, tags=tags or {}, remote_job_origin=origin)
+    )
+
+
+def status(instance: dg.DagsterInstance, one: dg.DagsterRun) -> dg.DagsterRunStatus:
+    found = instance.get_run_by_id(one.run_id)
+    assert found is not None
+    return found.status
+
+
+def test_runs_under_way_are_queued_again_and_give_their_slots_back(instance: dg.DagsterInstance) -> None:
+    instance.event_log_storage.set_concurrency_slots("pool", 1)
+    started, finished = run(instance, dg.DagsterRunStatus.STARTED), run(instance, dg.DagsterRunStatus.SUCCESS)
+    canceling, command = run(instance, dg.DagsterRunStatus.CANCELING), run(instance, dg.DagsterRunStatus.STARTED, {TAG: "1-x"})
+    assert instance.event_log_storage.claim_concurrency_slot("pool", started.run_id, "step").is_claimed
+    assert put_back(instance, of_the_ui) == [started.run_id]
+    assert status(instance, started) is dg.DagsterRunStatus.QUEUED
+    assert status(instance, canceling) is dg.DagsterRunStatus.CANCELED
+    assert status(instance, finished) is dg.DagsterRunStatus.SUCCESS
+    assert status(instance, command) is dg.DagsterRunStatus.STARTED
+    assert instance.event_log_storage.claim_concurrency_slot("pool", canceling.run_id, "step").is_claimed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
+    home: Path, port: int, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    notes = home / "notes"
+    monkeypatch.setattr(serve, "command", lambda port: [sys.executable, "-c", SERVER, str(port), str(notes)])
+    said: list[str] = []
+    runs: list[dg.DagsterRun] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        if text.startswith("Ready"):
+            with dg.DagsterInstance.get() as instance:
+                runs.append(run(instance, dg.DagsterRunStatus.STARTED))
+            while not notes.exists():
+                time.sleep(0.05)
+            threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+
+    assert serve.serve(Settings(home=home), port, say) == 0
+    assert f"http://127.0.0.1:{port}" in said[1]
+    assert "1 run under way: queued again" in said[-1]
+    assert notes.read_text().strip().isdigit(), "no process was asked to end before it ended"
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(int(notes.read_text()), 0)
+            time.sleep(0.05)
+    with dg.DagsterInstance.get() as instance:
+        assert status(instance, runs[0]) is dg.DagsterRunStatus.QUEUED
+        assert Process(instance, UI).held, "the next UI can start"
+
+
+def test_dagster_that_ends_by_itself_is_an_error_that_shows_its_log(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "command", lambda port: [sys.executable, "-c", "import sys; print('no such module'); sys.exit(3)"])
+    said: list[str] = []
+    assert serve.serve(Settings(home=home), port, said.append) == 3
+    assert "no such module" in said[-1]
+
+
+def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match=r"port \d+ is taken .* --port"):
+        serve.serve(Settings(home=home), taken.getsockname()[1], lambda _: None)
