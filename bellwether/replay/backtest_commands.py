@@ -63,6 +63,18 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
 @click.option(
     "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
 )
+@click.option(
+    "--response-latency",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Milliseconds until the agent learns what became of an order; no less than --data-latency.",
+)
+@click.option(
+    "--latencies",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Recorded latencies of orders and answers: CSV or Parquet with time_ns, entry_ns, response_ns. Instead of --latency and --response-latency.",
+)
 @click.option("--bankroll", type=str, metavar="DOLLARS", help="Money at the start; the episode's when left out.")
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
 @click.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw.")
@@ -162,6 +174,7 @@ def _isolation(options: dict[str, Any]) -> Isolation | None:
 
 def _settings(options: dict[str, Any]) -> BacktestSettings:
     from bellwether.replay.backtest import BacktestSettings
+    from bellwether.replay.engine.latencies import LatencySeries
     from bellwether.replay.units import MICROS, SECOND
 
     given: dict[str, Any] = {
@@ -174,6 +187,8 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
     given["seconds_per_step"] = options["decision_seconds"]
     given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
+    given["response_latency"] = _duration("response-latency", options["response_latency"], _MILLISECOND)
+    given["latencies"] = None if options["latencies"] is None else LatencySeries.read(options["latencies"])
     return BacktestSettings(**given)
 
 
@@ -203,7 +218,16 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
     found = agent_of(name, isolated=_isolation(options))
     cadence = found.cadence if options["cadence"] is None else None
     return [
-        Candidate(found.agent, found.name, label(found.name, varied), {**found.params, **params, **varied}, varied, cadence, found.title)
+        Candidate(
+            found.agent,
+            found.name,
+            label(found.name, varied),
+            {**found.params, **params, **varied},
+            varied,
+            cadence,
+            found.title,
+            found.isolated,
+        )
         for varied in combinations
     ]
 
@@ -270,12 +294,11 @@ def _runs(request: _Request, folder: Path) -> list[Backtest]:
     from bellwether.replay.prepared import prepare
 
     prepared = prepare(load(folder, cache=request.cache), request.settings.rules, cache=request.cache)
-    if request.isolated:
-        return [
-            run(prepared, candidate.source(), candidate.settings(request.settings), isolated=request.isolated)
-            for candidate in request.candidates
-        ]
-    return [run(prepared, candidate.make(), candidate.settings(request.settings)) for candidate in request.candidates]
+    runs = []
+    for candidate in request.candidates:
+        limits, chosen = candidate.limits(request.isolated), candidate.settings(request.settings)
+        runs.append(run(prepared, candidate.source() if limits else candidate.make(), chosen, isolated=limits or False))
+    return runs
 
 
 def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
