@@ -22,7 +22,7 @@ from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
 
 if TYPE_CHECKING:
-    from bellwether.replay import Agent
+    from bellwether.replay import Agent, AgentSource
     from bellwether.replay.agents.registry import RegisteredAgent
     from bellwether.replay.backtest import Backtest, BacktestSettings
     from bellwether.replay.episode import Episode
@@ -63,6 +63,8 @@ class BacktestConfig(dg.Config):
     """Time from a decision to the arrival of its orders."""
     data_latency_ms: float = 0.0
     """Age of the market data that a decision sees."""
+    response_latency_ms: float = 0.0
+    """Until the agent learns what became of an order; no less than data_latency_ms."""
     taker_only: bool = False
     """Orders never rest."""
     seed: int = 0
@@ -145,10 +147,10 @@ def backtest(
     known_at = episodes.read()["known_at"].to_list()[0]
     try:
         entry = agent_of(keys["agent"])
-        agent = entry.make()
+        agent = entry.source() if entry.isolated else entry.make()
         if entry.asks is not None:
             _give_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
-        done = run(store.load(keys["episode"]), agent, _settings(config, entry), cache=store.cache)
+        done = run(store.load(keys["episode"]), agent, _settings(config, entry), isolated=entry.isolated, cache=store.cache)
         made = frames(done, known_at=known_at)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
@@ -158,7 +160,7 @@ def backtest(
         yield dg.Output(made[name], short, metadata=shown if short == "backtests" else None)
 
 
-def _give_models(agent: "Agent", models: ModelsOfRun) -> None:
+def _give_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
     """Let an agent that asks a model ask it within the limits of the run."""
     from bellwether.replay.agents.llm import LLMAgent
 
@@ -178,6 +180,7 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
         band=config.band,
         order_latency=round(config.order_latency_ms * MILLISECOND),
         data_latency=round(config.data_latency_ms * MILLISECOND),
+        response_latency=round(config.response_latency_ms * MILLISECOND),
         execution="taker_only" if config.taker_only else None,
         seed=config.seed,
         **given,
@@ -204,6 +207,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "orders": row["orders"],
         "in words": _in_words(row),
         "rules": row["rules"],
+        **({"isolated": str(done.confinement)} if done.confinement is not None else {}),
         **({"failure": row["failure"]} if row["failure"] else {}),
         **{name: picture(png) for name, png in pictures.items() if len(png) <= MOST_BYTES},
     }

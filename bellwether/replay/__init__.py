@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import Fill, OrderUpdate, Position, Trade
     from bellwether.replay.agents.views import Book, Market, Order
     from bellwether.replay.backtest import Backtest, BacktestSettings, run
+    from bellwether.replay.engine.latencies import LatencySeries
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
     from bellwether.replay.prepared import Prepared, prepare
@@ -32,6 +33,7 @@ _HOMES = {
     "agents.views": ("Book", "Market", "Order"),
     "agents.failures": ("Failure",),
     "backtest": ("Backtest", "BacktestSettings", "run"),
+    "engine.latencies": ("LatencySeries",),
     "episode": ("load",),
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "prepared": ("Prepared", "prepare"),
@@ -63,6 +65,7 @@ __all__ = [
     "Failure",
     "Fill",
     "Isolation",
+    "LatencySeries",
     "Market",
     "MarketInfo",
     "Order",

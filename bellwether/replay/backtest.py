@@ -22,6 +22,8 @@ from bellwether.replay.agents.news import CALLBACKS, Callbacks, tell
 from bellwether.replay.engine import Outcome, Session, bound_by, bounded
 from bellwether.replay.engine import Settings as EngineSettings
 from bellwether.replay.engine.clock import AT_DECISION
+from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.engine.settings import settings_values
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.prepared import Prepared, prepare
 from bellwether.replay.rules import RuleSet
@@ -45,7 +47,8 @@ class BacktestSettings:
     """How a backtest is run. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
 
     rules: name of a rule set; the episode's, else the venue's of the episode's first day. cadence: between decisions. sample_every: between points
-    of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. execution: maker_taker or taker_only;
+    of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. response_latency: until it learns what
+    became of an order, no less than data_latency. latencies: recorded ones, in the place of order_latency and response_latency. execution: maker_taker or taker_only;
     the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
     when left out. queue_exponent: of the model power. band: accounts (the agent's
     calls once more under trade_only and optimistic) or rerun (the agent runs under each). self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
@@ -57,6 +60,8 @@ class BacktestSettings:
     sample_every: int = MINUTE
     order_latency: int = 0
     data_latency: int = 0
+    response_latency: int = 0
+    latencies: LatencySeries | None = None
     execution: str | None = None
     queue: str | None = None
     queue_exponent: int = 3
@@ -98,7 +103,7 @@ class BacktestSettings:
     def digest(self) -> str:
         """SHA-256 of all settings that can change a result: not of the time limit of a step, nor of the exponent of another queue model than power."""
         without = {"seconds_per_step"} if self.queue == "power" else {"seconds_per_step", "queue_exponent"}
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in without}
+        values = {name: value for name, value in settings_values(self).items() if name not in without}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

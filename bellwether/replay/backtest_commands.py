@@ -66,6 +66,18 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
     "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
 )
 @click.option(
+    "--response-latency",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Milliseconds until the agent learns what became of an order; no less than --data-latency.",
+)
+@click.option(
+    "--latencies",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Recorded latencies of orders and answers: CSV or Parquet with time_ns, entry_ns, response_ns. Instead of --latency and --response-latency.",
+)
+@click.option(
     "--bankroll", type=str, metavar="DOLLARS", help="Money at the start, in each episode or of the portfolio; the episode's when left out."
 )
 @click.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision.")
@@ -172,6 +184,7 @@ def _isolation(options: dict[str, Any]) -> Isolation | None:
 
 def _settings(options: dict[str, Any]) -> BacktestSettings:
     from bellwether.replay.backtest import BacktestSettings
+    from bellwether.replay.engine.latencies import LatencySeries
     from bellwether.replay.units import MICROS, SECOND
 
     given: dict[str, Any] = {
@@ -184,6 +197,8 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
     given["seconds_per_step"] = options["decision_seconds"]
     given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
+    given["response_latency"] = _duration("response-latency", options["response_latency"], _MILLISECOND)
+    given["latencies"] = None if options["latencies"] is None else LatencySeries.read(options["latencies"])
     return BacktestSettings(**given)
 
 
@@ -213,7 +228,16 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
     found = agent_of(name, isolated=_isolation(options))
     cadence = found.cadence if options["cadence"] is None else None
     return [
-        Candidate(found.agent, found.name, label(found.name, varied), {**found.params, **params, **varied}, varied, cadence, found.title)
+        Candidate(
+            found.agent,
+            found.name,
+            label(found.name, varied),
+            {**found.params, **params, **varied},
+            varied,
+            cadence,
+            found.title,
+            found.isolated,
+        )
         for varied in combinations
     ]
 
@@ -311,12 +335,11 @@ def _runs(request: _Request, source: Source) -> list[Backtest]:
     from bellwether.replay.sweep import open_source
 
     prepared = open_source(source, request.settings, request.cache)
-    if request.isolated:
-        return [
-            run(prepared, candidate.source(), candidate.settings(request.settings), isolated=request.isolated)
-            for candidate in request.candidates
-        ]
-    return [run(prepared, candidate.make(), candidate.settings(request.settings)) for candidate in request.candidates]
+    runs = []
+    for candidate in request.candidates:
+        limits, chosen = candidate.limits(request.isolated), candidate.settings(request.settings)
+        runs.append(run(prepared, candidate.source() if limits else candidate.make(), chosen, isolated=limits or False))
+    return runs
 
 
 def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:

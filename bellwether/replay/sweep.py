@@ -42,7 +42,8 @@ _OPEN_EPISODES = 16
 class Candidate:
     """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds call it. label: what results call it, different for each.
 
-    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings.
+    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings. isolated: always in
+    a process of its own.
     """
 
     agent: str
@@ -52,6 +53,11 @@ class Candidate:
     varied: Mapping[str, Any] = field(default_factory=dict)
     cadence: int | None = None
     title: str = ""
+    isolated: bool = False
+
+    def limits(self, asked: Isolation | None) -> Isolation | None:
+        """Those of its process, `asked` for all agents or for this one alone; None where it runs in this process."""
+        return asked or (Isolation() if self.isolated else None)
 
     def make(self) -> Agent:
         """A new agent."""
@@ -116,14 +122,14 @@ def sweep(
     loads it. progress: told of the runs that each finished task held.
     Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for an episode that is refused, before anything runs.
     """
-    made = [] if isolated else [candidate.make() for candidate in candidates]
+    made = [candidate.make() for candidate in candidates if candidate.limits(isolated) is None]
     for source in sources:
         open_source(source, settings, cache)
     tasks = [replace(task, isolated=isolated) for task in _tasks(sources, candidates, settings, cache, jobs)]
     rows: list[Mapping[str, Any]] = [{}] * (len(sources) * len(candidates))
     cpu: dict[int, float] = {}
     busy = server = 0.0
-    for done in _carry_out(tasks, jobs, threads=bool(made) and all(isinstance(agent, CompiledAgent) for agent in made)):
+    for done in _carry_out(tasks, jobs, threads=len(made) == len(candidates) and all(isinstance(agent, CompiledAgent) for agent in made)):
         rows[done.first : done.first + len(done.rows)] = done.rows
         cpu[done.worker] = max(done.cpu, cpu.get(done.worker, 0.0))
         busy, server = busy + done.busy, done.server
@@ -185,10 +191,11 @@ def _runs(task: _Task) -> _Done:
     prepared = open_source(task.source, task.settings, task.cache)
     rows, busy = [], 0.0
     for candidate in task.candidates:
-        agent = candidate.source() if task.isolated else candidate.make()
+        limits = candidate.limits(task.isolated)
+        agent = candidate.source() if limits else candidate.make()
         settings = candidate.settings(task.settings)
         begun = time.thread_time()
-        backtest = run(prepared, agent, settings, isolated=task.isolated or False)
+        backtest = run(prepared, agent, settings, isolated=limits or False)
         backtest.digest  # noqa: B018 - the engine's part of the row: worked out here, and kept
         busy += time.thread_time() - begun
         rows.append({**metrics(backtest), "agent": candidate.label})

@@ -96,21 +96,29 @@ def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[An
 
 
 def _same_state(plain: Reference, compiled: Session, where: str) -> None:
+    known = plain.known()
+    states = [known.orders.get(order.number, ("pending", 0, order.price, order.count)) for order in plain.orders]
     seen = {
         "now": (plain.now, compiled.now),
-        "fills": (len(plain.fills), len(compiled.fills)),
+        "all fills": (len(plain.fills), len(compiled.fills)),
+        "fills": (known.fills, len(compiled.known_fills)),
         "orders": (len(plain.orders), len(compiled.orders)),
-        "cash": (plain.account.cash, compiled.cash),
-        "reserved": (plain.reserved, compiled.reserved),
-        "available": (plain.account.cash - plain.reserved, compiled.available),
-        "positions": (plain.account.position, compiled.positions.tolist()),
+        "states of orders": (
+            [(STATUSES[status], *rest) for status, *rest in states],
+            [tuple(row) for row in compiled.known_orders[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]].tolist()],
+        ),
+        "cash": (known.cash, compiled.cash),
+        "reserved": (known.reserved, compiled.reserved),
+        "available": (known.cash - known.reserved, compiled.available),
+        "positions": (known.position, compiled.positions.tolist()),
+        "costs": (known.basis, compiled.ledger[:, :2].tolist()),
         "best": ([[market.best(0), market.best(1)] for market in plain.markets], compiled.best.tolist()),
-        "equity": (plain.equity(), compiled.equity()),
-        "mid equity": (plain.mid_equity(), compiled.mid_equity()),
+        "equity": (plain.equity(known), compiled.equity()),
+        "mid equity": (plain.mid_equity(known), compiled.mid_equity()),
     }
     resting = plain.resting()
     rows = np.asarray(compiled.orders)[resting]
-    seen["resting"] = (resting, [int(number) for number in compiled.resting()])
+    seen["resting"] = (known.resting, [int(number) for number in compiled.resting()])
     seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, c.O_AHEAD].tolist())
     seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, c.O_ACC].tolist())
     for what, (mine, theirs) in seen.items():

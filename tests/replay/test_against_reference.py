@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
+import numpy as np
 import pytest
 
 from bellwether.replay.engine import Settings
+from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules import RuleSet, rule_set
 from tests.replay.both_engines import compare
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
@@ -29,6 +32,20 @@ ORIGINAL = rule_set("pmb-2026-01")
 FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 SUBCENT = Shape(tick=1, lot=1, spread_out=12)
 ROWS = Shape(rows=True, fees=FLOAT)
+
+
+def _recorded() -> LatencySeries:
+    """Latencies that rise and fall between a millisecond and three seconds, of an order each four seconds on average."""
+    rng = Random(8)
+    sent, rows = 1_700_000_000 * SECOND - SECOND, []
+    for _ in range(100):
+        arrived = max(sent + rng.randint(SECOND // 1000, 2 * SECOND), rows[-1][1] + 1 if rows else 0)
+        rows.append((sent, arrived, max(arrived + rng.randint(0, 3 * SECOND), rows[-1][2] if rows else 0)))
+        sent += rng.choice((SECOND // 4, SECOND, 1 + rng.randint(0, 14 * SECOND)))
+    return LatencySeries(np.array(rows))
+
+
+RECORDED = _recorded()
 
 
 def _like(rules: RuleSet = LIVE, **changes: object) -> RuleSet:
@@ -64,6 +81,13 @@ MODES: dict[str, tuple[RuleSet, Settings, Shape]] = {
     "order latency longer than the cadence": (LIVE, replace(FAST, order_latency=9 * SECOND // 4), SUBCENT),
     "data latency": (LIVE, replace(FAST, data_latency=SECOND // 2), SUBCENT),
     "both latencies": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND), SUBCENT),
+    "response latency": (LIVE, replace(FAST, response_latency=SECOND // 2), SUBCENT),
+    "response latency longer than the cadence": (LIVE, replace(FAST, response_latency=9 * SECOND // 4, order_latency=SECOND // 4), SUBCENT),
+    "three latencies": (LIVE, replace(FAST, data_latency=SECOND // 2, order_latency=SECOND, response_latency=3 * SECOND // 4), SUBCENT),
+    "answers before market data": (LIVE, replace(FAST, data_latency=SECOND, order_latency=SECOND, response_latency=SECOND // 2), SUBCENT),
+    "recorded latencies": (LIVE, replace(FAST, data_latency=SECOND // 4, latencies=RECORDED), SUBCENT),
+    "recorded latencies, cancel the maker": (LIVE, replace(FAST, self_trade="cancel_maker", latencies=RECORDED), SUBCENT),
+    "recorded latencies, ten poor tickers": (LIVE, replace(FAST, bankroll=POOR, latencies=RECORDED), replace(SUBCENT, tickers=10)),
     "odd times": (LIVE, replace(FAST, cadence=777_777_777, sample_every=1_234_567_891, order_latency=100_000_001), SUBCENT),
     "netting apart": (_like(netting="apart"), FAST, SUBCENT),
     "netting apart, poor": (_like(netting="apart"), replace(FAST, bankroll=POOR), SUBCENT),

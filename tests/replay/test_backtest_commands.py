@@ -222,6 +222,31 @@ def test_settings_reach_the_run(episode: Path) -> None:
     assert first["settings_digest"] != second["settings_digest"]
 
 
+def test_latencies_of_answers_are_settings_too(episode: Path, tmp_path: Path) -> None:
+    path = tmp_path / "latencies.csv"
+    path.write_text("time_ns,entry_ns,response_ns\n0,250000000,40000000\n")
+
+    def digest(*given: object) -> str:
+        return str(json.loads(backtest("--agent", "passive", "--episode", episode, *given, "--json").output)[0]["settings_digest"])
+
+    recorded = "--latencies", path
+    assert len({digest(), digest("--response-latency", 40), digest("--response-latency", 50), digest(*recorded)}) == 4
+    for given, said in (
+        ((*recorded, "--latency", 5), "leave out either"),
+        (("--latencies", tmp_path / "none.csv"), "reading latencies from"),
+    ):
+        result = backtest("--agent", "passive", "--episode", episode, *given)
+        assert result.exit_code != 0
+        assert said in result.output
+
+
+def test_an_agent_that_is_registered_as_isolated_runs_in_a_process_of_its_own(episode: Path) -> None:
+    result = backtest("--agent", "spread-capture", "--agent", "passive", "--episode", episode, "--cadence", 5)
+    assert result.exit_code == 0, result.output
+    assert result.output.count("Isolated agents: ") == 1
+    assert "Isolated agents: " not in backtest("--agent", "passive", "--episode", episode).output
+
+
 def test_the_exponent_is_of_the_power_queue_alone(episode: Path) -> None:
     def digest(queue: str, exponent: int) -> str:
         given = "--agent", "passive", "--episode", episode, "--queue", queue, "--queue-exponent", exponent, "--json"

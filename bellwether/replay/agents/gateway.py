@@ -158,7 +158,7 @@ class Gateway:
         trades: list[list[int]] = []
         books: list[int] = []
         if self._told is not None and self._told < self._fill_count():
-            fills = self._session.fills[self._told :, :_FILL_WIDTH].tolist()
+            fills = self._session.known_fills[self._told :, :_FILL_WIDTH].tolist()
             self._told = self._session.told()
         if self._heard is not None:
             until = self._trades_until()
@@ -172,7 +172,11 @@ class Gateway:
     def _updates(self) -> list[list[int]]:
         """Rows of `UPDATE_COLUMNS`."""
         rows = self._session.updates()
-        return np.hstack([rows, self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist() if len(rows) else []
+        return (
+            np.hstack([rows[:, : codes.U_FILLED + 1], self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
+            if len(rows)
+            else []
+        )
 
     # What costs nothing.
 
@@ -203,7 +207,7 @@ class Gateway:
 
     def order(self, number: int) -> Row | None:
         """An order by its id; None where there is none."""
-        orders = self._session.orders
+        orders = self._session.known_orders
         if not 0 <= number < len(orders):
             return None
         row = orders[number].tolist()
@@ -247,7 +251,7 @@ class Gateway:
         """bool[n]: which orders are in the book's queue now; False for ids of no order."""
         if not self._spend(1):
             return None
-        orders = self._session.orders
+        orders = self._session.known_orders
         known = (numbers >= 0) & (numbers < len(orders))
         found = np.zeros(len(numbers), bool)
         found[known] = orders[numbers[known], codes.O_STATUS] == _RESTING
@@ -277,7 +281,7 @@ class Gateway:
         if not (code == -1 or self._known(code)) or after < 0 or not self._spend(1):
             return None
         first = 0 if whole else self._session.fills_before[self._between]
-        rows = self._session.fills[first:, :_FILL_WIDTH]
+        rows = self._session.known_fills[first:, :_FILL_WIDTH]
         return (rows if code < 0 else rows[rows[:, codes.F_TICKER] == code])[after : after + MOST_ROWS].copy()
 
     def ledger(self, code: int) -> list[list[int]] | None:

@@ -23,7 +23,7 @@ class RegisteredAgent(BaseModel):
     """An entry: where the class is and what it is made with.
 
     agent: `package.module:Class`, or `file.py:Class` beside the registry's file. params: keyword arguments of the class. cadence_seconds: between
-    decisions unless the backtest says otherwise; 300 when left out.
+    decisions unless the backtest says otherwise; 300 when left out. isolated: run it in a process of its own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,6 +34,7 @@ class RegisteredAgent(BaseModel):
     description: str = ""
     params: dict[str, Any] = {}
     cadence_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    isolated: bool = False
 
     @property
     def cadence(self) -> int | None:
@@ -45,6 +46,10 @@ class RegisteredAgent(BaseModel):
         """The language model that it asks, by its name in the registry; None for an agent that asks none."""
         model = self.params.get("model")
         return model if isinstance(model, str) else None
+
+    def source(self) -> AgentSource:
+        """Where another process loads it from."""
+        return AgentSource(self.agent, self.params, self.name)
 
     def make(self, **params: Any) -> Agent:
         """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters it has not."""

@@ -51,8 +51,10 @@ H_STIRRED, H_U_HEAD, H_U_TAIL, H_U_TOLD, H_NOTED, H_OPEN = range(76, 82)
 #: callback raised an error.
 H_CALLBACKS, H_FILLS_AT, H_FILLS_END, H_U_END, H_TRADES_AT, H_TRADES_END, H_BOOKS_AT = range(82, 89)
 H_NEWS, H_AT_NEWS, H_BY_ROWS, H_FAILED = range(89, 93)
-HEADER = 93
-WATCH_FILLS, WATCH_ORDERS = 1, 2
+#: RESPONSE_LATENCY, ns. Ledgers are [L_HEAD, L_TAIL); what the last of them said.
+H_RESPONSE_LATENCY, H_L_HEAD, H_L_TAIL, H_L_CASH, H_L_FILLS, H_L_REALISED, H_L_RESERVED = range(93, 100)
+HEADER = 100
+WATCH_FILLS, WATCH_ORDERS, WATCH_LATE = 1, 2, 4
 
 #: Row of a ticker, two columns for its sides where there is a pair. BUSY: own orders, levels with own consumption, and NO_BOOK_YET: 0 means that
 #: an event of the ticker concerns nobody. HEAD: best own order; TOP: its price, 0 for none. POSITION, BASIS: lots and micro-dollars.
@@ -80,9 +82,10 @@ W_ENTRY = 0
 W_TS, W_EVENT, W_GRID, W_SCHEDULE, W_CORES, W_ORDERS, W_FILLS, W_SAMPLES, W_MESSAGES, W_BATCH, W_UPDATES, W_NOTED, W_TRADES = range(
     1, 53, 4
 )
+W_SEEN, W_SEEN_ORDERS, W_LEDGERS, W_SERIES = range(53, 69, 4)
 #: Address and length of a compiled strategy's parameters, and the addresses of its callbacks, in the order of `telling.ON_*`.
-W_PARAMS, W_CALLBACKS = 53, 55
-WORDS = 59
+W_PARAMS, W_CALLBACKS = 69, 71
+WORDS = 75
 
 
 def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Queue] = ()) -> np.ndarray:
@@ -99,7 +102,7 @@ def new_cores(tape: Tape, rules: RuleSet, settings: Settings, bounds: Sequence[Q
     core[H_BUDGET] = NEVER
     core[H_ACCOUNTS] = 1
     core[H_BOUND_QUEUE : H_BOUND_QUEUE + len(bounds)] = bounds
-    core[H_CASH] = settings.bankroll
+    core[H_CASH] = core[H_L_CASH] = settings.bankroll
     core[H_BOOKS_AT] = tickers
     rows = ticker_rows(core)
     rows[:, K_STATUS] = TickerStatus.NO_BOOK
@@ -132,6 +135,8 @@ def _set_rules(core: np.ndarray, rules: RuleSet, settings: Settings) -> None:
     core[H_CANCEL_MAKER] = settings.self_trade == "cancel_maker"
     core[H_TAKER_ONLY] = settings.execution == "taker_only"
     core[H_ORDER_LATENCY], core[H_DATA_LATENCY] = settings.order_latency, settings.data_latency
+    core[H_RESPONSE_LATENCY] = settings.response_latency
+    core[H_WATCH] = WATCH_LATE if settings.answers_late else 0
     core[H_MAX_ORDERS], core[H_MAX_RESTING] = settings.max_orders, settings.max_resting
 
 

@@ -75,9 +75,21 @@ from bellwether.replay.engine.codes import (
 )
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.events import LEVELS_ROOM, after, has_room
+from bellwether.replay.engine.known import carried, is_known_to_have_ended, is_late
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting
 from bellwether.replay.engine.updates import note, updates_fit, watches_orders
-from bellwether.replay.engine.words import cores_of, fills_of, grid_of, messages_of, noted_of, orders_of, samples_of, ts_of, updates_of
+from bellwether.replay.engine.words import (
+    cores_of,
+    fills_of,
+    grid_of,
+    messages_of,
+    orders_of,
+    samples_of,
+    seen_of,
+    seen_orders_of,
+    series_of,
+    ts_of,
+)
 from bellwether.replay.units import DOLLAR
 
 _PENDING, _RESTING, _FILLED, _REJECTED = int(Status.PENDING), int(Status.RESTING), int(Status.FILLED), int(Status.REJECTED)
@@ -105,8 +117,8 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
 def _note_now(sim):
     """Note what a call has changed at once."""
     main = cores_of(sim)[0]
-    if watches_orders(main) and _is_immediate(main):
-        note(main, orders_of(sim)[0], updates_of(sim), noted_of(sim), main[H_NOW])
+    if watches_orders(main) and _is_immediate(sim):
+        note(sim, main[H_NOW])
 
 
 @compiled
@@ -124,7 +136,7 @@ def _call_fits(sim):
         ):
             cores[0, H_FULL], cores[0, H_ROOM] = 1, LEVELS_ROOM
             return False
-    if watches_orders(cores[0]) and not updates_fit(cores[0], updates_of(sim), 2):
+    if watches_orders(cores[0]) and not updates_fit(sim, 2):
         cores[0, H_FULL], cores[0, H_ROOM] = 1, LEVELS_ROOM
         return False
     return True
@@ -165,7 +177,11 @@ def _place(sim, a, ticker, side, action, price, lots, tif, expires):
         return NONE
     _write_order(core, orders, o, ticker, side, action, price, lots, tif, expires)
     core[H_ORDERS] = o + 1
-    if not _is_immediate(core):
+    if a == 0 and is_late(core):
+        seen_orders = seen_orders_of(sim)
+        for column in range(orders.shape[1]):
+            seen_orders[o, column] = orders[o, column]
+    if not _is_immediate(sim):
         _send(sim, a, M_PLACE, o, 0, 0)
         return o
     arrive(core, grid_of(sim), orders, fills_of(sim)[a], o, core[H_NOW])
@@ -188,15 +204,17 @@ def _write_order(core, orders, o, ticker, side, action, price, lots, tif, expire
 
 
 @inlined
-def _is_immediate(core):
-    """Whether orders arrive as they are sent: nothing is late, neither they nor the data that the agent sees."""
-    return core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0
+def _is_immediate(sim):
+    """Whether orders arrive as they are sent: nothing is late, neither they, nor their answers, nor the data that the agent sees."""
+    core = cores_of(sim)[0]
+    return core[H_ORDER_LATENCY] + core[H_DATA_LATENCY] == 0 and not is_late(core)
 
 
 @inlined
-def _is_live(orders, order):
-    """Whether an order is on its way or rests."""
-    return orders[order, O_STATUS] == _PENDING or orders[order, O_STATUS] == _RESTING
+def _is_live(sim, a, order):
+    """Whether an order is on its way or rests, as far as the agent knows."""
+    core, row = cores_of(sim)[a], orders_of(sim)[a, order]
+    return row[O_STATUS] == _PENDING or row[O_STATUS] == _RESTING or not is_known_to_have_ended(core, series_of(sim), row)
 
 
 @compiled
@@ -205,7 +223,8 @@ def _send(sim, a, kind, order, price, lots):
     core, messages = cores_of(sim)[a], messages_of(sim)[a]
     n = core[H_M_TAIL]
     core[H_M_TAIL] = n + 1
-    time = core[H_NOW] + core[H_ORDER_LATENCY]
+    series = series_of(sim)
+    time = carried(series, 0, core[H_NOW]) if series.shape[0] > 0 else core[H_NOW] + core[H_ORDER_LATENCY]
     messages[n, M_KIND], messages[n, M_ORDER], messages[n, M_PRICE], messages[n, M_LOTS] = kind, order, price, lots
     messages[n, M_TIME] = time
     with_last = n > core[H_M_HEAD] and messages[n - 1, M_TIME] == time
@@ -246,9 +265,9 @@ def _cancel(sim, a, order):
         return 0
     if core[H_LISTED] == 1 and orders[order, O_STATUS] == _FILLED and orders[order, O_QUEUED] >= 0:
         return 1
-    if _is_immediate(core):
+    if _is_immediate(sim):
         return 1 if cancel_now(core, orders, order, _AGENT, core[H_NOW]) else 0
-    if not _is_live(orders, order):
+    if not _is_live(sim, a, order):
         return 0
     _send(sim, a, M_CANCEL, order, 0, 0)
     return 1
@@ -274,9 +293,9 @@ def _amend(sim, a, order, price, lots):
     core, orders = cores_of(sim)[a], orders_of(sim)[a]
     if order < 0:
         return _NOT_RESTING
-    if _is_immediate(core):
+    if _is_immediate(sim):
         return amend_now(core, grid_of(sim), orders, fills_of(sim)[a], order, price, lots, core[H_NOW])
-    if not _is_live(orders, order):
+    if not _is_live(sim, a, order):
         return _NOT_RESTING
     _send(sim, a, M_AMEND, order, price, lots)
     return 0
@@ -292,7 +311,7 @@ def cancel_all(sim, ticker):
         return FULL
     count = resting_count(sim, ticker)
     for a in range(main[H_ACCOUNTS]):
-        if _is_immediate(main):
+        if _is_immediate(sim):
             cancel_resting(cores_of(sim)[a], orders_of(sim)[a], ticker, main[H_NOW])
         else:
             _send(sim, a, M_CANCEL_ALL, ticker, 0, 0)
@@ -351,7 +370,7 @@ def _take_back(sim, a, at, price):
     o = core[at]
     if o < 0 or price == AS_IT_IS:
         return True
-    if _is_live(orders, o):
+    if _is_live(sim, a, o):
         if orders[o, O_PRICE] == price:
             return True
         if core[H_BUDGET] <= 0:
@@ -364,8 +383,8 @@ def _take_back(sim, a, at, price):
 
 @compiled
 def resting_count(sim, ticker):
-    """How many own orders rest in a ticker, or in all for -1."""
-    core = cores_of(sim)[0]
+    """How many own orders rest in a ticker, or in all for -1, as far as the agent knows."""
+    core = seen_of(sim)[0]
     count = 0
     for t in range(core[H_TICKERS]):
         if ticker < 0 or t == ticker:

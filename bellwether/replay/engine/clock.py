@@ -20,6 +20,8 @@ from bellwether.replay.engine.arena import (
     H_FINAL_CASH,
     H_FLAGGED,
     H_FULL,
+    H_L_HEAD,
+    H_L_TAIL,
     H_LAST,
     H_M_HEAD,
     H_M_TAIL,
@@ -46,10 +48,12 @@ from bellwether.replay.engine.arena import (
     M_TIME,
     NEVER,
     WATCH_FILLS,
+    WATCH_ORDERS,
 )
 from bellwether.replay.engine.codes import S_CASH, S_EQUITY, S_MID_EQUITY, S_OPT, S_PESS, S_TS, Reason
 from bellwether.replay.engine.compiling import compiled, inlined
 from bellwether.replay.engine.events import after, cross_all, cross_flagged, events, has_room, stop_for_room
+from bellwether.replay.engine.known import L_LEARNED, is_late, learn
 from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
 from bellwether.replay.engine.money import value_account
 from bellwether.replay.engine.schedule import DECISION, WAKE
@@ -59,18 +63,18 @@ from bellwether.replay.engine.words import (
     event_of,
     fills_of,
     grid_of,
+    ledgers_of,
     messages_of,
-    noted_of,
     orders_of,
     samples_of,
     schedule_of,
+    seen_of,
     ts_of,
-    updates_of,
 )
 
 _AGENT = int(Reason.AGENT)
 
-_EXPIRY, _ARRIVAL, _SCHEDULED = range(3)
+_EXPIRY, _ARRIVAL, _LEARNED, _SCHEDULED = range(4)
 
 #: What `advance` stops for: a decision, or what the agent is to be told at once.
 AT_DECISION, AT_NEWS = 1, 2
@@ -85,16 +89,21 @@ def advance(sim):
     main = cores[0]
     if main[H_OVER] == 1 or main[H_FAILED] == 1:
         return 0
-    updates, noted = updates_of(sim), noted_of(sim)
+    seen, ledgers = seen_of(sim)[0], ledgers_of(sim)
     watching = main[H_WATCH] != 0
     while main[H_FULL] == 0:
-        if watches_orders(main) and not updates_fit(main, updates, 0):
+        if watches_orders(main) and not updates_fit(sim, 0):
             main[H_FULL] = 1
             return 0
         row = main[H_STOP]
         scheduled = row < schedule.shape[0]
         index, time = (schedule[row, 0], schedule[row, 1]) if scheduled else (len(ts), NEVER)
         stop, whose = _SCHEDULED, 0
+        if main[H_L_HEAD] < main[H_L_TAIL] and ledgers[main[H_L_HEAD], L_LEARNED] <= main[H_LAST]:
+            then = ledgers[main[H_L_HEAD], L_LEARNED]
+            at = after(ts, main[H_CURSOR], then)
+            if at < index or (at == index and then <= time):
+                stop, index, time = _LEARNED, at, then
         for a in range(main[H_ACCOUNTS]):
             core = cores[a]
             if core[H_EXPIRY] != NEVER or core[H_M_HEAD] < core[H_M_TAIL]:
@@ -108,16 +117,21 @@ def advance(sim):
             if not cross_all(cores, orders, fills, cursor, ts[cursor - 1]):
                 return 0
             main[H_STIRRED] = 0
-            if _is_news(main, orders, updates, noted, ts[cursor - 1]):
-                return _news(cores, ts[cursor - 1])
+            if _is_news(sim, ts[cursor - 1]):
+                return _news(sim, ts[cursor - 1])
+            continue
+        if stop == _LEARNED:
+            learn(sim, time)
+            if _is_told(main, seen):
+                return _news(sim, time)
             continue
         if stop == _SCHEDULED:
             if index > 0 and not cross_all(cores, orders, fills, index, ts[index - 1]):
                 return 0
             if not scheduled:
-                _end(cores)
+                _end(sim)
                 return 0
-            found = _scheduled(cores, samples, schedule, row, time)
+            found = _scheduled(sim, cores, samples, schedule, row, time)
             if found != 0:
                 return found
             continue
@@ -130,27 +144,37 @@ def advance(sim):
                 return 0
         if stop == _EXPIRY:
             expire(core, orders[whose], time)
-        elif not _deliver(core, grid, orders[whose], fills, whose, messages[whose], updates, noted, time):
+        elif not _deliver(sim, core, grid, orders[whose], fills, whose, messages[whose], time):
             stop_for_room(cores, index, 0)
             return 0
-        if watching and _is_news(main, orders, updates, noted, time):
-            return _news(cores, time)
+        if watching and _is_news(sim, time):
+            return _news(sim, time)
     return 0
 
 
 @compiled
-def _is_news(main, orders, updates, noted, time):
-    """Whether there are fills or updates of orders, of which those of `time` are noted here, that the agent is to be told of."""
+def _is_news(sim, time):
+    """Note what has become of orders at `time`; whether the agent is to be told of it at once."""
+    main = cores_of(sim)[0]
     if watches_orders(main):
-        note(main, orders[0], updates, noted, time)
-    return (main[H_WATCH] & WATCH_FILLS != 0 and main[H_FILLS] > main[H_TOLD]) or main[H_U_TAIL] > main[H_U_TOLD]
+        note(sim, time)
+    return not is_late(main) and _is_told(main, main)
+
+
+@inlined
+def _is_told(main, seen):
+    """Whether the agent knows of fills or updates of orders that it is to be told of."""
+    if main[H_WATCH] & WATCH_FILLS != 0 and seen[H_FILLS] > main[H_TOLD]:
+        return True
+    return main[H_WATCH] & WATCH_ORDERS != 0 and seen[H_U_TAIL] > main[H_U_TOLD]
 
 
 @compiled
-def _news(cores, time):
-    """The agent is to be told what happened to its orders by `time`."""
+def _news(sim, time):
+    """The agent is to be told what it has learned of its orders by `time`."""
+    cores, seen = cores_of(sim), seen_of(sim)[0]
     main = cores[0]
-    main[H_TOLD], main[H_U_TOLD], main[H_AT_NEWS] = main[H_FILLS], main[H_U_TAIL], 1
+    main[H_TOLD], main[H_U_TOLD], main[H_AT_NEWS] = seen[H_FILLS], seen[H_U_TAIL], 1
     for a in range(main[H_ACCOUNTS]):
         core = cores[a]
         core[H_TIME], core[H_NOW] = time, time + core[H_DATA_LATENCY]
@@ -158,15 +182,20 @@ def _news(cores, time):
 
 
 @compiled
-def _end(cores):
+def _end(sim):
+    cores = cores_of(sim)
+    if is_late(cores[0]):
+        learn(sim, NEVER)
     for a in range(cores[0, H_ACCOUNTS]):
         cores[a, H_OVER], cores[a, H_TIME] = 1, cores[0, H_LAST]
 
 
 @compiled
-def _scheduled(cores, samples, schedule, row, time):
+def _scheduled(sim, cores, samples, schedule, row, time):
     """A decision, AT_DECISION; news, AT_NEWS; or a sample, 0."""
     decides, wakes = schedule[row, 2] == DECISION, schedule[row, 2] == WAKE
+    if (decides or wakes) and is_late(cores[0]):
+        learn(sim, time)
     for a in range(cores[0, H_ACCOUNTS]):
         core = cores[a]
         core[H_STOP], core[H_TIME] = row + 1, time
@@ -175,7 +204,7 @@ def _scheduled(cores, samples, schedule, row, time):
             core[H_NOW] = time + core[H_DATA_LATENCY]
             if decides:
                 core[H_STEP] += 1
-                core[H_FILLS_BEFORE], core[H_FILLS_THEN] = core[H_FILLS_THEN], core[H_FILLS]
+                core[H_FILLS_BEFORE], core[H_FILLS_THEN] = core[H_FILLS_THEN], seen_of(sim)[0, H_FILLS]
         else:
             _sample(core, samples[a], time, row + 1 == schedule.shape[0])
     return AT_DECISION if decides else AT_NEWS if wakes else 0
@@ -201,13 +230,13 @@ def _earlier_stop(ts, core, messages, index, time):
 
 
 @compiled
-def _deliver(core, grid, orders, fills, a, messages, updates, noted, time):
+def _deliver(sim, core, grid, orders, fills, a, messages, time):
     """Let the messages under way that come at `time` arrive. False when an array must grow first."""
     message, tail = core[H_M_HEAD], core[H_M_TAIL]
     core[H_TIME] = time
     while message < tail and messages[message, M_TIME] == time:
         watched = a == 0 and watches_orders(core)
-        if not has_room(core, fills, 0) or (watched and not updates_fit(core, updates, 0)):
+        if not has_room(core, fills, 0) or (watched and not updates_fit(sim, 0)):
             return False
         kind, o = messages[message, M_KIND], messages[message, M_ORDER]
         message += 1
@@ -221,7 +250,7 @@ def _deliver(core, grid, orders, fills, a, messages, updates, noted, time):
         else:
             cancel_resting(core, orders, o, time)
         if watched:
-            note(core, orders, updates, noted, time)
+            note(sim, time)
     if message == tail:
         core[H_M_HEAD], core[H_M_TAIL] = 0, 0
     return True

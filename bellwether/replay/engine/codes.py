@@ -137,9 +137,9 @@ O_COLS = 27
 F_ORDER, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS, F_FEE, F_ROLE, F_TS, F_WAIT = range(10)
 F_COLS = 10
 
-#: Columns of `updates`: when and which order, and what it is after that. PRICE, COUNT, FILLED as in `orders`.
-U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED = range(7)
-U_COLS = 7
+#: Columns of `updates`: when and which order, and what it is after that. The rest as in `orders`.
+U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED, U_COST, U_FEES, U_QUEUED = range(10)
+U_COLS = 10
 
 #: Columns of the recorded market's trades: time, ticker, price of YES, lots, the side that the taker bought.
 TRADE_COLS = 5

@@ -24,9 +24,9 @@ from bellwether.replay.engine.codes import (
     STEP,
 )
 from bellwether.replay.engine.compiling import address_of, compiled, compiled_alone
-from bellwether.replay.engine.money import value_account
+from bellwether.replay.engine.known import value_of_what_is_known
 from bellwether.replay.engine.telling import next_news
-from bellwether.replay.engine.words import ENTRY, ask, batch_of, cores_of, load, orders_of
+from bellwether.replay.engine.words import ENTRY, ask, batch_of, cores_of, load, seen_of, seen_orders_of
 
 
 @compiled
@@ -68,8 +68,8 @@ def cancel_batch(sim, first, n):
 
 @compiled
 def resting_batch(sim, ticker):
-    """Write the numbers of the resting orders into the batch's first column, ticker by ticker, side by side, in price-time priority."""
-    core, orders, batch = cores_of(sim)[0], orders_of(sim)[0], batch_of(sim)
+    """Write the numbers of the orders that rest, as far as the agent knows, into the batch's first column, ticker by ticker, side by side, in price-time priority."""
+    core, orders, batch = seen_of(sim)[0], seen_orders_of(sim), batch_of(sim)
     n = 0
     for t in range(core[H_TICKERS]):
         if ticker >= 0 and t != ticker:
@@ -107,7 +107,7 @@ def _entry(sim, what, a, b, c, d, e, f, g):
         return quote_batch(sim, a, b)
     if what == NEWS:
         return next_news(sim)
-    return value_account(cores_of(sim)[0])
+    return value_of_what_is_known(sim)
 
 
 @cache

@@ -32,7 +32,8 @@ from bellwether.replay.engine.arena import (
     K_STATUS,
     W_CORES,
     W_FILLS,
-    W_ORDERS,
+    W_SEEN,
+    W_SEEN_ORDERS,
     W_TRADES,
     W_UPDATES,
 )
@@ -97,8 +98,19 @@ def _of_ticker(sim, ticker, column):
 
 
 @inlined
+def _known(sim, column):
+    """Of the account, as far as the agent knows."""
+    return load(sim[W_SEEN], column)
+
+
+@inlined
+def _known_of_ticker(sim, ticker, column):
+    return load(sim[W_SEEN], HEADER + ticker * K_COLS + column)
+
+
+@inlined
 def _of_order(sim, order, column):
-    return load(sim[W_ORDERS], order * O_COLS + column) if order >= 0 else NONE
+    return load(sim[W_SEEN_ORDERS], order * O_COLS + column) if order >= 0 else NONE
 
 
 @compiled
@@ -171,13 +183,13 @@ def step_index(sim):
 @compiled
 def cash(sim):
     """Micro-dollars."""
-    return _header(sim, H_CASH)
+    return _known(sim, H_CASH)
 
 
 @compiled
 def available(sim):
     """Cash that no resting order needs, micro-dollars."""
-    return _header(sim, H_CASH) - _header(sim, H_RESERVED)
+    return _known(sim, H_CASH) - _known(sim, H_RESERVED)
 
 
 @compiled
@@ -201,7 +213,7 @@ def displayed(sim, ticker, side, price):
 @compiled
 def position(sim, ticker, side):
     """Lots held of a side."""
-    return _of_ticker(sim, ticker, K_POSITION + side)
+    return _known_of_ticker(sim, ticker, K_POSITION + side)
 
 
 @compiled
@@ -246,14 +258,14 @@ def resting_count(sim, ticker):
     count = 0
     for t in range(_header(sim, H_TICKERS)):
         if ticker < 0 or t == ticker:
-            count += _of_ticker(sim, t, K_OWN) + _of_ticker(sim, t, K_OWN + 1)
+            count += _known_of_ticker(sim, t, K_OWN) + _known_of_ticker(sim, t, K_OWN + 1)
     return count
 
 
 @compiled
 def first_resting(sim, ticker, bid_side):
     """The resting order with priority on a canonical side (bids of YES, or of NO), -1 for none."""
-    return _of_ticker(sim, ticker, K_HEAD + bid_side)
+    return _known_of_ticker(sim, ticker, K_HEAD + bid_side)
 
 
 @compiled

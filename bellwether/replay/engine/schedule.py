@@ -34,6 +34,11 @@ def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
     by_rows, by_events = rules.decisions == "book_rows", rules.samples == "events"
     if by_rows and settings.data_latency:
         raise ConfigError(f"planning a replay: {rules.name} decides at book rows, but data_latency is {settings.data_latency}; set it to 0")
+    if by_rows and settings.answers_late:
+        raise ConfigError(
+            f"planning a replay: {rules.name} decides at book rows and shows an agent what its step found, but orders have a latency of their answers; "
+            "leave out response_latency and recorded latencies"
+        )
     parts = [_final(tape, rules, settings)]
     if by_rows or by_events:
         columns = tape.ts, tape.event, tape.rows_ts, tape.rows_end

@@ -21,11 +21,10 @@ from bellwether.replay.engine.arena import (
     H_FILLS_BEFORE,
     H_FILLS_THEN,
     H_FULL,
+    H_L_HEAD,
+    H_L_TAIL,
     H_LAST,
-    H_M_HEAD,
-    H_M_TAIL,
     H_MID_EQUITY,
-    H_NOTED,
     H_NOW,
     H_OPEN,
     H_ORDERS,
@@ -52,19 +51,27 @@ from bellwether.replay.engine.arena import (
     K_QUOTE,
     K_REALISED,
     K_STATUS,
-    M_COLS,
     NEVER,
     W_CALLBACKS,
-    W_ENTRY,
-    W_EVENT,
     W_PARAMS,
-    W_TS,
     WATCH_FILLS,
     WATCH_ORDERS,
-    WORDS,
     books,
     new_cores,
     ticker_rows,
+)
+from bellwether.replay.engine.arrays import (
+    BATCH,
+    CORE,
+    FILLS,
+    NOTED,
+    ORDERS,
+    SAMPLES,
+    SCHEDULE,
+    SEEN_ORDERS,
+    TRADES,
+    UPDATES,
+    Arrays,
 )
 from bellwether.replay.engine.callbacks import addresses, errors_of_callbacks
 from bellwether.replay.engine.clock import AT_DECISION
@@ -73,9 +80,7 @@ from bellwether.replay.engine.codes import (
     CANCEL,
     CANCEL_ALL,
     CANCEL_BATCH,
-    F_COLS,
     FULL,
-    O_COLS,
     O_TWIN,
     PLACE,
     PLACE_BATCH,
@@ -83,33 +88,24 @@ from bellwether.replay.engine.codes import (
     QUOTE_BATCH,
     R_COLS,
     RESTING_BATCH,
-    S_COLS,
     STEP,
-    TRADE_COLS,
-    U_COLS,
     VALUE,
     Queue,
     Tif,
 )
-from bellwether.replay.engine.commands import command, entry
+from bellwether.replay.engine.commands import command
 from bellwether.replay.engine.compiling import stamped
 from bellwether.replay.engine.outcome import Bound, Outcome, bound_of, bounded, outcome_of
 from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, with_wakes
 from bellwether.replay.engine.settings import Settings
-from bellwether.replay.engine.updates import N_COLS
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
-
-_TS, _EVENT, _GRID, _SCHEDULE, _CORE, _ORDERS, _FILLS, _SAMPLES, _MESSAGES, _BATCH, _UPDATES, _NOTED, _TRADES = range(13)
-#: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing. Arrays of less than 32 MB
-#: are taken from memory that an earlier session gave back; larger ones are new pages every time.
-_FIRST_ROWS, _FIRST_MESSAGES, _FIRST_UPDATES, _COMPILED_ROWS = 1 << 13, 256, 256, 120_000
 
 #: A request as it lies in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
 
-class Session:
+class Session(Arrays):
     """One replay of a tape under rules and settings. Not thread-safe; several sessions may run in threads, compiled calls hold no lock of Python.
 
     Codes: ticker = its place in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: mills, lots, micro-dollars, ns UTC.
@@ -130,35 +126,16 @@ class Session:
         cores = new_cores(tape, rules, settings, self._bounds)
         core = self._core = cores[0]
         core[H_LAST] = last_time(tape, rules)
-        accounts = len(cores)
-        self._sim = (
-            tape.ts,
-            tape.event,
-            tape.grid,
-            schedule,
-            cores,
-            _rows(accounts, _FIRST_ROWS, O_COLS),
-            _rows(accounts, _FIRST_ROWS, F_COLS),
-            _rows(accounts, len(schedule) - self.steps, S_COLS),
-            _rows(accounts, _FIRST_MESSAGES, M_COLS),
-            _rows(256, R_COLS + 1),
-            _rows(_FIRST_UPDATES, U_COLS),
-            _rows(_FIRST_ROWS, N_COLS),
-            _rows(0, TRADE_COLS),
-        )
-        self._words = np.zeros(WORDS, np.int64)
-        self._words[W_ENTRY] = entry()
-        for index, array in enumerate(self._sim):
-            self._point(index, array)
-        tickers = ticker_rows(core)
+        super().__init__(tape, schedule, cores, settings)
+        tickers, known = ticker_rows(core), ticker_rows(self._seen)
         #: Best displayed bids in mills, 0 for none: int64[T, 2].
         self.best = _read_only(tickers[:, K_BEST : K_BEST + 2])
         #: Displayed sizes in lots by ticker, side and bid price in mills: int64[T, 2, 1001].
         self.book = _read_only(books(core))
         #: Lots held: int64[T, 2]; below 0 for a short, which only some rules know.
-        self.positions = _read_only(tickers[:, K_POSITION : K_POSITION + 2])
-        #: How many fills were booked: a method of the array, without a frame of Python.
-        self.fill_count: Callable[[], int] = partial(core.item, H_FILLS)
+        self.positions = _read_only(known[:, K_POSITION : K_POSITION + 2])
+        #: How many fills the agent knows of: a method of the array, without a frame of Python.
+        self.fill_count: Callable[[], int] = partial(self._seen.item, H_FILLS)
         #: Bits of `codes.TickerStatus`, 0 for open with a book: int64[T].
         self.status = _read_only(tickers[:, K_STATUS])
 
@@ -194,9 +171,9 @@ class Session:
         """
         if self._core[H_STOP] or self._core[H_CURSOR]:
             raise ConfigError("planning stops at news: the replay has begun; plan them before its first step")
-        self._core[H_WATCH] = WATCH_FILLS * fills | WATCH_ORDERS * orders
+        self._core[H_WATCH] |= WATCH_FILLS * fills | WATCH_ORDERS * orders
         if times is not None:
-            self._set(_SCHEDULE, with_wakes(self._sim[_SCHEDULE], self.tape, times, self.settings.data_latency))
+            self._set(SCHEDULE, with_wakes(self._sim[SCHEDULE], self.tape, times, self.settings.data_latency))
 
     def told(self) -> int:
         """How many fills there are; `advance` stops for later ones only."""
@@ -206,9 +183,11 @@ class Session:
     def updates(self) -> np.ndarray:
         """int64[n, U_COLS], columns `codes.U_*`: what became of orders since the last call, where `stop_at_news` asked for it; each row says what an
         order was at the end of an instant, or after a call or the arrival of a message, that changed it."""
-        core = self._core
-        rows = self._sim[_UPDATES][core[H_U_HEAD] : core[H_U_TAIL]].copy()
-        core[[H_U_HEAD, H_U_TAIL, H_U_TOLD]] = 0
+        core, seen = self._core, self._seen
+        rows = self._sim[UPDATES][core[H_U_HEAD] : seen[H_U_TAIL]].copy()
+        core[[H_U_HEAD, H_U_TOLD]] = seen[H_U_TAIL]
+        if core[H_U_HEAD] == core[H_U_TAIL] and core[H_L_HEAD] == core[H_L_TAIL]:
+            core[[H_U_HEAD, H_U_TAIL, H_U_TOLD, H_L_HEAD, H_L_TAIL]] = seen[H_U_TAIL] = 0
         return rows
 
     @property
@@ -224,7 +203,7 @@ class Session:
     @cached_property
     def decisions(self) -> np.ndarray:
         """int64[steps]: times of the decisions as of the tape, ns: earlier than `now` by the latency of market data."""
-        schedule = self._sim[_SCHEDULE]
+        schedule = self._sim[SCHEDULE]
         return _read_only(np.ascontiguousarray(schedule[schedule[:, 2] == DECISION, 1]))
 
     @property
@@ -248,21 +227,23 @@ class Session:
         """
         stamped(strategy)
         self._call_back(callbacks, params, trades)
-        cores = self._sim[_CORE]
-        before, given = cores.copy(), params.copy()
-        orders = self._sim[_ORDERS][:, : self._most(H_ORDERS)].copy()
-        noted = self._sim[_NOTED][: self._core[H_OPEN]].copy()
-        self._make_room(_COMPILED_ROWS)
+        cores = self._sim[CORE]
+        before, given, seen = cores.copy(), params.copy(), self._seen.copy()
+        orders = self._sim[ORDERS][:, : self._most(H_ORDERS)].copy()
+        noted = self._sim[NOTED][: self._core[H_OPEN]].copy()
+        seen_orders = self._sim[SEEN_ORDERS][: self._core[H_ORDERS]].copy()
+        self._make_room()
         with errors_of_callbacks(partial(self._core.__setitem__, H_FAILED, 1)) as raised:
             strategy(self._words, params)
             while self._core[H_FULL] and not raised:
                 room = int(self._core[H_ROOM])
-                cores[...], params[...] = before, given
-                self._sim[_ORDERS][:, : orders.shape[1]], self._sim[_NOTED][: len(noted)] = orders, noted
+                cores[...], params[...], self._seen[...] = before, given, seen
+                self._sim[SEEN_ORDERS][: len(seen_orders)] = seen_orders
+                self._sim[ORDERS][:, : orders.shape[1]], self._sim[NOTED][: len(noted)] = orders, noted
                 self._core[H_ROOM] = room
                 self._grow(everything=True)
                 strategy(self._words, params)
-        self._core[[H_CALLBACKS, H_WATCH, H_FAILED]] = 0
+        self._core[[H_CALLBACKS, H_FAILED]] = 0
         if raised:
             raise raised[0]
         while self.step():
@@ -278,7 +259,7 @@ class Session:
         core = self._core
         core[H_CALLBACKS] = sum(1 << what for what, address in enumerate(found.tolist()) if address)
         if trades is not None:
-            self._set(_TRADES, np.ascontiguousarray(trades, np.int64))
+            self._set(TRADES, np.ascontiguousarray(trades, np.int64))
             first = self.tape.start - self.settings.data_latency
             core[[H_TRADES_AT, H_TRADES_END]] = np.searchsorted(trades[:, 0], first, side="right")
 
@@ -336,7 +317,7 @@ class Session:
         self._fit_batch(len(prices))
         self._core[H_BUDGET], self._core[H_QUOTED] = calls, 0
         while True:
-            self._sim[_BATCH][: len(prices), :2] = prices
+            self._sim[BATCH][: len(prices), :2] = prices
             done = command(self._words, QUOTE_BATCH, lots, len(prices))
             if done != FULL:
                 return int(self._core[H_BUDGET]) if done else -1
@@ -349,26 +330,26 @@ class Session:
 
     def resting(self, ticker: int = -1) -> np.ndarray:
         """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
-        self._fit_batch(int(ticker_rows(self._core)[:, K_OWN : K_OWN + 2].sum()))
+        self._fit_batch(int(ticker_rows(self._seen)[:, K_OWN : K_OWN + 2].sum()))
         count = command(self._words, RESTING_BATCH, int(ticker), 0)
-        return self._sim[_BATCH][:count, 0].copy()
+        return self._sim[BATCH][:count, 0].copy()
 
     # Money
 
     @property
     def cash(self) -> int:
         """Micro-dollars."""
-        return int(self._core[H_CASH])
+        return int(self._seen[H_CASH])
 
     @property
     def reserved(self) -> int:
         """Micro-dollars that resting orders and shorts may need."""
-        return int(self._core[H_RESERVED])
+        return int(self._seen[H_RESERVED])
 
     @property
     def available(self) -> int:
         """Cash that nothing is reserved from, micro-dollars."""
-        return int(self._core[H_CASH] - self._core[H_RESERVED])
+        return int(self._seen[H_CASH] - self._seen[H_RESERVED])
 
     def equity(self) -> int:
         """Cash and positions at the side they could be closed at, micro-dollars."""
@@ -377,34 +358,44 @@ class Session:
     def mid_equity(self) -> int:
         """Cash and positions at the middle of the quotes, micro-dollars."""
         self._command(VALUE)
-        return int(self._core[H_MID_EQUITY])
+        return int(self._seen[H_MID_EQUITY])
 
     @property
     def ledger(self) -> np.ndarray:
         """int64[T, 4], micro-dollars: what the lots held of YES and of NO cost without fees (below 0 for a short), P&L realised without fees, fees."""
-        return _read_only(ticker_rows(self._core)[:, [K_BASIS, K_BASIS + 1, K_REALISED, K_PAID]])
+        return _read_only(ticker_rows(self._seen)[:, [K_BASIS, K_BASIS + 1, K_REALISED, K_PAID]])
 
     # What there is so far
 
     @property
     def orders(self) -> np.ndarray:
         """int64[n, O_COLS], columns `codes.O_*`, one row per order in order of sending."""
-        return _read_only(self._sim[_ORDERS][0, : self._core[H_ORDERS]])
+        return _read_only(self._sim[ORDERS][0, : self._core[H_ORDERS]])
 
     @property
     def fills(self) -> np.ndarray:
         """int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
-        return _read_only(self._sim[_FILLS][0, : self._core[H_FILLS]])
+        return _read_only(self._sim[FILLS][0, : self._core[H_FILLS]])
+
+    @property
+    def known_orders(self) -> np.ndarray:
+        """`orders` as far as the agent knows: they are pending until their acknowledgement has come, filled when the answer says so."""
+        return _read_only(self._sim[SEEN_ORDERS][: self._core[H_ORDERS]])
+
+    @property
+    def known_fills(self) -> np.ndarray:
+        """Those of `fills` that the agent knows of."""
+        return _read_only(self._sim[FILLS][0, : self._seen[H_FILLS]])
 
     @property
     def fills_before(self) -> tuple[int, int]:
-        """How many fills there were at the decision before the last one, and at the last one."""
+        """How many fills were known at the decision before the last one, and at the last one."""
         return int(self._core[H_FILLS_BEFORE]), int(self._core[H_FILLS_THEN])
 
     @property
     def samples(self) -> np.ndarray:
         """int64[s, S_COLS], columns `codes.S_*`."""
-        return _read_only(self._sim[_SAMPLES][0, : self._core[H_SAMPLES]])
+        return _read_only(self._sim[SAMPLES][0, : self._core[H_SAMPLES]])
 
     @property
     def refused(self) -> int:
@@ -423,15 +414,15 @@ class Session:
     def _bound(self, queue: Queue) -> Bound:
         """An account; that of the agent where it is under this queue, or no order could have rested."""
         account = self._bounds.index(queue) + 1 if queue in self._bounds and self._core[H_ACCOUNTS] > 1 else 0
-        core, orders = self._sim[_CORE][account], self._sim[_ORDERS][account]
+        core, orders = self._sim[CORE][account], self._sim[ORDERS][account]
         twins = self.orders[:, O_TWIN + account - 1] if account else np.arange(len(self.orders))
-        return bound_of(core, orders[: core[H_ORDERS]], self._sim[_SAMPLES][account, : core[H_SAMPLES]], twins)
+        return bound_of(core, orders[: core[H_ORDERS]], self._sim[SAMPLES][account, : core[H_SAMPLES]], twins)
 
-    # Arrays that grow
+    # Requests
 
     def _command(self, what: int, *arguments: int) -> int:
         """Hand the arguments over in the batch's first row: faster than one by one, and no other type than int64 can reach the compiled code."""
-        batch: Any = self._sim[_BATCH]
+        batch: Any = self._sim[BATCH]
         try:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
         except struct.error:
@@ -444,82 +435,11 @@ class Session:
 
     def _batch(self, what: int, rows: np.ndarray) -> np.ndarray:
         self._fit_batch(len(rows))
-        self._sim[_BATCH][: len(rows), : rows.shape[1]] = rows
+        self._sim[BATCH][: len(rows), : rows.shape[1]] = rows
         done = 0
         while (done := command(self._words, what, done, len(rows))) < len(rows):
             self._grow()
-        return self._sim[_BATCH][: len(rows), R_COLS].copy()
-
-    def _fit_batch(self, count: int) -> None:
-        if count > len(self._sim[_BATCH]):
-            self._set(_BATCH, _rows(2 * count, R_COLS + 1))
-
-    def _grow(self, *, everything: bool = False) -> None:
-        """Double what is full or nearly so, and go on."""
-        core = self._core
-        core[H_FULL] = 0
-        orders, fills, tail = self._most(H_ORDERS), self._most(H_FILLS), self._most(H_M_TAIL)
-        if everything or orders + 2 > self._sim[_ORDERS].shape[1]:
-            self._resize(_ORDERS, 2 * self._sim[_ORDERS].shape[1], orders)
-        if everything or fills + core[H_ROOM] > self._sim[_FILLS].shape[1]:
-            self._resize(_FILLS, 2 * self._sim[_FILLS].shape[1] + int(core[H_ROOM]), fills)
-        if everything or tail + 4 > self._sim[_MESSAGES].shape[1]:
-            self._move_messages(2 * self._sim[_MESSAGES].shape[1] + 4)
-        self._make_room_for_updates(more=everything)
-
-    def _most(self, column: int) -> int:
-        """The largest value of a column of the header over the accounts in use."""
-        return int(self._sim[_CORE][: self._core[H_ACCOUNTS], column].max())
-
-    def _make_room(self, rows: int) -> None:
-        for index, used in ((_ORDERS, H_ORDERS), (_FILLS, H_FILLS)):
-            if self._sim[index].shape[1] < rows:
-                self._resize(index, rows, self._most(used))
-        self._make_room_for_updates()
-
-    def _make_room_for_updates(self, *, more: bool = False) -> None:
-        """As many rows of open orders as of orders, and for the updates that these may become; twice as many as there are with `more`."""
-        core, rows = self._core, self._sim[_ORDERS].shape[1]
-        if not core[H_WATCH] & WATCH_ORDERS:
-            return
-        if len(self._sim[_NOTED]) < rows:
-            noted = _rows(rows, N_COLS)
-            noted[: core[H_OPEN]] = self._sim[_NOTED][: core[H_OPEN]]
-            self._set(_NOTED, noted)
-        needed = int(core[H_U_TAIL] + core[H_OPEN] + core[H_ORDERS] - core[H_NOTED]) + 2
-        if more or needed > len(self._sim[_UPDATES]):
-            updates = _rows(2 * max(needed, len(self._sim[_UPDATES])), U_COLS)
-            updates[: core[H_U_TAIL]] = self._sim[_UPDATES][: core[H_U_TAIL]]
-            self._set(_UPDATES, updates)
-
-    def _move_messages(self, rows: int) -> None:
-        """Room behind the messages that are still under way, which go to the front."""
-        cores, messages = self._sim[_CORE], self._sim[_MESSAGES]
-        larger = _rows(len(cores), rows, M_COLS)
-        for account in range(self._core[H_ACCOUNTS]):
-            head, tail = cores[account, [H_M_HEAD, H_M_TAIL]].tolist()
-            larger[account, : tail - head] = messages[account, head:tail]
-            cores[account, [H_M_HEAD, H_M_TAIL]] = 0, tail - head
-        self._set(_MESSAGES, larger)
-
-    def _resize(self, index: int, rows: int, used: int) -> None:
-        accounts, _, columns = self._sim[index].shape
-        larger = _rows(accounts, rows, columns)
-        larger[:, :used] = self._sim[index][:, :used]
-        self._set(index, larger)
-
-    def _set(self, index: int, array: np.ndarray) -> None:
-        self._sim = (*self._sim[:index], array, *self._sim[index + 1 :])  # type: ignore[assignment]
-        self._point(index, array)
-
-    def _point(self, index: int, array: np.ndarray) -> None:
-        """Tell compiled code where an array lies and how large it is."""
-        first = W_TS + (W_EVENT - W_TS) * index
-        self._words[first], self._words[first + 1 : first + 1 + array.ndim] = array.ctypes.data, array.shape
-
-
-def _rows(*shape: int) -> np.ndarray:
-    return np.empty(shape, np.int64)
+        return self._sim[BATCH][: len(rows), R_COLS].copy()
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

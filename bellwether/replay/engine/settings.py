@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from bellwether.errors import ConfigError
+from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules.choices import Queue
 from bellwether.replay.units import MICROS, MINUTE, SECOND
 
@@ -23,7 +25,8 @@ class Settings:
     """How a replay is run. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for values that make no sense.
 
     cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders. data_latency: age
-    of the market data that a decision sees. execution: whether orders may rest. queue: main model of the queue; None: the rule set's. queue_exponent: of
+    of the market data that a decision sees. response_latency: from what happens to an order until the agent learns of it, and no less than data_latency.
+    latencies: recorded ones, in the place of order_latency and response_latency. execution: whether orders may rest. queue: main model of the queue; None: the rule set's. queue_exponent: of
     the model power. self_trade: which order goes when both sides are the agent's. max_orders: per run. max_resting: per ticker and side.
     """
 
@@ -31,6 +34,8 @@ class Settings:
     sample_every: int = MINUTE
     order_latency: int = 0
     data_latency: int = 0
+    response_latency: int = 0
+    latencies: LatencySeries | None = None
     execution: Execution = "maker_taker"
     queue: Queue | None = None
     queue_exponent: int = 3
@@ -45,10 +50,16 @@ class Settings:
             ("sample_every", 1),
             ("order_latency", 0),
             ("data_latency", 0),
+            ("response_latency", 0),
             ("queue_exponent", 1),
             ("bankroll", 0),
         ):
             self._check_int(name, least)
+        if self.latencies is not None and (self.order_latency or self.response_latency):
+            raise ConfigError(
+                f"settings of a replay: latencies of orders are recorded, and order_latency {self.order_latency} and response_latency "
+                f"{self.response_latency} ns are given too; leave out either"
+            )
         for name in ("max_orders", "max_resting"):
             self._check_int(name, 0)
         for name, choices in (
@@ -60,6 +71,11 @@ class Settings:
             if value not in choices:
                 raise ConfigError(f"settings of a replay: {name} is {value!r}; it is one of {', '.join(map(str, choices))}")
 
+    @property
+    def answers_late(self) -> bool:
+        """Whether an agent may learn of its orders later than of the market data of the same instant."""
+        return self.latencies is not None or self.response_latency > self.data_latency
+
     def _check_int(self, name: str, least: int) -> None:
         value: Any = getattr(self, name)
         most = _LARGEST.get(name, 10**18)
@@ -68,4 +84,11 @@ class Settings:
 
     def digest(self) -> str:
         """SHA-256 in hex of all values."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(settings_values(self), sort_keys=True).encode()).hexdigest()
+
+
+def settings_values(settings: Any) -> Mapping[str, Any]:
+    """The values of settings as JSON has them, without those of latencies that are not set."""
+    values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
+    series, response = values.pop("latencies"), values.pop("response_latency")
+    return {**values, **({"latencies": series.digest()} if series else {}), **({"response_latency": response} if response else {})}

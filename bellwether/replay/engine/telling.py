@@ -31,7 +31,8 @@ from bellwether.replay.engine.arena import (
     K_TOLD,
 )
 from bellwether.replay.engine.compiling import compiled, inlined
-from bellwether.replay.engine.words import cores_of, trades_of
+from bellwether.replay.engine.known import rewind
+from bellwether.replay.engine.words import cores_of, seen_of, trades_of
 
 #: Callbacks, in the order of calls; the bits of H_CALLBACKS are 1 << these.
 ON_FILL, ON_ORDER, ON_TRADE, ON_BOOK = range(4)
@@ -52,7 +53,7 @@ def next_news(sim):
         # Before the first stop nothing is known.
         return NOTHING
     what = _next_of_batch(core)
-    return _next_of_batch(core) if what == NOTHING and _new_batch(core, trades_of(sim)) else what
+    return _next_of_batch(core) if what == NOTHING and _new_batch(core, seen_of(sim)[0], trades_of(sim)) else what
 
 
 @inlined
@@ -79,16 +80,15 @@ def _next_of_batch(core):
 
 
 @inlined
-def _new_batch(core, trades):
+def _new_batch(core, seen, trades):
     """Take in what is new since the last batch; whether there is anything."""
     found = False
     if _hears(core, ON_FILL):
-        core[H_FILLS_END] = core[H_TOLD] = core[H_FILLS]
+        core[H_FILLS_END] = core[H_TOLD] = seen[H_FILLS]
         found |= core[H_FILLS_AT] < core[H_FILLS_END]
     if _hears(core, ON_ORDER):
-        if core[H_U_HEAD] == core[H_U_TAIL]:
-            core[H_U_HEAD] = core[H_U_TAIL] = 0
-        core[H_U_END] = core[H_U_TOLD] = core[H_U_TAIL]
+        rewind(core, seen)
+        core[H_U_END] = core[H_U_TOLD] = seen[H_U_TAIL]
         found |= core[H_U_HEAD] < core[H_U_END]
     if _hears(core, ON_TRADE):
         end = core[H_TRADES_END]

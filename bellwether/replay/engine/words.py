@@ -21,11 +21,15 @@ from bellwether.replay.engine.arena import (
     W_EVENT,
     W_FILLS,
     W_GRID,
+    W_LEDGERS,
     W_MESSAGES,
     W_NOTED,
     W_ORDERS,
     W_SAMPLES,
     W_SCHEDULE,
+    W_SEEN,
+    W_SEEN_ORDERS,
+    W_SERIES,
     W_TRADES,
     W_TS,
     W_UPDATES,
@@ -86,7 +90,8 @@ cores_of, batch_of = _array(W_CORES, types.int64, 2), _array(W_BATCH, types.int6
 orders_of, fills_of = _array(W_ORDERS, types.int64, 3), _array(W_FILLS, types.int64, 3)
 samples_of, messages_of = _array(W_SAMPLES, types.int64, 3), _array(W_MESSAGES, types.int64, 3)
 updates_of, noted_of = _array(W_UPDATES, types.int64, 2), _array(W_NOTED, types.int64, 2)
-trades_of = _array(W_TRADES, types.int64, 2)
+trades_of, ledgers_of, series_of = _array(W_TRADES, types.int64, 2), _array(W_LEDGERS, types.int64, 2), _array(W_SERIES, types.int64, 2)
+seen_of, seen_orders_of = _array(W_SEEN, types.int64, 2), _array(W_SEEN_ORDERS, types.int64, 2)
 
 
 def _enter(typing: Any, entry: Any, sim: Any, what: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:

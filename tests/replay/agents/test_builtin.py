@@ -15,11 +15,12 @@ from bellwether.replay.agents.agent import stable_seed
 from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
+from bellwether.replay.agents.pairs import Pairs
 from bellwether.replay.agents.signals import BollingerBands, Momentum, SpreadCapture
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Role, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, Tape
-from tests.replay.agents.scenes import market, settings, two_markets
+from tests.replay.agents.scenes import TRADE, market, settings, two_markets
 from tests.replay.random_tapes import Shape, random_tape
 from tests.replay.results.tapes import Event, book, tape
 
@@ -55,6 +56,34 @@ def played(agent: Agent, middles: list[int], **changed: Any) -> Backtest:
 def test_passive_sends_nothing() -> None:
     backtest = run(market(), Passive(), settings())
     assert (sent(backtest), backtest.outcome.pnl) == ([], (0, 0, 0))
+
+
+@pytest.mark.parametrize("latency", [0, 2 * SECOND])
+def test_pairs_pays_for_the_other_side_as_soon_as_one_is_filled(latency: int) -> None:
+    # The trade at 90 seconds fills the YES at 45 cents; a print of NO at 53 completes the pair.
+    events = (TRADE, (150, PRINT, 0, NO, 530, 5 * CONTRACT))
+    backtest = run(market(*events), Pairs(size=5, most_cents=98), settings(order_latency=latency))
+    assert sent(backtest)[:4] == [
+        [YES, BUY, 450, 5 * CONTRACT, Tif.POST_ONLY],
+        [NO, BUY, 520, 5 * CONTRACT, Tif.POST_ONLY],
+        [NO, BUY, 530, 5 * CONTRACT, Tif.GTC],
+        [YES, BUY, 450, 5 * CONTRACT, Tif.POST_ONLY],
+    ]
+    orders, fills = backtest.outcome.orders, backtest.outcome.fills
+    assert orders[:4, codes.O_SENT].tolist() == [0, 0, 90 * SECOND, 180 * SECOND]
+    assert orders[:3, codes.O_STATUS].tolist() == [codes.Status.FILLED, codes.Status.CANCELLED, codes.Status.FILLED]
+    assert fills[:, codes.F_TS].tolist() == [90 * SECOND, 150 * SECOND]
+    # A dollar for 98 cents, five times, less what the venue charges makers.
+    assert backtest.outcome.pnl[0] == 5 * 20_000 - backtest.outcome.fees[0]
+
+
+def test_pairs_takes_its_bids_back_where_a_pair_costs_too_much() -> None:
+    dearer = (90, LEVEL, 0, YES, 470, 10 * CONTRACT)
+    backtest = run(market(dearer), Pairs(size=5, most_cents=98), settings())
+    assert len(sent(backtest)) == 2
+    assert set(backtest.outcome.orders[:, codes.O_ENDED].tolist()) == {120 * SECOND}
+    with pytest.raises(ConfigError, match="most_cents below a dollar"):
+        Pairs(most_cents=100)
 
 
 def test_buy_and_hold_counts_orders_that_fill_on_their_way() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import NO, SECOND, YES, Agent, AgentContext, CompiledAgent, Fill, OrderUpdate, Trade, prepare, run
+from bellwether.replay.engine import arrays
 from bellwether.replay.engine import kernel as k
-from bellwether.replay.engine import session as sessions
 from bellwether.replay.engine.codes import O_SENT, Status, Tif
 from bellwether.replay.engine.kernel import strategy
 from tests.replay.agents.scenes import TRADE, market, settings
@@ -134,8 +134,8 @@ def test_a_run_that_starts_again_with_room_is_told_the_same(monkeypatch: pytest.
     roomy: list[np.ndarray] = []
     tight: list[np.ndarray] = []
     whole = run(source, CompiledQuick(roomy), chosen).digest
-    for name, rows in (("_FIRST_ROWS", 16), ("_COMPILED_ROWS", 32), ("_FIRST_UPDATES", 4)):
-        monkeypatch.setattr(sessions, name, rows)
+    for name, rows in (("FIRST_ROWS", 16), ("COMPILED_ROWS", 32), ("FIRST_UPDATES", 4)):
+        monkeypatch.setattr(arrays, name, rows)
     assert run(source, CompiledQuick(tight), chosen).digest == whole
     assert tight[0].tolist() == roomy[0].tolist()
 

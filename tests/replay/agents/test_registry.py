@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay import Agent, CompiledAgent
+from bellwether.replay import Agent, AgentSource, CompiledAgent
 from bellwether.replay.agents.load import agent_class
+from bellwether.replay.agents.news import Callbacks
 from bellwether.replay.agents.registry import agent_of, agents
 from bellwether.replay.units import SECOND
 
@@ -50,6 +51,15 @@ def test_every_registered_agent_can_be_made_and_is_called_by_its_entry() -> None
         assert entry.params.items() <= agent.params.items()
         assert entry.title
         assert entry.description
+
+
+def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
+    found = agents(registered(file.parent, '[mine]\nagent = "my_file.py:Mine"\nisolated = true\nparams = { size = 2 }\n'))
+    assert (found["mine"].isolated, found["passive"].isolated) == (True, False)
+    assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
+    # The package shows one, and one with callbacks.
+    assert [name for name, entry in found.items() if entry.isolated] == ["spread-capture", "mine"]
+    assert [name for name, entry in found.items() if Callbacks.of(agent_class(entry.agent))] == ["pairs"]
 
 
 def test_the_seeds_agents_have_its_parameters() -> None:

@@ -10,8 +10,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentContext, BacktestSettings, CompiledAgent, run
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
-from bellwether.replay.engine import Session, Settings
-from bellwether.replay.engine import session as session_module
+from bellwether.replay.engine import Session, Settings, arrays
 from bellwether.replay.engine.codes import O_STATUS, S_EQUITY, S_OPT, S_PESS, Status, Tif
 from bellwether.replay.engine.kernel import next_step, quote, strategy, tickers
 from bellwether.replay.rules import rule_set
@@ -242,13 +241,13 @@ def test_calls_that_outgrow_their_arrays_end_the_same(monkeypatch: pytest.Monkey
     made = random_tape(3, Shape(tickers=2))
     settings = BacktestSettings(rules="kalshi-2026-05-28", cadence=SECOND, bankroll=10**12, order_latency=SECOND // 3)
     whole = {run(made, agent, settings).outcome.digest() for agent in (Clock(),)}
-    for name, rows in (("_FIRST_ROWS", 16), ("_FIRST_MESSAGES", 2), ("_COMPILED_ROWS", 32)):
-        monkeypatch.setattr(session_module, name, rows)
+    for name, rows in (("FIRST_ROWS", 16), ("FIRST_MESSAGES", 2), ("COMPILED_ROWS", 32)):
+        monkeypatch.setattr(arrays, name, rows)
     assert {run(made, Clock(), settings).outcome.digest()} == whole
 
 
 def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "_FIRST_ROWS", 3)
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
     opened = Session(tape(*BOOK, *LOST, tickers=2), FREE, STEPS)
     assert opened.step()
     # Both quotes of the first market would cross, the second one has no book.

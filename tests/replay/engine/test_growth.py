@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import Session, Settings, session
+from bellwether.replay.engine import Session, Settings, arrays
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
 from bellwether.replay.units import SECOND
@@ -47,15 +47,15 @@ def plain(opened: Session) -> str:
 def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
     tape, settings = busy_tape(), Settings(cadence=SECOND, order_latency=latency, bankroll=10**12)
     whole = plain(Session(tape, LIVE, settings))
-    monkeypatch.setattr(session, "_FIRST_ROWS", 16)
-    monkeypatch.setattr(session, "_FIRST_MESSAGES", 2)
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
+    monkeypatch.setattr(arrays, "FIRST_MESSAGES", 2)
     assert plain(Session(tape, LIVE, settings)) == whole
 
 
 def test_a_compiled_strategy_starts_again_with_room_and_ends_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     tape, settings = busy_tape(), Settings(cadence=SECOND, bankroll=10**12)
-    monkeypatch.setattr(session, "_FIRST_ROWS", 16)
-    monkeypatch.setattr(session, "_COMPILED_ROWS", 64)
+    monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
+    monkeypatch.setattr(arrays, "COMPILED_ROWS", 64)
     opened, params = Session(tape, LIVE, settings), np.array([200, 0])
     opened.run_compiled(follow, params)
     assert params[1] == len(opened.orders) > 64
@@ -66,8 +66,8 @@ def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch:
     tape, settings = busy_tape(), Settings(cadence=SECOND, bankroll=10**12)
     digests = []
     for rows in (64, 100_000):
-        monkeypatch.setattr(session, "_FIRST_ROWS", 16)
-        monkeypatch.setattr(session, "_COMPILED_ROWS", rows)
+        monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
+        monkeypatch.setattr(arrays, "COMPILED_ROWS", rows)
         opened = Session(tape, LIVE, settings)
         for _ in range(50):
             opened.step()

@@ -84,6 +84,7 @@ class Replay(Exchange):
                 self._sample_by_events(at)
         self._cross_all()
         self._say(self.clock)
+        self.over = True
         if by_events or not self.samples or self.samples[-1][0] != self.end:
             self._sample(self.end, cash_only=self.rules.final_curve == "cash")
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from math import floor
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, Account
 from tests.replay.reference.market import Market
-from tests.replay.reference.orders import FOK, GTC, GTD, IOC, POST_ONLY, Fill, Order, Update, Walk, reserve, walk
+from tests.replay.reference.orders import FOK, GTC, GTD, IOC, POST_ONLY, Fill, Known, Order, Update, Walk, reserve, walk
 
 MAX_LOTS = 10**9
 
@@ -28,7 +32,10 @@ class Exchange:
         self.now = self.clock = tape.start
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
         self.expiring: list[tuple[int, int]] = []  # (expires, order) of what rests
-        self.tells = False  # whether updates are said
+        self.late = settings.latencies is not None or settings.response_latency > settings.data_latency
+        self.tells = self.late  # whether updates are said
+        self.history: list[tuple[int, Known]] = []  # what could be known after each of them, and from when on
+        self.over = False
         self.updates: list[Update] = []
         self.said: dict[int, tuple[str, str, int, int, int]] = {}  # what was last said of an order
 
@@ -51,9 +58,7 @@ class Exchange:
         if not 0 <= number < len(self.orders):
             return False
         order = self.orders[number]
-        could = order.status in ("pending", "resting") or (
-            self.rules.observations == "frozen" and order.status == "filled" and order.queued >= 0
-        )
+        could = self._may_live(order) or (self.rules.observations == "frozen" and order.status == "filled" and order.queued >= 0)
         self._send(lambda at: self._cancel(order, at))
         self._say_at_once()
         return could
@@ -67,12 +72,12 @@ class Exchange:
             reason = self._amend(order, price, lots, self.now)
             self._say_at_once()
             return reason
-        could = order.status in ("pending", "resting")
+        could = self._may_live(order)
         self._send(lambda at: self._amend(order, price, lots, at))
         return "" if could else "not_resting"
 
     def cancel_all(self, ticker: int = -1) -> int:
-        count = len(self.resting(ticker))
+        count = len([number for number in self.known().resting if ticker < 0 or self.orders[number].ticker == ticker])
         self._send(lambda at: [self._cancel(self.orders[number], at) for number in self.resting(ticker)])
         self._say_at_once()
         return count
@@ -84,13 +89,44 @@ class Exchange:
 
     @property
     def _immediate(self) -> bool:
-        return self.settings.order_latency == 0 and self.settings.data_latency == 0
+        return self.settings.order_latency == 0 and self.settings.data_latency == 0 and not self.late
 
     def _send(self, act: Callable[[int], object]) -> None:
         if self._immediate:
             act(self.now)
         else:
-            self.coming.append((self.now + self.settings.order_latency, act))
+            self.coming.append((self._arrives(0, self.settings.order_latency, self.now), act))
+
+    # What is known, and when
+
+    def _arrives(self, leg: int, latency: int, at: int) -> int:
+        """When what leaves at a time arrives: orders on leg 0, their answers on leg 1."""
+        if self.settings.latencies is None:
+            return at + latency
+        rows = [row[leg : leg + 2] for row in self.settings.latencies.rows.tolist()]
+        if at < rows[0][0]:
+            return at + rows[0][1] - rows[0][0]
+        for (left, came), (later, then) in pairwise(rows):
+            if left <= at < later:
+                return came + floor(Fraction((then - came) * (at - left), later - left))
+        return at + rows[-1][1] - rows[-1][0]
+
+    def known(self) -> Known:
+        """What the agent knows now: the last of which the answer has come, and nothing that is younger than its market data."""
+        if not self.late or self.over:
+            return self._known_at(self.now)
+        known = next((one for learned, one in reversed(self.history) if learned <= self.now), None)
+        return known or Known(0, self.settings.bankroll, 0, *([[0, 0] for _ in self.markets] for _ in "pb"), [], 0, {})
+
+    def _known_at(self, at: int) -> Known:
+        account = self.account.copy()
+        reached = [order for order in self.orders if order.status != "pending"]
+        orders = {order.number: (order.status, order.filled, order.price, order.count) for order in reached}
+        return Known(at, account.cash, self.reserved, account.position, account.basis, self.resting(), len(self.fills), orders)
+
+    def _may_live(self, order: Order) -> bool:
+        status, *_ = self.known().orders.get(order.number, ("pending",))
+        return status in ("pending", "resting")
 
     def _say_at_once(self) -> None:
         if self._immediate:
@@ -103,6 +139,11 @@ class Exchange:
             if self.said[order.number] != after:
                 self.updates.append(Update(at, order.number, *after))
                 self.said[order.number] = after
+        if self.late:
+            now = self._known_at(at)
+            if not self.history or now != replace(self.history[-1][1], at=at):
+                answered = self._arrives(1, self.settings.response_latency, at)
+                self.history.append((max(answered, at + self.settings.data_latency), now))
 
     def _arrive(self, order: Order, at: int) -> None:
         order.arrived = at
@@ -302,9 +343,9 @@ class Exchange:
             for ticker, market in enumerate(self.markets)
         )
 
-    def equity(self) -> int:
+    def equity(self, account: Known | Account | None = None) -> int:
         """Cash, and positions at the prices at which they could be closed."""
-        account = self.account
+        account = account or self.account
         return account.cash + sum(
             10 * self._closing_price(market, side, long=lots > 0) * lots
             for market, held in zip(self.markets, account.position, strict=True)
@@ -318,9 +359,9 @@ class Exchange:
             return 500
         return bid if long else 1000 - bid
 
-    def mid_equity(self) -> int:
+    def mid_equity(self, account: Known | Account | None = None) -> int:
         """Cash, and positions in the middle of the quotes."""
-        account = self.account
+        account = account or self.account
         return account.cash + sum(
             5 * self._mid2(market, side) * lots
             for market, held in zip(self.markets, account.position, strict=True)

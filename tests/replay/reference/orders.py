@@ -87,6 +87,20 @@ class Update:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What an agent knows of its account and its orders, by their numbers: (status, filled, price, count). at: the time that this is of."""
+
+    at: int
+    cash: int
+    reserved: int
+    position: list[list[int]]
+    basis: list[list[int]]
+    resting: list[int]
+    fills: int
+    orders: dict[int, tuple[str, int, int, int]]
+
+
+@dataclass(frozen=True)
 class Walk:
     """What an order would do on arrival: (price of the passive bid, lots) level by level, own orders it cancels, and how it ends."""
 

@@ -16,8 +16,9 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_every_example_runs(example: str):
+def test_every_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert "assert" in example
+    monkeypatch.chdir(tmp_path)
     exec(compile(example, "replay-rules.md", "exec"), {})
 
 

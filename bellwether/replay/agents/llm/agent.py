@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +26,7 @@ from bellwether.replay.agents.llm.steps import Round, Step
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Trajectory, require_repeated, require_same
 from bellwether.replay.engine.codes import ENGINE_VERSION
+from bellwether.replay.engine.settings import settings_values
 
 if TYPE_CHECKING:
     from bellwether.forecasting.forecaster import Models
@@ -284,7 +285,7 @@ def _identity(ctx: AgentContext, episode: EpisodeInfo, terms: Terms) -> dict[str
         "fees_digest": _digest(terms.fees.tolist()),
         **({"units_digest": _digest(terms.units.tolist())} if len(terms.units) else {}),
         "calls_per_step": ctx._limit,
-        **{f"settings.{name}": value for name, value in asdict(terms.settings).items()},
+        **{f"settings.{name}": value for name, value in settings_values(terms.settings).items()},
     }
 
 

@@ -98,6 +98,8 @@ def test_settings_that_change_what_an_order_does_are_told() -> None:
     assert "nothing rests in the book" in prompt(execution="taker_only")
     assert "arrives 0.25 s after you send it" in prompt(order_latency=250_000_000)
     assert "arrives" not in prompt()
+    assert "learn what became of an order 0.5 s after it happened" in prompt(response_latency=500_000_000)
+    assert "you learn" not in prompt().lower()
 
 
 def test_every_rule_set_has_a_prompt() -> None:

@@ -1,0 +1,68 @@
+"""Pairs of YES and NO for less than the dollar that they pay: an agent that acts at its fills."""
+
+from __future__ import annotations
+
+from bellwether.errors import ConfigError
+from bellwether.replay.agents.agent import Agent, EpisodeInfo, cents, contracts
+from bellwether.replay.agents.context import AgentContext
+from bellwether.replay.agents.records import Fill, OrderUpdate
+from bellwether.replay.agents.views import Order
+from bellwether.replay.units import DOLLAR, NO, YES
+
+_SIDES = {"yes": YES, "no": NO}
+
+
+class Pairs(Agent):
+    """Joins the best bids for YES and for NO wherever a pair costs less than a limit, and completes each pair at once.
+
+    As soon as one side is filled, the bid for the other goes up to what a pair may cost in all, taking what is offered there. A completed pair is a
+    dollar. size: contracts of a bid. most_cents: of a pair. Bids of markets that hold an incomplete pair are left to stand.
+    """
+
+    def __init__(self, *, size: float = 5, most_cents: float = 98) -> None:
+        self._size, self._most = contracts(size, "size"), cents(most_cents, "most_cents")
+        if self._size < 1 or not 2 <= self._most < DOLLAR:
+            raise ConfigError(f"making the agent Pairs: found {self.params}; size is above 0, most_cents below a dollar")
+
+    def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
+        """Nothing rests yet."""
+        self._bids: dict[tuple[str, int], Order] = {}
+
+    def act(self, ctx: AgentContext) -> None:
+        """Join the best bids of each market that holds no half of a pair; take them back where pairs cost too much."""
+        for market in ctx.markets():
+            if market.yes_position != market.no_position or ctx.calls_left < len(_SIDES) * 2:
+                continue
+            best = (market.yes_bid or 0, market.no_bid or 0)
+            wanted = market.is_active and min(best) > 0 and sum(best) <= self._most
+            for side in (YES, NO):
+                self._keep(ctx, market.ticker, side, best[side] if wanted else 0)
+
+    def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+        """Pay for the other side what a pair may still cost."""
+        other = NO if _SIDES[fill.side] == YES else YES
+        held = ctx.position(fill.ticker)
+        missing = abs(held.yes_lots - held.no_lots)
+        if missing and (held.yes_lots < held.no_lots) == (other == YES):
+            self._take_back(ctx, fill.ticker, other)
+            self._bids[fill.ticker, other] = ctx.buy(fill.ticker, other, missing, self._most - fill.price)
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        """Forget bids that have ended."""
+        side = _SIDES[update.side]
+        bid = self._bids.get((update.ticker, side))
+        if bid is not None and bid.id == update.order and update.status != "resting":
+            del self._bids[update.ticker, side]
+
+    def _keep(self, ctx: AgentContext, ticker: str, side: int, price: int) -> None:
+        bid = self._bids.get((ticker, side))
+        if bid is not None and bid.price == price:
+            return
+        self._take_back(ctx, ticker, side)
+        if price:
+            self._bids[ticker, side] = ctx.place(ticker, side, "buy", price, self._size, "post_only")
+
+    def _take_back(self, ctx: AgentContext, ticker: str, side: int) -> None:
+        bid = self._bids.pop((ticker, side), None)
+        if bid is not None:
+            ctx.cancel(bid)

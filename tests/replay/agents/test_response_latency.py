@@ -1,0 +1,187 @@
+"""What an agent learns late of its orders: until then nothing in its context knows it; and the files of recorded latencies."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.replay import CONTRACT, SECOND, YES, Agent, AgentContext, BacktestSettings, Fill, OrderUpdate, run
+from bellwether.replay.engine.codes import F_TS, O_ENDED, O_SENT
+from bellwether.replay.engine.known import carried
+from bellwether.replay.engine.latencies import LatencySeries
+from tests.replay.agents.scenes import TRADE, market, once, settings, traded
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "replay-rules.md").read_text(encoding="utf-8")
+
+
+class Looks(Agent):
+    """Bids at the first decision; notes at each call what its context knows, in seconds and contracts."""
+
+    def __init__(self, notes: list[Any]) -> None:
+        self.notes = notes
+
+    def act(self, ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            self.order = ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+        self._note(ctx, "act")
+
+    def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
+        assert fill.time_ns == 90 * SECOND
+        self._note(ctx, "fill")
+
+    def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
+        self._note(ctx, f"{update.status} at {update.time_ns // SECOND}")
+
+    def _note(self, ctx: AgentContext, what: str) -> None:
+        held, order, all_fills = ctx.position("M-0"), self.order, ctx.fills(whole_run=True)
+        known = {ctx.market("M-0").yes_position, held.yes_lots, int(ctx.positions[0, 0]), sum(fill.lots for fill in all_fills)}
+        assert len(known) == 1
+        assert (held.yes_cost > 0) == (ctx.cash < 1000 * 10**6) == bool(all_fills) == (order.cost > 0)
+        assert ctx.is_resting([order]).tolist() == [order.is_resting] == [bool(ctx.resting())]
+        assert ctx.available == ctx.cash - (order.remaining * 4500 if order.is_resting else 0) - (ctx.cash - ctx.available) % 4500
+        self.notes.append((what, ctx.now_ns // SECOND, order.status, order.filled // CONTRACT, known.pop() // CONTRACT))
+
+
+def looked(**changed: Any) -> list[Any]:
+    notes: list[Any] = []
+    failure = run(market(TRADE), Looks(notes), settings(**changed)).failure
+    assert failure is None, failure.traceback
+    return [note for note in notes if note[1] < 240]
+
+
+def test_acknowledgements_and_fills_are_learned_late() -> None:
+    assert looked(response_latency=40 * SECOND) == [
+        ("act", 0, "pending", 0, 0),
+        ("resting at 0", 40, "resting", 0, 0),
+        ("act", 60, "resting", 0, 0),
+        ("act", 120, "resting", 0, 0),
+        ("fill", 130, "filled", 10, 10),
+        ("filled at 90", 130, "filled", 10, 10),
+        ("act", 180, "filled", 10, 10),
+    ]
+
+
+def test_they_are_never_learned_before_the_market_data_of_their_instant() -> None:
+    late = looked(data_latency=40 * SECOND, response_latency=10 * SECOND)
+    assert late == looked(data_latency=40 * SECOND)
+    assert ("fill", 130, "filled", 10, 10) in late
+
+
+def test_recorded_latencies_take_the_place_of_constants() -> None:
+    series = LatencySeries(np.array([[0, 5, 25], [100, 105, 145]]) * SECOND)
+    # The answer to what happened at 90 seconds lies on the line from 5 -> 25 to 105 -> 145.
+    assert looked(latencies=series)[3:5] == [("act", 120, "resting", 0, 0), ("fill", 127, "filled", 10, 10)]
+    assert looked(latencies=series)[1] == ("resting at 5", 25, "resting", 0, 0)
+
+
+def test_orders_and_fills_of_the_result_are_those_of_the_venue() -> None:
+    backtest = traded(once(lambda ctx: ctx.buy("M-0", YES, 10 * CONTRACT, 450)), TRADE, response_latency=40 * SECOND)
+    assert backtest.outcome.fills[:, F_TS].tolist() == [90 * SECOND]
+    assert backtest.outcome.orders[:, [O_SENT, O_ENDED]].tolist() == [[0, 90 * SECOND]]
+
+
+def test_a_cancel_of_a_fill_that_is_not_known_yet_is_sent_and_finds_nothing() -> None:
+    answers: list[Any] = []
+
+    def act(ctx: AgentContext) -> None:
+        if ctx.step == 0:
+            ctx.buy("M-0", YES, 10 * CONTRACT, 450)
+        if ctx.step in (2, 3):
+            answers.append((ctx.cancel(0), ctx.cancel_all(), ctx.amend(0, 440, CONTRACT)))
+
+    backtest = traded(act, TRADE, response_latency=40 * SECOND)
+    assert answers == [(True, 1, None), (False, 0, "not_resting")]
+    assert len(backtest.outcome.fills) == 1
+
+
+def test_a_quote_that_was_filled_unknown_to_the_agent_is_not_sent_again() -> None:
+    for response, again in ((0, 120), (40 * SECOND, 180)):
+        backtest = traded(
+            lambda ctx: ctx.quote("M-0", 450, None, 10 * CONTRACT) if ctx.step in (0, 2, 3) else None, TRADE, response_latency=response
+        )
+        assert backtest.outcome.orders[:, O_SENT].tolist() == [0, again * SECOND]
+
+
+def test_settings_without_these_latencies_have_the_digests_that_they_had() -> None:
+    assert BacktestSettings().digest() == "cf80b166cd458c0b741b44ebb296d82232ea062cddec17a0345c8222bd05a623"
+    series = LatencySeries(np.array([[0, 1, 2]]))
+    assert len({BacktestSettings(**way).digest() for way in ({}, {"response_latency": 1}, {"latencies": series})}) == 3
+
+
+def test_rules_that_decide_at_book_rows_know_no_latency_of_answers() -> None:
+    with pytest.raises(ConfigError, match="decides at book rows"):
+        run(market(TRADE), Looks([]), settings(rules="pmb-2026-01", response_latency=1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([[0, 1]], "give whole numbers of shape"),
+        ([], "give whole numbers of shape"),
+        ([[0, 1, 2], [5, 4, 8]], "row 2: the entry latency is below 0"),
+        ([[0, 1, 2], [5, 6, 5]], "row 2: the response latency is below 0"),
+        ([[5, 6, 7], [5, 7, 8]], "row 2: it is not later than the row before"),
+        ([[0, 9, 10], [5, 9, 11]], "row 2: its order arrives no later"),
+        ([[0, 1, 20], [5, 6, 11]], "row 2: its answer comes before"),
+        ([[-1, 1, 20]], "row 1: a time is below 0"),
+    ],
+)
+def test_latencies_that_cannot_be_are_refused_with_their_row(rows: list[list[int]], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        LatencySeries(np.array(rows))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("time_ns,entry_ns\n1,2\n", "it has no column response_ns"),
+        ("time_ns,entry_ns,response_ns\n1,2,0.5\n", "response_ns has values that are no whole numbers"),
+        ("time_ns,entry_ns,response_ns\n1,,3\n", "entry_ns has values that are no whole numbers"),
+        ("time_ns,entry_ns,response_ns\n", "give whole numbers|no whole numbers"),
+        ("time_ns,entry_ns,response_ns\n9,1,1\n5,1,1\n", "row 2: it is not later than the row before"),
+        ("", "give a CSV or Parquet file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "latencies.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        LatencySeries.read(path)
+    with pytest.raises(ConfigError, match=r"No such file|nowhere"):
+        LatencySeries.read(tmp_path / "nowhere.csv")
+
+
+def test_constants_beside_recorded_latencies_are_refused() -> None:
+    with pytest.raises(ConfigError, match="leave out either"):
+        BacktestSettings(latencies=LatencySeries(np.array([[0, 1, 2]])), order_latency=1)
+
+
+def test_the_file_that_the_page_makes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (made,) = [text for text in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL) if "latencies.csv" in text]
+    exec(compile(made, "replay-rules.md", "exec"), {})
+    expected = [[10**9, 1_040_000_000, 1_090_000_000], [61 * 10**9, 61_055_000_000, 61_120_000_000]]
+    assert LatencySeries.read(tmp_path / "latencies.csv").rows.tolist() == expected
+    frame = pl.read_csv(tmp_path / "latencies.csv")
+    frame.write_parquet(tmp_path / "latencies.parquet")
+    assert LatencySeries.read(tmp_path / "latencies.parquet") == LatencySeries.read(tmp_path / "latencies.csv")
+
+
+def test_times_between_rows_are_interpolated_exactly() -> None:
+    rng = np.random.default_rng(3)
+    low, wide = 1_700_000_000 * SECOND, 10**17
+    for _ in range(300):
+        x1, x2 = sorted(rng.integers(low, low + wide, 2).tolist())
+        y1, y2 = sorted(rng.integers(low, low + wide, 2).tolist())
+        at = int(rng.integers(x1, x2 + 1))
+        series = np.array([[x1, y1], [x2 + 1, y2]], np.int64)
+        assert carried(series, 0, at) == y1 + int(Fraction((y2 - y1) * (at - x1), x2 + 1 - x1))
+        assert carried(series, 0, x1 - 5) == y1 - 5
+        assert carried(series, 0, x2 + 6) == y2 + 5
