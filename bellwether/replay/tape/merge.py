@@ -23,8 +23,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
     if first_codes[-1] > MAX_TICKERS:
         raise ConfigError(f"merging tapes: they have {first_codes[-1]:,} markets; a replay has at most {MAX_TICKERS:,}")
     lifecycle = [tape.event & KIND_MASK >= HALT for tape in tapes]
-    chosen = [(*part, ~ends) for *part, ends in zip(tapes, first_codes, lifecycle, strict=False)]
-    chosen += [(*part, ends) for *part, ends in zip(tapes, first_codes, lifecycle, strict=False)]
+    chosen = [(tape, code, ends == last) for last in (False, True) for tape, code, ends in zip(tapes, first_codes, lifecycle, strict=False)]
     ts = np.concatenate([tape.ts[rows] for tape, _, rows in chosen])
     event = np.concatenate([tape.event[rows] + (code << TICKER_SHIFT) for tape, code, rows in chosen])
     # Stable: of one instant, all books come before all that ends them, those of a tape in their order.
