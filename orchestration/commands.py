@@ -34,7 +34,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
     venues: whether it will ask the venues, which must then answer.
     """
-    from orchestration.home import prepare
+    from orchestration.home import prepare, storage_errors
 
     if venues and settings().world is World.LIVE:
         _require_venues()
@@ -45,7 +45,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     from orchestration.runner import Runner
 
     _spare_the_collector()
-    with dg.DagsterInstance.get() as instance, console().status("starting") as status:
+    with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, console().status("starting") as status:
         work = Runner(defs, instance, report=lambda label: status.update(f"[bold]{label}"))
         try:
             yield work
