@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from assets.raw import KALSHI_TABLES, POLYMARKET_TABLES
+from assets.raw import KALSHI_TABLES, POLYMARKET_TABLES, rows_of
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.venues.http.client import RateLimit
@@ -30,6 +30,7 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.polymarket import pull as polymarket
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from benchmarks.live_venue import Busy
+from resources.io_manager import Unchanged
 
 FIRST, DAYS = date(2026, 3, 2), 7
 #: Closing markets a day on both venues together, at full size.
@@ -109,7 +110,9 @@ async def _pull(venue: Busy, lake: Lake, day: date, priced: int) -> list[str]:
 
 def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
     for name, part in tables.items():
-        lake.write(table(name), (pull.day.isoformat(),), getattr(pull, part)(), run_id="week")
+        rows = rows_of(lake, name, part, pull)
+        if not isinstance(rows, Unchanged):
+            lake.write(table(name), (pull.day.isoformat(),), rows, run_id="week")
 
 
 def _vacuum(lake: Lake) -> None:
@@ -121,10 +124,10 @@ def _vacuum(lake: Lake) -> None:
         PageStore(lake.storage, venue).vacuum(week, later, keep=named)
 
 
-def measure(per_day: int) -> dict[str, Any]:
-    """A week in this process, as JSON."""
+def measure(per_day: int, days: int = DAYS) -> dict[str, Any]:
+    """A week, or so many days, in this process, as JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        return asdict(simulate(Path(folder), per_day))
+        return asdict(simulate(Path(folder), per_day, days=days))
 
 
 def _measure_apart(per_day: int) -> Week:
@@ -153,4 +156,4 @@ def run() -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(int(sys.argv[1]))))
+    print(json.dumps(measure(*map(int, sys.argv[1:]))))
