@@ -19,6 +19,7 @@ from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
+from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue
 
 KALSHI_POOL, POLYMARKET_POOL = "kalshi_api", "polymarket_api"
@@ -29,6 +30,8 @@ RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, 
 KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
 SERIES_TABLES = ("raw/kalshi_series", "raw/kalshi_series_rejects")
+#: What a day's own pull brings once: following open markets changes nothing of it.
+NOT_FOLLOWED = frozenset({"events", "candles", "prices"})
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
@@ -96,7 +99,7 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in kalshi.run(pull_all)}
-    yield from _outputs(KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, pulls), KALSHI_DOCS)
+    yield from _outputs(lake.lake, KALSHI_TABLES, _no_older(lake.lake, KALSHI_PULLS, pulls), KALSHI_DOCS)
 
 
 @dg.multi_asset(
@@ -128,7 +131,7 @@ def polymarket_day(
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
     pulls = {pull.day.isoformat(): pull for pull in polymarket.run(pull_all)}
-    yield from _outputs(POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), POLYMARKET_DOCS)
+    yield from _outputs(lake.lake, POLYMARKET_TABLES, _no_older(lake.lake, POLYMARKET_PULLS, pulls), POLYMARKET_DOCS)
 
 
 def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -147,8 +150,15 @@ def _nothing(tables: Iterable[str], days: Iterable[str]) -> Iterator[dg.Output]:
         yield dg.Output({day: table(name).empty() for day in days}, name.split("/")[1], metadata={"pulled": False})
 
 
-def _outputs(tables: Mapping[str, str], pulls: Mapping[str, Any], docs: str) -> Iterable[dg.Output]:
+def rows_of(lake: Lake, name: str, part: str, pull: Any) -> Any:
+    """The rows that a day's pull has for a table; `Unchanged` where it only followed open markets, which bring nothing of this kind."""
+    if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact(table(name)):
+        return Unchanged()
+    return getattr(pull, part)()
+
+
+def _outputs(lake: Lake, tables: Mapping[str, str], pulls: Mapping[str, Any], docs: str) -> Iterable[dg.Output]:
     """One output per table of a venue: the rows that each day's pull has for it. Rejects come last: they are met on the way."""
     requests: dict[str, Any] = {"requests": sum(pull.requests for pull in pulls.values()), "venue": dg.MetadataValue.url(docs)}
     for name, part in tables.items():
-        yield dg.Output({day: getattr(pull, part)() for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)
+        yield dg.Output({day: rows_of(lake, name, part, pull) for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)

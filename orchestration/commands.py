@@ -36,7 +36,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
     venues: whether it will ask the venues, which must then answer. Ctrl-C and SIGTERM end the run under way as canceled, and say what is kept.
     """
-    from orchestration.home import prepare
+    from orchestration.home import prepare, storage_errors
 
     if venues and settings().world is World.LIVE:
         _require_venues()
@@ -47,7 +47,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     from orchestration.runner import Runner
 
     _spare_the_collector()
-    with dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
+    with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
         work = Runner(defs, instance, progress)
         try:
             yield work

@@ -1,16 +1,30 @@
-"""DAGSTER_HOME: made on first use, so that history is never written to a folder that vanishes."""
+"""DAGSTER_HOME: made on first use, by one process at a time, so that history is never written to a folder that vanishes.
+
+Not here: how large it becomes (history.py).
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
+from bellwether.errors import BellwetherError
 from bellwether.settings import Settings
+from bellwether.whole import whole_file
 from orchestration.precedence import runs_at_once
 
-#: The code location, as workspace.yaml calls it.
 LOCATION = "bellwether"
+#: Says that Dagster's databases in the home were made to their end.
+_MADE = "made"
+_LOCK = "first-start.lock"
+_STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+_SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database file", "disk I/O error")
 
 
 def settings_file() -> str:
@@ -21,17 +35,71 @@ def settings_file() -> str:
 
 
 def prepare(config: Settings) -> Path:
-    """Make DAGSTER_HOME of this world with its dagster.yaml, point this process at it and switch telemetry off.
+    """Make DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
 
-    A DAGSTER_HOME that the user has set is left as it is.
+    Several processes may do so at once: one makes it, the others wait. A dagster.yaml that is there is left as it is.
+    Raises `BellwetherError` when it cannot be written.
     """
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(config.dagster_home)))
-    home.mkdir(parents=True, exist_ok=True)
+    with storage_errors(home):
+        home.mkdir(parents=True, exist_ok=True)
+        if not (home / _MADE).exists():
+            with _alone(home):
+                _make(home)
+    return home
+
+
+def _make(home: Path) -> None:
+    """Write dagster.yaml, and let Dagster make its databases: two processes at once would both make the same tables."""
     target = home / "dagster.yaml"
     if not target.exists():
-        partial = target.with_suffix(".yaml.tmp")
-        partial.write_text(settings_file())
-        partial.replace(target)
-    return home
+        with whole_file(target) as draft:
+            draft.write_text(settings_file())
+    if (home / _MADE).exists():
+        return
+    import dagster as dg
+
+    with dg.DagsterInstance.get() as instance:
+        instance.get_runs_count()
+        instance.get_asset_keys(limit=1)
+        instance.all_instigator_state()
+    (home / _MADE).touch()
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """One process at a time; the lock of a process that is killed is free."""
+    with (home / _LOCK).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def storage_errors(home: Path) -> Iterator[None]:
+    """Turn what a full or read-only disk makes of any write, Dagster's own included, into a `BellwetherError` that names the remedy."""
+    try:
+        yield
+    except BellwetherError:
+        raise
+    except Exception as error:
+        cause = _storage_error(error)
+        if cause is None:
+            raise
+        raise BellwetherError(
+            f"writing below {home.parent}: {cause}. What was stored before is whole. Free space, or make the folder writable, or set "
+            "BELLWETHER_HOME to another place; then run again: it goes on where it stopped"
+        ) from error
+
+
+def _storage_error(error: BaseException) -> str | None:
+    """What the system said, where a write that failed is among the causes of `error`."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in _STORAGE_ERRORS:
+            return f"{seen.strerror} ({seen.filename})" if seen.filename else str(seen.strerror)
+        if isinstance(seen, sqlite3.OperationalError) and any(text in str(seen) for text in _SQLITE_ERRORS):
+            return str(seen)
+        seen = seen.__cause__ or seen.__context__
+    return None

@@ -26,11 +26,15 @@ if TYPE_CHECKING:
 MISSING = "missing"
 
 
+class Unchanged:
+    """Returned for a partition whose rows are those that the lake has: nothing is written."""
+
+
 class LakeIOManager(dg.ConfigurableIOManager):
     """Asset key `group/name` is the table of that name, and the asset's partitions are the table's.
 
     An asset returns a `polars.DataFrame`, an iterable of them (written in bounded memory), or, in a run over several
-    partitions, a mapping from partition key to either. There a single frame is split by the table's partition columns.
+    partitions, a mapping from partition key to either, or to `Unchanged`. There a single frame is split by the table's partition columns.
     Downstream assets receive a `bellwether.lake.Slice`.
     """
 
@@ -46,7 +50,9 @@ class LakeIOManager(dg.ConfigurableIOManager):
         partitions = {key: lake_partition(declared, key) for key in keys}
         lake, started = self.lake.lake, time.perf_counter()
         written = {
-            key: lake.write(declared, partition, own, run_id=context.run_id)
+            key: _stored(lake, declared, partition)
+            if isinstance(own, Unchanged)
+            else lake.write(declared, partition, own, run_id=context.run_id)
             for key, partition, own in _by_partition(declared, partitions, obj)
         }
         seconds = time.perf_counter() - started
@@ -105,6 +111,11 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
         )
     rows = split(declared, obj, partitions.values())
     return [(key, partition, rows[partition]) for key, partition in partitions.items()]
+
+
+def _stored(lake: Lake, declared: Table, partition: Partition) -> Manifest:
+    """What the lake has of a partition. Raises `LakeError` when it has nothing."""
+    return lake.slice(declared, [partition]).manifests[0]
 
 
 def _missing(context: dg.InputContext) -> Literal["error", "skip"]:

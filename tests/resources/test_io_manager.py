@@ -12,7 +12,7 @@ from assets.declare import metadata
 from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.lake import Lake, Slice
 from resources import LakeIOManager, LakeResource
-from resources.io_manager import size
+from resources.io_manager import Unchanged, size
 from tests.lake.frames import FORECASTS, PRICES, forecasts, prices, series, wrong
 
 DAYS = dg.DailyPartitionsDefinition("2025-09-01", end_date="2025-09-06")
@@ -71,6 +71,17 @@ def test_a_stream_comes_back_as_a_slice(manager: LakeIOManager) -> None:
 def test_a_mapping_from_key_to_rows_comes_back_as_a_slice(manager: LakeIOManager) -> None:
     manager.handle_output(output(), {"2025-09-01": iter([prices()])})
     assert manager.load_input(input_()).read().equals(prices())
+
+
+def test_what_is_unchanged_is_not_written_again(manager: LakeIOManager, lake: Lake) -> None:
+    manager.handle_output(output(run_id="first"), prices())
+    before = lake.manifests(PRICES)
+    again = output(run_id="second")
+    manager.handle_output(again, {"2025-09-01": Unchanged()})
+    assert lake.manifests(PRICES) == before
+    assert again.get_logged_metadata()["dagster/row_count"] == dg.MetadataValue.int(prices().height)
+    with pytest.raises(LakeError, match="never written"):
+        manager.handle_output(output(key="2025-09-02"), {"2025-09-02": Unchanged()})
 
 
 def test_a_table_without_partitions_comes_back_as_a_slice(manager: LakeIOManager) -> None:

@@ -126,12 +126,11 @@ class DayPull:
         return Quarantine(table, identity, self.day, origin).rows([{identity: ticker} for ticker in tickers], problems, {})
 
     def _all_candle_rejects(self) -> Iterator[pl.DataFrame]:
-        """Those that `candles` met when it read all pages, else of another reading."""
-        found = self._candle_rejects
-        if len(found) == self.pull.count("candles"):
-            yield from (found[ordinal] for ordinal in sorted(found))
-        else:
-            yield from (self._candles_of(page)[1] for page in self.pull.pages("candles"))
+        """Those that `candles` met when it read all pages; it reads them now where it has not."""
+        if len(self._candle_rejects) != self.pull.count("candles"):
+            for _ in self.candles():
+                pass
+        yield from (self._candle_rejects[ordinal] for ordinal in sorted(self._candle_rejects))
 
     def _candles_together(self, pages: Sequence[Page]) -> pl.DataFrame | None:
         """The candles of pages that all fit, parsed at once; None when one does not."""

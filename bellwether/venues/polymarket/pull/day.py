@@ -140,12 +140,11 @@ class DayPull:
         return self._winners
 
     def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
-        """Those that `prices` met when it read all pages, else of another reading."""
-        found = self._price_rejects
-        if len(found) == self.pull.count("prices"):
-            yield from (found[ordinal] for ordinal in sorted(found))
-        else:
-            yield from (self._prices_of(page).rejects for page in self.pull.pages("prices"))
+        """Those that `prices` met when it read all pages; it reads them now where it has not."""
+        if len(self._price_rejects) != self.pull.count("prices"):
+            for _ in self.prices():
+                pass
+        yield from (self._price_rejects[ordinal] for ordinal in sorted(self._price_rejects))
 
     def _prices_of(self, page: Page) -> Parsed:
         """The prices of one page, those after the close and before the plan's days left out."""

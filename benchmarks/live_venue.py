@@ -1,0 +1,178 @@
+"""Two venues as busy as wanted, with a clock that is moved: what closes settles later, some of it days later.
+
+The sandbox's own world closes some thirty markets a day and cannot be made to close thousands; the objects here are as large as real ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from random import Random
+from typing import Any
+
+import httpx
+import orjson
+
+from benchmarks.parse_markets import market as kalshi_object
+
+HOUR = 3600
+PER_EVENT = 8
+#: Share of the markets that settle so long after their close at the latest.
+SETTLING = ((0.90, timedelta(hours=1)), (0.98, timedelta(days=2)), (1.0, timedelta(days=20)))
+#: Shares of Polymarket's markets that have no scheduled end, and a distant one.
+ENDLESS, DISTANT = 0.01, 0.035
+
+
+@dataclass(frozen=True)
+class Market:
+    """One market of a venue: when it closes and when it is settled."""
+
+    number: int
+    closes: datetime
+    settles: datetime
+    kind: str
+
+    @property
+    def event(self) -> int:
+        """The number of its event."""
+        return self.number // PER_EVENT
+
+    @property
+    def scheduled(self) -> datetime | None:
+        """When it was to end; None where the venue does not say."""
+        return None if self.kind == "endless" else datetime(2030, 1, 1, tzinfo=UTC) if self.kind == "distant" else self.closes
+
+    @cached_property
+    def kalshi(self) -> dict[str, Any]:
+        """Kalshi's object of the market when it is settled."""
+        close = f"{self.closes:%Y-%m-%dT%H:%M:%SZ}"
+        own = {"ticker": f"KX-{self.event}-{self.number}", "event_ticker": f"KX-{self.event}", "close_time": close}
+        return kalshi_object(self.number, Random(self.number)) | own | {"updated_time": f"{self.settles:%Y-%m-%dT%H:%M:%SZ}"}
+
+    @property
+    def condition(self) -> str:
+        """The condition id of the market."""
+        return f"0x{self.number:064x}"
+
+    def tokens(self) -> list[str]:
+        """The tokens of yes and no."""
+        return [f"{self.number}{place}".rjust(77, "9") for place in (0, 1)]
+
+    def gamma(self, now: datetime) -> dict[str, Any]:
+        """Gamma's object of the market."""
+        rules = f"This market resolves to Yes if number {self.number} comes up. " * 12
+        found = {
+            "id": str(self.number),
+            "question": f"Will number {self.number} come up?",
+            "conditionId": self.condition,
+            "slug": f"number-{self.number}",
+            "description": rules,
+            "outcomes": '["Yes", "No"]',
+            "clobTokenIds": orjson.dumps(self.tokens()).decode(),
+            "events": [{"id": str(self.event), "slug": f"event-{self.event}", "title": f"Event {self.event}"}],
+            "createdAt": "2026-01-01T00:00:00Z",
+            "volume": "80362.86",
+            "closed": now >= self.closes,
+            "active": True,
+            "outcomePrices": '["1", "0"]' if now >= self.settles else '["0.6", "0.4"]',
+        }
+        if self.scheduled is not None:
+            found["endDate"] = f"{self.scheduled:%Y-%m-%dT%H:%M:%SZ}"
+        if now >= self.closes:
+            found["closedTime"] = f"{self.closes:%Y-%m-%d %H:%M:%S}+00"
+            found["umaResolutionStatus"] = "resolved" if now >= self.settles else "proposed"
+        return found
+
+
+@dataclass
+class Busy:
+    """Kalshi, Gamma and the CLOB for a span of days; `now` is their clock, and `calls` counts what they were asked, by host."""
+
+    first: date
+    days: int
+    per_day: int
+    seed: int = 7
+    now: datetime = datetime(2026, 3, 1, tzinfo=UTC)
+    calls: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def markets(self) -> list[Market]:
+        """The markets of one venue; the other has the same."""
+        rng, start = Random(self.seed), datetime.combine(self.first, datetime.min.time(), UTC)
+        made = []
+        for number in range(self.days * self.per_day):
+            closes = start + timedelta(days=number // self.per_day, seconds=rng.randrange(0, 24 * HOUR))
+            share, longest = rng.random(), timedelta(0)
+            longest = next(most for limit, most in SETTLING if share <= limit)
+            kind = rng.choices(("usual", "endless", "distant"), (1 - ENDLESS - DISTANT, ENDLESS, DISTANT))[0]
+            made.append(Market(number, closes, closes + longest * rng.random(), kind))
+        return made
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.host.split(".")[0]
+        self.calls[host] = self.calls.get(host, 0) + 1
+        body = getattr(self, f"_{host}")(request.url.path, request.url.params)
+        return httpx.Response(200, content=orjson.dumps(body), headers={"Date": f"{self.now:%a, %d %b %Y %H:%M:%S} GMT"})
+
+    # --- Kalshi ------------------------------------------------------------------------------------------------------
+
+    def _kalshi(self, path: str, query: httpx.QueryParams) -> Any:
+        if path == "/historical/cutoff":
+            return {"market_settled_ts": "2025-12-01T00:00:00Z"}
+        if path == "/markets/candlesticks":
+            span = range(int(query["start_ts"]), int(query["end_ts"]), HOUR)
+            quote = dict.fromkeys(("open_dollars", "high_dollars", "low_dollars", "close_dollars"), "0.4000")
+            candles = [{"end_period_ts": at, "yes_bid": quote, "yes_ask": quote, "price": quote, "volume_fp": "12.50"} for at in span]
+            return {"markets": [{"market_ticker": name, "candlesticks": candles} for name in query["market_tickers"].split(",")]}
+        if path == "/events":
+            wanted = query["tickers"].split(",")
+            events = [{"event_ticker": name, "series_ticker": "KX", "title": name, "category": "World", "markets": []} for name in wanted]
+            return {"events": events, "cursor": ""}
+        if "tickers" in query:
+            chosen = [self.markets[int(name.rpartition("-")[2])] for name in query["tickers"].split(",")]
+        else:
+            low, high = int(query["min_close_ts"]), int(query["max_close_ts"])
+            chosen = [market for market in self.markets if low < market.closes.timestamp() < high]
+        page, cursor = _page(chosen, query, "cursor")
+        return {"markets": [self._kalshi_market(market) for market in page], "cursor": cursor}
+
+    def _kalshi_market(self, market: Market) -> dict[str, Any]:
+        if self.now >= market.settles:
+            return market.kalshi
+        open_still = {"status": "closed", "result": "", "settlement_value_dollars": None, "settlement_ts": None}
+        return market.kalshi | open_still | {"updated_time": market.kalshi["close_time"]}
+
+    # --- Polymarket --------------------------------------------------------------------------------------------------
+
+    def _gamma(self, path: str, query: httpx.QueryParams) -> Any:
+        closed = query.get("closed") == "true"
+        if path == "/events/keyset":
+            found = [{"id": name, "slug": f"event-{name}", "title": name, "closed": closed} for name in query.get_list("id") if closed]
+            return {"events": found}
+        chosen = [market for market in self.markets if (self.now >= market.closes) == closed]
+        if ids := set(query.get_list("id")):
+            chosen = [market for market in chosen if str(market.number) in ids]
+        elif query.get("order") == "closedTime":
+            chosen = sorted(chosen, key=lambda market: market.closes, reverse=True)
+        elif "end_date_min" in query:
+            low, high = (datetime.fromisoformat(query[name]) for name in ("end_date_min", "end_date_max"))
+            chosen = [market for market in chosen if market.scheduled is not None and low <= market.scheduled <= high]
+        page, cursor = _page(chosen, query, "after_cursor")
+        return {"markets": [market.gamma(self.now) for market in page], **({"next_cursor": cursor} if cursor else {})}
+
+    def _clob(self, path: str, query: httpx.QueryParams) -> Any:
+        if path == "/prices-history":
+            return {"history": [{"t": at, "p": 0.25} for at in range(int(query["startTs"]), int(query["endTs"]), HOUR)]}
+        market = self.markets[int(path.rsplit("/", 1)[-1], 16)]
+        settled = self.now >= market.settles
+        tokens = [
+            {"token_id": token, "outcome": name, "price": 0.5, "winner": settled and name == "Yes"}
+            for token, name in zip(market.tokens(), ("Yes", "No"), strict=True)
+        ]
+        return {"condition_id": market.condition, "closed": True, "accepting_orders": False, "is_50_50_outcome": False, "tokens": tokens}
+
+
+def _page(items: list[Market], query: httpx.QueryParams, cursor: str) -> tuple[list[Market], str]:
+    start, size = int(query.get(cursor) or 0), int(query["limit"])
+    return items[start : start + size], str(start + size) if start + size < len(items) else ""

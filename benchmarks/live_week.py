@@ -1,0 +1,159 @@
+"""A live week at a tenth of 3,000 and of 20,000 closing markets a day: calls, files, memory, time, and what that is at full size.
+
+Each day at 01:20 the day before is pulled on both venues, and what is open of the days before is followed, as the daily pull does; the tables
+are written to a lake, and what was superseded goes as after its grace period. Half of the markets are on each venue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from assets.raw import KALSHI_TABLES, POLYMARKET_TABLES, rows_of
+from bellwether.lake import Lake
+from bellwether.tables import table
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.http.pages import PageStore
+from bellwether.venues.kalshi import pull as kalshi
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.venues.polymarket import pull as polymarket
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from benchmarks.live_venue import Busy
+from resources.io_manager import Unchanged
+
+FIRST, DAYS = date(2026, 3, 2), 7
+#: Closing markets a day on both venues together, at full size.
+SIZES = (3_000, 20_000)
+SCALE = 10
+#: Most markets of a day whose prices are pulled, at full size and on each venue: the setting's default.
+PRICED = 2_000
+#: Calls per closing market, files per day and venue, and peak memory of the seventh day over that of the first.
+MOST_CALLS, MOST_FILES, MOST_GROWTH = 1.3, 40, 1.25
+UNLIMITED = RateLimit(tokens_per_second=1e9)
+
+
+@dataclass(frozen=True)
+class Week:
+    """What a week took. closed: markets that closed. peaks: megabytes at the peak, after each day. written: files written per day and venue."""
+
+    days: int
+    closed: int
+    calls: dict[str, int]
+    pages: int
+    files: float
+    bytes: int
+    seconds: float
+    peaks: list[float]
+    open_at_end: int
+
+    @property
+    def calls_per_market(self) -> float:
+        """Calls of all interfaces for each market that closed."""
+        return sum(self.calls.values()) / self.closed
+
+
+def simulate(folder: Path, per_day: int, *, days: int = DAYS, priced: int = PRICED // SCALE) -> Week:
+    """Pull `days` days of `per_day` closing markets, half of them on each venue, into a lake in `folder`."""
+    venue = Busy(FIRST, days, per_day // 2)
+    venue.markets  # noqa: B018 - the venue's own work is not the pull's
+    lake, peaks, started = Lake(str(folder)), [], time.process_time()
+    pending: dict[str, set[date]] = {"kalshi": set(), "polymarket": set()}
+    for number in range(days):
+        today = FIRST + timedelta(days=number + 1)
+        venue.now = datetime.combine(today, datetime.min.time(), UTC) + timedelta(hours=1, minutes=20)
+        for due in pending.values():
+            due.add(today - timedelta(days=1))
+        for day in sorted(set.union(*pending.values())):
+            final = asyncio.run(_pull(venue, lake, day, priced))
+            for name in final:
+                pending[name].discard(day)
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    seconds = time.process_time() - started
+    _vacuum(lake)
+    stored = [path for path in folder.rglob("*") if path.is_file()]
+    pages = sum("_pages" in str(path) for path in stored)
+    size = sum(path.stat().st_size for path in stored)
+    closed = sum(market.closes <= venue.now for market in venue.markets) * 2
+    waiting = sum(market.closes <= venue.now < market.settles for market in venue.markets) * 2
+    return Week(days, closed, venue.calls, pages, len(stored) / days / 2, size, seconds, peaks, waiting)
+
+
+async def _pull(venue: Busy, lake: Lake, day: date, priced: int) -> list[str]:
+    """Pull or follow a day on both venues and write its tables; the venues on which it is final."""
+    how: dict[str, Any] = {"limits": UNLIMITED, "transport": httpx.MockTransport(venue)}
+    async with (
+        KalshiClient("http://kalshi.example", **how) as client,
+        GammaClient("http://gamma.example", **how) as gamma,
+        ClobClient("http://clob.example", **how) as clob,
+    ):
+        plan = kalshi.CandlePlan(markets=priced)
+        ours = await kalshi.pull_day(client, PageStore(lake.storage), day, archive=None, plan=plan)
+        _write(lake, KALSHI_TABLES, ours)
+        theirs = await polymarket.pull_day(
+            gamma, clob, PageStore(lake.storage, "polymarket"), day, plan=polymarket.PricePlan(markets=priced)
+        )
+        _write(lake, POLYMARKET_TABLES, theirs)
+    pulls = {"kalshi": ours, "polymarket": theirs}
+    return [name for name, pull in pulls.items() if pull.pulls()["final"].item()]
+
+
+def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
+    for name, part in tables.items():
+        rows = rows_of(lake, name, part, pull)
+        if not isinstance(rows, Unchanged):
+            lake.write(table(name), (pull.day.isoformat(),), rows, run_id="week")
+
+
+def _vacuum(lake: Lake) -> None:
+    """What is left a week later: superseded files of tables, and pulls that no row names, are gone."""
+    later, week = datetime.now(UTC) + timedelta(days=8), timedelta(days=7)
+    Lake(lake.uri, clock=lambda: later).vacuum(week)
+    for venue in ("kalshi", "polymarket"):
+        named = lake.slice(table(f"raw/{venue}_pulls")).scan().select("pull").collect()["pull"].to_list()
+        PageStore(lake.storage, venue).vacuum(week, later, keep=named)
+
+
+def measure(per_day: int, days: int = DAYS) -> dict[str, Any]:
+    """A week, or so many days, in this process, as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asdict(simulate(Path(folder), per_day, days=days))
+
+
+def _measure_apart(per_day: int) -> Week:
+    command = [sys.executable, "-m", "benchmarks.live_week", str(per_day)]
+    return Week(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+
+
+def run() -> list[dict[str, Any]]:
+    """Calls, files and growth of memory of a week, for each size."""
+    results = []
+    for size in SIZES:
+        week = _measure_apart(size // SCALE)
+        name = f"a live week at 1/{SCALE} of {size:,} closing markets a day"
+        detail = ", ".join(f"{host} {count}" for host, count in week.calls.items()) + f"; {week.bytes / 1e6 / week.days:.2f} MB a day"
+        results += [
+            {"name": f"{name}: calls per closing market", "ratio": week.calls_per_market, "target": MOST_CALLS, "detail": detail},
+            {"name": f"{name}: files per day and venue", "ratio": week.files, "target": MOST_FILES, "detail": f"{week.pages} of pages"},
+            {
+                "name": f"{name}: peak memory of the week over its first day",
+                "ratio": week.peaks[-1] / week.peaks[0],
+                "target": MOST_GROWTH,
+                "detail": f"{week.peaks[0]:.0f} MB, then {week.peaks[-1]:.0f} MB; {week.seconds:.0f} s of CPU",
+            },
+        ]
+    return results
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(*map(int, sys.argv[1:]))))

@@ -1,0 +1,97 @@
+"""What the raw assets store: every reject is a row, and no older answer replaces a newer one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dagster as dg
+import pytest
+
+import assets.raw
+from assets.raw import rows_of
+from bellwether.lake import Lake
+from bellwether.settings import Settings, Venue
+from bellwether.tables import table
+from bellwether.venues.kalshi.wire import parse_series
+from bellwether.venues.wire.rejects import Origin
+from orchestration.definitions import build_defs, resources
+from orchestration.runner import RunFailed, Runner
+
+DAY = date(2026, 6, 1)
+
+
+class Pulled:
+    """A pull of a page of series, of which one does not fit."""
+
+    def __init__(self) -> None:
+        origin = Origin("GET /series", 0, datetime(2026, 3, 20, tzinfo=UTC))
+        self._parsed = parse_series([{"ticker": "KXONE", "title": "One"}, {"title": "without a ticker"}], origin)
+
+    def series(self) -> Iterator[Any]:
+        yield self._parsed.rows
+
+    def rejects(self) -> Any:
+        return self._parsed.rejects
+
+    def summary(self) -> dict[str, object]:
+        return {"requests": 1}
+
+
+def test_series_that_do_not_fit_are_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: Pulled())
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = dg.materialize([assets.raw.kalshi_series], instance=instance, resources=resources(Settings(home=tmp_path)))
+    assert result.success
+    lake = Lake(Settings(home=tmp_path).lake_uri)
+    assert lake.slice(table("raw/kalshi_series")).read()["series_ticker"].to_list() == ["KXONE"]
+    (told,) = lake.slice(table("raw/kalshi_series_rejects")).read().iter_rows(named=True)
+    assert (told["day"], told["table"], told["body"]) == (date(2026, 3, 20), "raw/kalshi_series", '{"title":"without a ticker"}')
+
+
+@pytest.mark.slow
+def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) -> None:
+    def pull(now: str, *, refresh: bool) -> None:
+        config = Settings(home=tmp_path, venues=(Venue.KALSHI,), sandbox_now=datetime.fromisoformat(now))
+        runner = Runner(build_defs(config=config), instance)
+        runner.series()
+        runner.days(DAY, DAY, refresh=refresh)
+
+    (tmp_path / "dagster").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
+        pull("2026-07-01T00:00:00Z", refresh=False)
+        lake, pulls = Lake(Settings(home=tmp_path).lake_uri), table("raw/kalshi_pulls")
+        before = lake.manifest(pulls, (DAY.isoformat(),))
+        with pytest.raises(RunFailed, match=r"answers of 2026-07-01 00:00:00, which stay. A clock was set back.*BELLWETHER_SANDBOX_NOW"):
+            pull("2026-06-15T00:00:00Z", refresh=True)
+        assert lake.manifest(pulls, (DAY.isoformat(),)) == before
+        assert lake.slice(table("raw/kalshi_markets")).scan().select("known_at").max().collect().item() == datetime(2026, 7, 1, tzinfo=UTC)
+
+
+class Followed:
+    """A pull of a day; with a base where it only followed open markets."""
+
+    day = DAY
+
+    def __init__(self, base: object) -> None:
+        self.pull = SimpleNamespace(base=base)
+
+    def markets(self) -> str:
+        return "markets"
+
+    def candles(self) -> str:
+        return "candles"
+
+
+def test_what_following_cannot_change_is_left_as_it_is(tmp_path: Path) -> None:
+    lake, candles, markets = Lake(str(tmp_path)), "raw/kalshi_candles", "raw/kalshi_markets"
+    assert rows_of(lake, candles, "candles", Followed("0001")) == "candles", "the lake has none"
+    manifest = lake.write(table(candles), (DAY.isoformat(),), table(candles).empty(), run_id="run")
+    assert isinstance(rows_of(lake, candles, "candles", Followed("0001")), Unchanged)
+    assert rows_of(lake, candles, "candles", Followed(None)) == "candles", "the day was pulled as a whole"
+    assert rows_of(lake, markets, "markets", Followed("0001")) == "markets"
+    lake.storage.delete(manifest.file)
+    assert rows_of(lake, candles, "candles", Followed("0001")) == "candles", "what the lake has lost is restored"
