@@ -7,7 +7,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui live test test-duckdb2 lint bench bench-replay constraints dictionary readme clean
+.PHONY: help setup setup-dev demo ui live test test-duckdb2 lint bench bench-replay constraints dictionary readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ dictionary: setup ## write docs/data-dictionary.md from the table declarations
 readme: setup-dev ## write the README's tables from the demo, which it runs first
 	@$(BIN)/bellwether demo > /dev/null
 	@$(BIN)/python -m tests.readme
+
+check-readme: setup-dev ## run the demo in a folder of its own and compare the README's tables with what it prints
+	@README_HOME=$${README_HOME:-$$(mktemp -d)} $(BIN)/python -m pytest -q tests/test_readme.py
 
 clean: ## remove the environments, not your data
 	@rm -rf $(VENV) .venv-duckdb2

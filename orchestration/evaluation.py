@@ -9,7 +9,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -20,6 +20,8 @@ import polars as pl
 
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.progress import Advance
+from bellwether.progress import Progress as Shown
 from bellwether.settings import settings
 from orchestration.commands import close, runner
 
@@ -267,40 +269,44 @@ def _ask(
                 raise KeyboardInterrupt
             return ends
 
-    with _bars() as progress:
+    with _stages(work.progress) as progress:
         return asyncio.run(all_of_them(progress))
 
 
 @contextmanager
 def _interruptible(client: ModelClient) -> Iterator[asyncio.Event]:
-    """Ctrl-C lets requests under way come back, since they are paid for, and sets the event; a second one cuts them off."""
+    """Ctrl-C and SIGTERM let requests under way come back, since they are paid for, and sets the event; a second one cuts them off."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
+    former = signal.getsignal(signal.SIGTERM)
+
+    def restore() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        signal.signal(signal.SIGTERM, former)
 
     def interrupt() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
+        restore()
         interrupted.set()
         click.echo("\nWaiting for the answers that are under way; Ctrl-C again cuts them off.", err=True)
         client.interrupt()
 
-    loop.add_signal_handler(signal.SIGINT, interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
     try:
         yield interrupted
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        restore()
 
 
 @contextmanager
-def _bars() -> Iterator[Progress]:
-    """A bar for each model, where a person looks on."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(), transient=True) as shown:
-        tasks: dict[str, Any] = {}
+def _stages(progress: Shown) -> Iterator[Progress]:
+    """A stage for each model, from its first answer on."""
+    with ExitStack() as stages:
+        told: dict[str, tuple[Advance, int]] = {}
 
         def tell(name: str, done: int, total: int) -> None:
-            if name not in tasks:
-                tasks[name] = shown.add_task(name, total=total)
-            shown.update(tasks[name], completed=done)
+            advance, before = told[name] if name in told else (stages.enter_context(progress.stage(name, total)), 0)
+            advance(done - before)
+            told[name] = (advance, done)
 
         yield tell

@@ -67,7 +67,7 @@ class Runner:
     def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs
         self._instance = instance
-        self._progress = progress or Silent()
+        self.progress = progress or Silent()
         self.doing = "the start"
         self.tally = Tally()
         self._process = Process(instance)
@@ -93,7 +93,7 @@ class Runner:
         due = wanted if refresh else self._stale_days(wanted)
         self.tally.fresh += len(wanted) - len(due)
         config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
-        with self._progress.stage("days", len(due)) as advance:
+        with self.progress.stage("days", len(due)) as advance:
             for start, end in spans(due):
                 self._launch(jobs.DAYS, f"days {start} to {end}", tags={RANGE_START: start, RANGE_END: end}, config=config)
                 advance((date.fromisoformat(end) - date.fromisoformat(start)).days + 1)
@@ -122,7 +122,7 @@ class Runner:
         """
         self.questions(release)
         ends = {}
-        with self._progress.stage(f"forecasters on {release}", len(forecasters)) as advance:
+        with self.progress.stage(f"forecasters on {release}", len(forecasters)) as advance:
             for name in forecasters:
                 ends[name] = self._forecaster(release, name, asking or {}, always=name in again)
                 advance(1)
@@ -178,7 +178,7 @@ class Runner:
         questions = record.partitions(key("benchmark/questions")).get(release, 0)
         scored = [record.partitions(key(name)) for name in SCORE_TABLES]
         due = stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)])
-        with self._progress.stage(f"scores on {release}", len(due)) as advance:
+        with self.progress.stage(f"scores on {release}", len(due)) as advance:
             for pair in due:
                 self._launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
                 advance(1)
@@ -211,7 +211,7 @@ class Runner:
         due = stale(wanted, [record.partitions(key(name)) for name in names], [sources])
         self.tally.fresh += len(wanted) - len(due)
         ends: dict[str, BellwetherError | None] = dict.fromkeys(wanted)
-        with self._progress.stage(f"{label}s", len(due)) as advance:
+        with self.progress.stage(f"{label}s", len(due)) as advance:
             for partition in due:
                 try:
                     self._launch(job, f"{label} {' in '.join(partition.split('|'))}", partition=partition)
@@ -306,8 +306,8 @@ class Runner:
         config: dict[str, Any] | None = None,
     ) -> None:
         self.doing = label
-        self._progress.say(label)
-        token = listener.set(lambda line: self._progress.say(f"{label}: {line}"))
+        self.progress.say(label)
+        token = listener.set(lambda line: self.progress.say(f"{label}: {line}"))
         started = time.perf_counter()
         result = self._defs.resolve_job_def(job.name).execute_in_process(
             instance=self._instance,

@@ -4,7 +4,6 @@ Not here: what is asked of a venue (bellwether/venues) or what is made of it (as
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dagster as dg
 from pydantic import Field
 
+from bellwether import interruptible
 from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import Settings, World
 from bellwether.venues.http.client import RateLimit
@@ -81,14 +81,14 @@ class WorldResource(dg.ConfigurableResource):
 def run(work: Callable[[], Awaitable[T]]) -> T:
     """Run `work()` to its end in an event loop of its own.
 
-    What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
+    SIGINT and SIGTERM cancel it; then their own handlers are called. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
     """
 
     async def session() -> T:
         return await work()
 
     try:
-        return asyncio.run(session())
+        return interruptible.run(session())
     except (ConfigError, LakeError, RefusedError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
 

@@ -5,13 +5,13 @@ Not here: the asking itself (interview.py), how a question is put (prompt.py), o
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from datetime import datetime
 
 import polars as pl
 
+from bellwether import interruptible
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.models.model import Model
@@ -70,4 +70,4 @@ class LanguageModel:
             async with models.client() as client:
                 return await interview(self, questions, client)
 
-        return asyncio.run(ask())
+        return interruptible.run(ask())

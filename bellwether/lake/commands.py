@@ -10,6 +10,7 @@ import click
 from bellwether.console import AS_JSON, console, emit, grid, leaderboard_table
 from bellwether.errors import ConfigError
 from bellwether.lake.warehouse import query as run
+from bellwether.progress import shown
 from bellwether.settings import settings
 from bellwether.text_tables import visible
 
@@ -81,7 +82,9 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     from bellwether.lake.warehouse import publish
 
     lake = Lake(settings().lake_uri)
-    done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
+    with shown() as progress:
+        progress.say(f"publishing {target or settings().warehouse_path}")
+        done = publish(lake, target or settings().warehouse_path, self_contained=target is not None)
     if as_json:
         emit({**asdict(done), "path": str(done.path)})
     else:
@@ -101,7 +104,8 @@ def verify(as_json: bool) -> None:
     from bellwether.lake import Lake
     from bellwether.lake.verification import verify as verify_lake
 
-    found = verify_lake(Lake(settings().lake_uri))
+    with shown() as progress:
+        found = verify_lake(Lake(settings().lake_uri), progress=progress)
     if as_json:
         emit({"files": found.files, "bytes": found.bytes, "damaged": [asdict(one) for one in found.damaged]})
     else:

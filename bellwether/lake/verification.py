@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import Partition
+from bellwether.progress import Progress, Silent
 from bellwether.replay.portfolio_name import is_portfolio
 from bellwether.tables import TABLES, Table
 from bellwether.tables.benchmark import QUESTIONS
@@ -32,17 +33,19 @@ class Verification:
     damaged: tuple[Damage, ...]
 
 
-def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> Verification:
+def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
     """Read every file that a manifest of the lake names, and compare its SHA-256. Changes nothing."""
-    files, size, damaged = 0, 0, []
-    for table in tables:
-        for partition, manifest in lake.manifests(table).items():
-            files, size = files + 1, size + manifest.bytes
+    named = [(table, partition, manifest) for table in tables for partition, manifest in lake.manifests(table).items()]
+    size, damaged = 0, []
+    with (progress or Silent()).stage("files", len(named)) as advance:
+        for table, partition, manifest in named:
+            size += manifest.bytes
             try:
                 lake.verify(manifest)
             except LakeError as error:
                 damaged.append(Damage(table.name, "/".join(partition), str(error), remedy(table, partition)))
-    return Verification(files, size, tuple(damaged))
+            advance(1)
+    return Verification(len(named), size, tuple(damaged))
 
 
 def remedy(table: Table, partition: Partition) -> str:

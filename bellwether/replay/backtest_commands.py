@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from bellwether.console import AS_JSON, emit
 from bellwether.errors import ConfigError
+from bellwether.progress import shown
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -345,13 +345,11 @@ def _runs(request: _Request, source: Source) -> list[Backtest]:
 def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.DataFrame:
     """Every combination in every episode; one row each."""
     import polars as pl
-    from rich.progress import Progress
 
     from bellwether.replay.results.frames import BACKTESTS
     from bellwether.replay.sweep import sweep
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        total = bar.add_task("backtests", total=len(request.sources) * len(request.candidates))
+    with shown() as progress, progress.stage("backtests", len(request.sources) * len(request.candidates)) as advance:
         done = sweep(
             request.sources,
             request.candidates,
@@ -359,7 +357,7 @@ def _sweep(request: _Request, jobs: int, out: Path | None, as_json: bool) -> pl.
             cache=request.cache,
             jobs=jobs,
             isolated=request.isolated,
-            progress=lambda count: bar.advance(total, count),
+            progress=advance,
         )
     frame = BACKTESTS.validate(BACKTESTS.frame(done.rows))
     varied = pl.DataFrame([{"agent": candidate.label, **candidate.varied} for candidate in request.candidates], infer_schema_length=None)
