@@ -66,7 +66,7 @@ class Settlement(NamedTuple):
     """A resolution that counts, for the cohorts of one methodology, from `known_at` on.
 
     payouts: micro-dollars per share by outcome, compared without case; empty when costs are refunded. winner: the outcome's own name. rule: what
-    decided. A second settlement of a market corrects the first.
+    decided. number: from 1; a second settlement of a market corrects the first.
     """
 
     market_id: str
@@ -76,6 +76,7 @@ class Settlement(NamedTuple):
     payouts: Mapping[str, int]
     winner: str | None = None
     rule: str = ""
+    number: int = 1
 
 
 def confidence(amount: int, base: int, methodology: Methodology) -> float:

@@ -78,20 +78,23 @@ def _worth(account: Account) -> Iterator[Violation]:
 
 
 def _same_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
-    """Each trade has its entry with its amount, and a fee where it paid one; no entry of the kind is of anything else."""
-    booked: dict[tuple[str | None, Kind], int] = {}
+    """Each trade has its entries with its amounts, or a violation; no entry of the kind is of anything else."""
+    moved: dict[str, dict[Kind, int]] = defaultdict(dict)
     for entry in book.entries:
         if entry.trade_id is not None:
-            booked[entry.trade_id, entry.kind] = entry.amount
+            moved[entry.trade_id][entry.kind] = entry.amount
     refused = {violation.where for violation in book.violations}
+    expected: dict[str, list[dict[Kind, int]]] = defaultdict(list)
     for trade in trades:
-        if trade.trade_id in refused:
-            continue
         amount = -trade.amount if trade.action == "BUY" else trade.amount
-        if booked.pop((trade.trade_id, Kind(trade.action)), None) != amount or booked.pop((trade.trade_id, Kind.FEE), 0) != -trade.fee:
-            yield Violation("each trade is booked once", trade.trade_id, "its entries are missing or differ")
-    for trade_id, kind in booked:
-        yield Violation("each trade is booked once", str(trade_id), f"a {kind} entry without a trade")
+        expected[trade.trade_id].append({Kind(trade.action): amount, **({Kind.FEE: -trade.fee} if trade.fee else {})})
+    for trade_id in expected.keys() - moved.keys() - refused:
+        yield Violation("each trade is booked once", trade_id, "it has no entry")
+    for trade_id, found in moved.items():
+        if found not in expected.get(trade_id, []):
+            yield Violation(
+                "each trade is booked once", trade_id, f"its entries are { ({kind.value: amount for kind, amount in found.items()}) }"
+            )
 
 
 def _settled(book: Book) -> Iterator[Violation]:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
@@ -198,8 +200,11 @@ def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_
             facts.append(((trade.executed_at, 0, decision_of(trade.trade_id), number, trade.trade_id), trade))
     for one in settlements:
         if known_at is None or one.known_at <= known_at:
-            facts.append(((one.known_at, 1, one.market_id, 0, one.methodology), one))
-    facts.sort(key=lambda fact: fact[0])
+            facts.append(((one.known_at, 1, one.market_id, one.number, one.methodology), one))
+    facts.sort(key=itemgetter(0))
+    if any(one[0] == other[0] for one, other in pairwise(facts)):
+        # The same trade or settlement twice: which comes first may not depend on the order in which they were given.
+        facts.sort(key=lambda fact: (fact[0], repr(fact[1])))
     return [fact for _, fact in facts]
 
 

@@ -160,6 +160,7 @@ class _Market:
             payouts={} if refund else dict(ruling.payouts),
             winner=ruling.winner,
             rule=one.rule,
+            number=len(self._settlements) + 1,
         )
         self._current, self._streak = ruling, []
         self._settlements.append(settlement)
