@@ -43,7 +43,7 @@ def micros(value: Decimal | str | int, what: str = "an amount") -> int:
         number = Decimal(value)
     except (InvalidOperation, TypeError, ValueError):
         raise SchemaError(f"reading {what}: {value!r:.80} is no decimal number") from None
-    if not number.is_finite() or abs(number) > LARGEST:
+    if not (number.is_finite() and -LARGEST <= number <= LARGEST):
         raise SchemaError(f"reading {what}: {value!s:.80} is no number from {-LARGEST:f} to {LARGEST:f}")
     with localcontext(prec=_DIGITS):
         return int((number * MICROS).to_integral_value(ROUND_HALF_EVEN))
