@@ -70,6 +70,11 @@ def decision_of(trade_id: str) -> str:
     return trade_id.rpartition("/")[0]
 
 
+def week_decided(trade_id: str) -> date:
+    """The week of the decision that a trade belongs to."""
+    return date.fromisoformat(decision_of(trade_id).rpartition("/")[2])
+
+
 def deciding_order(families: Iterable[str], week: date) -> list[str]:
     """The order in which the agents of a cohort decide: by name, each week beginning one further on, so that each is first equally often."""
     names = sorted(set(families))

@@ -92,7 +92,9 @@ def _quotes(rng: Random, market: Market) -> dict[int, Quote]:
     for place in range(len(market.outcomes)):
         middle = rng.choice((rng.randrange(1, 1_000_000), 500_000, 333_333, 1, 999_999, 10_000 * rng.randrange(1, 100)))
         bid, ask = max(middle - 10_000, 1), min(middle + 10_000, 999_999)
-        deep = (Level(ask, rng.randrange(1, 10**9)), Level(min(ask + 7, 999_999), rng.choice((10**8, 10**12)))) if rng.random() < 0.5 else ()
+        deep = (
+            (Level(ask, rng.randrange(1, 10**9)), Level(min(ask + 7, 999_999), rng.choice((10**8, 10**12)))) if rng.random() < 0.5 else ()
+        )
         if rng.random() < 0.95:
             quotes[place] = Quote(middle, bid, ask, asks=deep)
     return quotes
