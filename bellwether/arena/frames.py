@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -20,6 +21,7 @@ from bellwether.arena.universe import Universe
 from bellwether.tables.arena import AGENTS, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
 from bellwether.tables.schema import Table
 
+_WORDS = frozenset({"kind", "status", "result", "source"})
 _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
 
 
@@ -117,7 +119,11 @@ def _of(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame
     for name in names:
         dtype = table.schema.get(name, table.schema["known_at"] if name == "executed_at" else pl.String())
         plain = pl.Int64() if isinstance(dtype, pl.Decimal) else dtype
-        made[name] = pl.Series(name, [getattr(row, name) for row in rows], dtype=plain)
+        values = list(map(attrgetter(name), rows))
+        if name in _WORDS:
+            # Polars reads members of an enumeration one by one, plain texts at once.
+            values = [value and str(value) for value in values]
+        made[name] = pl.Series(name, values, dtype=plain)
     return pl.DataFrame(made)
 
 

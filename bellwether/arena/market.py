@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule
 
@@ -23,6 +24,7 @@ class MarketStatus(StrEnum):
     VOID = "void"
 
 
+@lru_cache(maxsize=1 << 16)
 def folded(name: str) -> str:
     """A side or an outcome as it is compared: without case and outer spaces."""
     return name.strip().casefold()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -106,8 +106,15 @@ def incidents(seen: Iterable[Observation], methodology: Methodology) -> list[Inc
 
 
 def _by_market(seen: Iterable[Observation]) -> Iterable[tuple[str, list[Observation]]]:
-    ordered = sorted(seen, key=lambda one: (one.market_id, one.observed_at, one.by_operator, one.rule, repr(one.ruling)))
+    ordered = sorted(seen, key=_when)
+    if any(_when(one) == _when(other) for one, other in pairwise(ordered)):
+        # Several looks at one instant: the order in which they were given may not decide.
+        ordered.sort(key=lambda one: (_when(one), repr(one.ruling)))
     return [(market_id, list(found)) for market_id, found in groupby(ordered, key=lambda one: one.market_id)]
+
+
+def _when(one: Observation) -> tuple[str, datetime, bool, str]:
+    return one.market_id, one.observed_at, one.by_operator, one.rule
 
 
 class _Market:
