@@ -65,19 +65,21 @@ def execute(
     methodology: Methodology,
     *,
     owners: Mapping[str, str] | None = None,
+    base: int | None = None,
     atomic: bool = True,
 ) -> Executed:
     """Execute a decision on an account (None: the agent is unknown).
 
-    owners: agent by position, to tell a position of another agent from one that does not exist. atomic: a BET is executed as a whole or not at all;
-    sells are executed one by one, each on what the one before left. HOLD and INVALID execute nothing.
+    base: micro-dollars of cash that the prompt stated, from which limits and confidences follow; the account's own when left out. owners: agent by
+    position, to tell a position of another agent from one that does not exist. atomic: a BET is executed as a whole or not at all; sells are executed
+    one by one, each on what the one before left. HOLD and INVALID execute nothing.
     """
     if account is None:
         refusals = tuple(
             Refusal(leg, Reason.AGENT_UNKNOWN, f"there is no agent {key.agent.agent_id}") for leg in range(1, decision.legs + 1)
         )
         return Executed((), refusals, None)
-    run = _Run(methodology, key, venue, account.copy(), account.cash)
+    run = _Run(methodology, key, venue, account.copy(), account.cash if base is None else base)
     if decision.bets:
         _bets(run, decision.bets, atomic=atomic)
         if atomic and run.refusals:
@@ -138,7 +140,8 @@ def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
     asked = f"the bets add up to {dollars(total)}"
     fits = limits.limit == "bet" or total <= limits.accepted
     _need(fits, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
-    _need(total <= limits.cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(limits.cash)}")
+    cash = run.account.cash
+    _need(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
 
 
 def _check_solvent(run: _Run) -> None:

@@ -109,8 +109,7 @@ def prices_frame(prices: Sequence[Price]) -> pl.DataFrame:
 def prices_of(rows: pl.DataFrame) -> list[Price]:
     """Prices from rows of arena/prices."""
     plain = _integers(rows, "price", "other").select(Price._fields)
-    place = Price._fields.index("source")
-    return [Price(*row[:place], Source(row[place]), *row[place + 1 :]) for row in plain.iter_rows()]
+    return [Price(**{**row, "source": Source(row["source"])}) for row in plain.iter_rows(named=True)]
 
 
 def _of(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:
