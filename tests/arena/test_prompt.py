@@ -12,11 +12,14 @@ from random import Random
 import pytest
 
 from bellwether.arena.decision import Action
+from bellwether.arena.market import MarketStatus
+from bellwether.arena.marks import Price, Source
 from bellwether.arena.parsing import read
+from bellwether.arena.portfolio import portfolio
 from bellwether.arena.prompt import Holding, Portfolio, again, messages, quoted, system, user
 from bellwether.arena.validation import Limits
 from bellwether.forecasting.prompt import prompt_hash
-from tests.arena.world import REALISTIC, V1, V2, binary, named, usd
+from tests.arena.world import NOW, REALISTIC, V1, V2, binary, bought, holding, named, usd
 
 TODAY = date(2026, 3, 8)
 HELD = Holding("2026-03-01/acme/2026-03-01/1", "Will it?", "NO", usd("166.67"), usd("33"), usd("0.8"), usd("133.336"), open_market=True)
@@ -61,6 +64,19 @@ def test_l6_positions_on_closed_markets_are_listed_and_counted() -> None:
     text = shown(Portfolio(usd("9900"), (replace(HELD, open_market=False, value=usd("100")),)))
     assert "Total: $10,000.00" in text
     assert "market closed" in text
+
+
+def test_a_portfolio_is_valued_as_the_marks_value_it() -> None:
+    yes, no, gone = bought("10", "4"), bought("10", "3", side="NO", market_id="n", leg=2), bought("5", "2", market_id="x", leg=3)
+    prices = {("m", "YES"): Price("m", "YES", NOW, usd("0.5"), Source.LIVE), ("n", "YES"): Price("n", "YES", NOW, usd("0.6"), Source.PRIOR)}
+    known = {"m": binary(), "n": binary("n", status=MarketStatus.CLOSED)}
+    made = portfolio(holding(yes, no, gone), prices, known)
+    assert [(one.side, one.price, one.value, one.open_market) for one in made.holdings] == [
+        ("YES", usd("0.5"), usd(5), True),
+        ("NO", usd("0.4"), usd(4), False),
+        ("YES", usd("0.4"), usd(2), False),
+    ]
+    assert made.total == usd(9991) + usd(11)
 
 
 def test_markets_are_listed_with_prices_volume_and_close() -> None:
