@@ -115,10 +115,12 @@ def prices_of(rows: pl.DataFrame) -> list[Price]:
 def _of(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:
     """Columns of integers, texts and times as the objects have them; what the table has as decimals is still in millionths."""
     made = {}
+    # Tuples are turned into columns at once.
+    columns = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True)) if rows and isinstance(rows[0], tuple) else {}
     for name in names:
         dtype = table.schema.get(name, table.schema["known_at"] if name == "executed_at" else pl.String())
         plain = pl.Int64() if isinstance(dtype, pl.Decimal) else dtype
-        values = list(map(attrgetter(name), rows))
+        values = columns[name] if name in columns else list(map(attrgetter(name), rows))
         if name in _WORDS:
             # Polars reads members of an enumeration one by one, plain texts at once.
             values = [value and str(value) for value in values]

@@ -31,6 +31,9 @@ class Kind(StrEnum):
     REFUND = "REFUND"
 
 
+_KINDS = {"BUY": Kind.BUY, "SELL": Kind.SELL}
+
+
 class Entry(NamedTuple):
     """One cash movement, with what it leaves.
 
@@ -100,7 +103,7 @@ class Book:
         if trade.action == "BUY":
             self.bets.setdefault(trade.market_id, []).append(trade)
         amount, fee = (-trade.amount if trade.action == "BUY" else trade.amount), trade.fee
-        self._enter(account, trade.executed_at, Kind(trade.action), amount, position, cash=account.cash + fee, trade_id=trade.trade_id)
+        self._enter(account, trade.executed_at, _KINDS[trade.action], amount, position, cash=account.cash + fee, trade_id=trade.trade_id)
         if fee:
             self._enter(account, trade.executed_at, Kind.FEE, -fee, position, trade_id=trade.trade_id)
 

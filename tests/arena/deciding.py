@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,10 @@ BET = '{"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 50
 SELL = '{"action": "SELL", "sells": [{"position_id": "2026-03-01/beta/2026-03-01/1", "percentage": 50}], "reasoning": "r"}'
 #: What each family answers, sample by sample.
 ANSWERS: Mapping[str, Sequence[str]] = {"acme": (BET,), "beta": ("no idea", SELL), "zeta": ("{", "}")}
+
+
+#: Whose run is killed: one bets, one is asked twice and sells.
+KILLED = ("acme", "beta")
 
 
 class Provider:
@@ -100,6 +105,9 @@ def main(folder: str, log: str) -> None:
     from bellwether.arena.deciding import decide_all
 
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    empty = f"{folder}/empty.db"
+    with Journal(f"sqlite:///{empty}") as journal:
+        Steps(journal, LEASE).once("prompt", "nobody", lambda: b"")
     for life in range(1, 1000):
         child = os.fork()
         if child == 0:
@@ -110,10 +118,11 @@ def main(folder: str, log: str) -> None:
                 if left[0] <= 0:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-            with Journal(f"sqlite:///{folder}/{life}.db") as journal:
+            path = shutil.copy(empty, f"{folder}/{life}.db")
+            with Journal(f"sqlite:///{path}") as journal:
                 journal.pending()
                 sa.event.listen(journal._database._engine, "after_cursor_execute", step)
-                decide_all(tasks(), means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())))  # type: ignore[misc]
+                decide_all(tasks(families=KILLED), means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())))  # type: ignore[misc]
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         if os.WIFEXITED(status):
