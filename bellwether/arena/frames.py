@@ -6,8 +6,9 @@ Rows are in the order of their table, so that the same facts give the same bytes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
-from operator import attrgetter
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import polars as pl
@@ -16,12 +17,14 @@ from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.identity import week_decided
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
-from bellwether.arena.scores import scores
+from bellwether.arena.scores import Score, scores
 from bellwether.arena.universe import Universe
 from bellwether.tables.arena import AGENTS, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
 from bellwether.tables.schema import Table
 
 _WORDS = frozenset({"kind", "status", "result", "source"})
+_TIMES = frozenset({"executed_at", "resolved_at"})
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
 
 
@@ -90,9 +93,7 @@ def positions_frame(book: Book) -> pl.DataFrame:
 
 def scores_frame(book: Book) -> pl.DataFrame:
     """Rows of arena/scores."""
-    names = tuple(name for name in SCORES.names if name not in ("methodology", "known_at"))
-    found = scores(book)
-    frame = _of(SCORES, names, found).with_columns(known_at=pl.Series([one.resolved_at for one in found], dtype=SCORES.schema["known_at"]))
+    frame = _of(SCORES, Score._fields, scores(book)).rename({"resolved_at": "known_at"})
     return _table(SCORES, _with_methodology(frame, book))
 
 
@@ -115,17 +116,24 @@ def prices_of(rows: pl.DataFrame) -> list[Price]:
 def _of(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:
     """Columns of integers, texts and times as the objects have them; what the table has as decimals is still in millionths."""
     made = {}
-    # Tuples are turned into columns at once.
-    columns = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True)) if rows and isinstance(rows[0], tuple) else {}
+    fields = rows[0]._fields if rows and isinstance(rows[0], tuple) else ()
     for name in names:
-        dtype = table.schema.get(name, table.schema["known_at"] if name == "executed_at" else pl.String())
+        dtype = table.schema.get(name, table.schema["known_at"] if name in _TIMES else pl.String())
         plain = pl.Int64() if isinstance(dtype, pl.Decimal) else dtype
-        values = columns[name] if name in columns else list(map(attrgetter(name), rows))
+        values = list(map(itemgetter(fields.index(name)) if name in fields else attrgetter(name), rows))
+        # Polars reads times and members of an enumeration one by one, integers and plain texts at once.
+        if isinstance(plain, pl.Datetime):
+            made[name] = pl.Series(name, list(map(_micros_since_1970, values)), dtype=pl.Int64()).cast(plain)
+            continue
         if name in _WORDS:
-            # Polars reads members of an enumeration one by one, plain texts at once.
             values = [value and str(value) for value in values]
         made[name] = pl.Series(name, values, dtype=plain)
     return pl.DataFrame(made)
+
+
+@lru_cache(maxsize=1 << 16)
+def _micros_since_1970(at: datetime | None) -> int | None:
+    return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
 def _table(table: Table, frame: pl.DataFrame, **alike: Any) -> pl.DataFrame:

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
-from bellwether.arena.identity import decision_of
 from bellwether.arena.market import folded
 from bellwether.arena.units import value_of
 
@@ -31,6 +29,7 @@ class Kind(StrEnum):
     REFUND = "REFUND"
 
 
+_new = tuple.__new__
 _KINDS = {"BUY": Kind.BUY, "SELL": Kind.SELL}
 
 
@@ -174,11 +173,8 @@ class Book:
         number = self._numbers[agent_id] = self._numbers.get(agent_id, 0) + 1
         left = account.cash if cash is None else cash
         held = (0, 0) if position.status is PositionStatus.SETTLED else (position.shares, position.cost)
-        self.entries.append(
-            Entry(
-                agent_id, number, at, kind, amount, left, position.market_id, position.position_id, position.side, *held, trade_id, corrects
-            )
-        )
+        row = (agent_id, number, at, kind, amount, left, position.market_id, position.position_id, position.side, *held, trade_id, corrects)
+        self.entries.append(_new(Entry, row))
 
 
 def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None) -> Book:
@@ -198,14 +194,13 @@ def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_
     facts: list[tuple[tuple[datetime, int, str, int, str], Trade | Settlement]] = []
     for trade in trades:
         if known_at is None or trade.executed_at <= known_at:
-            leg = trade.trade_id.rpartition("/")[2]
-            number = int(leg) if leg.isdecimal() else 0
-            facts.append(((trade.executed_at, 0, decision_of(trade.trade_id), number, trade.trade_id), trade))
+            decision, _, leg = trade.trade_id.rpartition("/")
+            facts.append(((trade.executed_at, 0, decision, int(leg) if leg.isdecimal() else 0, trade.trade_id), trade))
     for one in settlements:
         if known_at is None or one.known_at <= known_at:
             facts.append(((one.known_at, 1, one.market_id, one.number, one.methodology), one))
     facts.sort(key=itemgetter(0))
-    if any(one[0] == other[0] for one, other in pairwise(facts)):
+    if len({key for key, _ in facts}) < len(facts):
         # The same trade or settlement twice: which comes first may not depend on the order in which they were given.
         facts.sort(key=lambda fact: (fact[0], repr(fact[1])))
     return [fact for _, fact in facts]
