@@ -1,0 +1,201 @@
+"""Lets agents decide, each exactly once: prompt, call, intent and execution are steps in the journal, and a run does what is left of them.
+
+Prompt and intent are stored before they are acted on. Whatever a run was killed at, the next one finds what was stored, asks no model for an answer that
+is there, and executes from storage. An outage leaves the decision open for the next run before the deadline; it never becomes a HOLD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from bellwether.arena.account import Account, AgentStatus
+from bellwether.arena.decision import Action, Decision
+from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.execution import Venue, execute
+from bellwether.arena.identity import DecisionKey
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.parsing import read
+from bellwether.arena.prompt import VERSION, again
+from bellwether.arena.records import Execution, Intent, Plan, encoded, execution_of, intent_of, plan_of
+from bellwether.arena.steps import InProgress, Steps
+from bellwether.arena.validation import Limits
+from bellwether.errors import BellwetherError
+from bellwether.forecasting.prompt import Message, prompt_hash
+from bellwether.models.answers import Answer, NoAnswer
+from bellwether.models.lane import Stopped
+
+#: Asks a model: its name, the messages, the decision's id and the number of the sample; at most once for the same of these four.
+Ask = Callable[[str, Sequence[Message], str, int], Answer | NoAnswer]
+#: The quotes for a decision, fetched now, beside the markets and the time.
+Look = Callable[[Decision], Venue]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The decision of one agent.
+
+    account: as of the start of the run. messages: makes the prompt. place: in the order of the cohort, from 1. digest: of the universe. deadline: after
+    which nothing is asked. owners: agent by position, of all positions.
+    """
+
+    key: DecisionKey
+    model: str
+    methodology: Methodology
+    account: Account
+    messages: Callable[[], Sequence[Message]]
+    deadline: datetime
+    place: int = 1
+    digest: str = ""
+    owners: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """How a decision stands after a run. reason: why it is not finished, or why nothing was done."""
+
+    decision_id: str
+    state: DecisionState
+    plan: Plan | None = None
+    intent: Intent | None = None
+    execution: Execution | None = None
+    reason: str = ""
+
+    @property
+    def problem(self) -> bool:
+        """Whether somebody should look: not finished, or with legs that have no trade."""
+        asked = self.intent.decision.legs if self.intent is not None else 0
+        made = len(self.execution.trades) if self.execution is not None else 0
+        return self.state is not DecisionState.FINISHED or made < asked
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a run decides with: the steps in the journal, what asks models, what fetches quotes, and the time."""
+
+    steps: Steps
+    ask: Ask
+    look: Look
+    now: Callable[[], datetime]
+
+
+class _Open(Exception):
+    def __init__(self, state: DecisionState, reason: str) -> None:
+        self.state, self.reason = state, reason
+
+
+def decide_all(tasks: Iterable[Task], means: Means) -> list[Decided]:
+    """The decisions of several agents, strictly one after another, in the order given.
+
+    Where no call to a model can succeed (credit, key, budget), the run stops: what comes after is BLOCKED, with the reason, and asked by the next run.
+    Any other failure concerns its agent alone.
+    """
+    found: list[Decided] = []
+    blocked: str | None = None
+    for task in tasks:
+        if blocked is not None:
+            found.append(standing(task, means.steps, DecisionState.BLOCKED, blocked))
+            continue
+        found.append(decide(task, means))
+        if found[-1].state is DecisionState.BLOCKED:
+            blocked = found[-1].reason
+    return found
+
+
+def decide(task: Task, means: Means) -> Decided:
+    """Do what is left of one decision."""
+    try:
+        return _decide(task, means)
+    except _Open as found:
+        return standing(task, means.steps, found.state, found.reason)
+    except InProgress as busy:
+        return standing(task, means.steps, DecisionState.IN_PROGRESS, str(busy))
+    except Stopped as stopped:
+        return standing(task, means.steps, DecisionState.BLOCKED, str(stopped))
+    except BellwetherError as error:
+        return standing(task, means.steps, DecisionState.OPEN, str(error))
+
+
+def standing(task: Task, steps: Steps, otherwise: DecisionState, reason: str) -> Decided:
+    """How a decision stands by what is stored, without doing anything: FINISHED, READ, or else `otherwise` for the reason given."""
+    name = task.key.decision_id
+    stored_plan, stored = steps.stored("prompt", name), steps.stored("intent", name)
+    plan = None if stored_plan is None else plan_of(stored_plan)
+    if stored is None:
+        return Decided(name, otherwise, plan, reason=reason)
+    intent, executions = intent_of(stored), _executions(steps, name)
+    done = executions[-1] if executions else None
+    if done is not None and _is_final(intent, done):
+        return Decided(name, DecisionState.FINISHED, plan, intent, done)
+    return Decided(name, DecisionState.READ, plan, intent, done, reason)
+
+
+def _decide(task: Task, means: Means) -> Decided:
+    name, steps = task.key.decision_id, means.steps
+    stored = steps.stored("intent", name)
+    if stored is None:
+        _check_open(task, means.now())
+    plan = plan_of(steps.once("prompt", name, partial(_plan, task, means.now)))
+    intent = intent_of(stored or steps.once("intent", name, partial(_intent, task, plan, means.ask)))
+    return Decided(name, DecisionState.FINISHED, plan, intent, _execution(task, plan, intent, means))
+
+
+def _check_open(task: Task, now: datetime) -> None:
+    if task.account.status(task.methodology.least) is AgentStatus.BANKRUPT:
+        raise _Open(DecisionState.FINISHED, "bankrupt: it is not asked")
+    if now >= task.deadline:
+        raise _Open(DecisionState.OPEN, f"the deadline {task.deadline.isoformat()} is over and there is no decision")
+
+
+def _plan(task: Task, now: Callable[[], datetime]) -> bytes:
+    messages = list(task.messages())
+    cash = max(task.account.cash, 0)
+    return encoded(Plan(task.model, messages, cash, task.place, prompt_hash(messages), VERSION, task.digest, now()))
+
+
+def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
+    """Ask until an answer can be used, as often as the methodology retries the form; the last answer counts."""
+    limits = Limits.of(task.methodology, plan.cash)
+    messages, calls, costs = plan.messages, [], []
+    decision: Decision | None = None
+    for sample in range(task.methodology.malformed_retries + 1):
+        answer = ask(plan.model, messages, task.key.decision_id, sample)
+        if isinstance(answer, NoAnswer):
+            state = DecisionState.FAILED if answer.final else DecisionState.OPEN
+            raise _Open(state, f"{answer.outcome}: {answer.reason}")
+        calls.append(str(answer.key))
+        costs.append(answer.spent.cost)
+        decision = read(answer.content, limits)
+        if decision.action is not Action.INVALID:
+            break
+        messages = again(plan.messages, answer.content, decision)
+    assert decision is not None
+    return encoded(Intent(decision, tuple(calls), None if None in costs else sum(cost or 0 for cost in costs)))
+
+
+def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Execution:
+    """Execute what was read. A decision of which no leg was executed is executed again by the next run before the deadline, without a call."""
+    name, before = task.key.decision_id, _executions(means.steps, task.key.decision_id)
+    if before and (_is_final(intent, before[-1]) or means.now() >= task.deadline):
+        return before[-1]
+    return execution_of(means.steps.once("execution", name, partial(_executed, task, plan, intent, means.look), len(before)))
+
+
+def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> bytes:
+    venue = look(intent.decision)
+    done = execute(intent.decision, task.key, task.account, venue, task.methodology, owners=task.owners, base=plan.cash)
+    return encoded(Execution(done.trades, done.refusals, venue.at))
+
+
+def _executions(steps: Steps, name: str) -> list[Execution]:
+    """Every execution of a decision, in order: all but the last have no trades."""
+    found: list[Execution] = []
+    while (body := steps.stored("execution", name, len(found))) is not None:
+        found.append(execution_of(body))
+    return found
+
+
+def _is_final(intent: Intent, execution: Execution) -> bool:
+    return bool(execution.trades) or not intent.decision.legs

@@ -1,0 +1,246 @@
+"""Executes a decision that was read and stored: legs in, trades and refusals out; nothing is changed but what is returned.
+
+Every check has its place (`Reason` lists them in order), so that a leg with several faults is always refused for the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from bellwether.arena import fills
+from bellwether.arena.account import Account, AgentStatus, Position, PositionStatus
+from bellwether.arena.decision import Bet, Decision, Sell
+from bellwether.arena.facts import Trade, confidence
+from bellwether.arena.fills import Filled, Unfilled
+from bellwether.arena.identity import DecisionKey
+from bellwether.arena.market import Market, MarketStatus, Quote, Quotes, quote_of
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.refusals import Reason, Refusal
+from bellwether.arena.units import divided, dollars
+from bellwether.arena.validation import ALL, Limits
+
+
+@dataclass(frozen=True)
+class Venue:
+    """What the world looked like when a decision was executed.
+
+    markets: the universe, by id. held: markets outside of it on which positions are open; they can be sold and not bought. quotes: by market. at: when.
+    """
+
+    markets: Mapping[str, Market]
+    quotes: Mapping[str, Quotes]
+    at: datetime
+    held: Mapping[str, Market] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What came of a decision: trades in order of their legs, and a refusal for each leg that has no trade. account: as it stands afterwards."""
+
+    trades: tuple[Trade, ...]
+    refusals: tuple[Refusal, ...]
+    account: Account | None
+
+
+@dataclass
+class _Run:
+    methodology: Methodology
+    key: DecisionKey
+    venue: Venue
+    account: Account
+    base: int
+    trades: list[Trade] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+def execute(
+    decision: Decision,
+    key: DecisionKey,
+    account: Account | None,
+    venue: Venue,
+    methodology: Methodology,
+    *,
+    owners: Mapping[str, str] | None = None,
+    base: int | None = None,
+    atomic: bool = True,
+) -> Executed:
+    """Execute a decision on an account (None: the agent is unknown).
+
+    base: micro-dollars of cash that the prompt stated, from which limits and confidences follow; the account's own when left out. owners: agent by
+    position, to tell a position of another agent from one that does not exist. atomic: a BET is executed as a whole or not at all; sells are executed
+    one by one, each on what the one before left. HOLD and INVALID execute nothing.
+    """
+    if account is None:
+        refusals = tuple(
+            Refusal(leg, Reason.AGENT_UNKNOWN, f"there is no agent {key.agent.agent_id}") for leg in range(1, decision.legs + 1)
+        )
+        return Executed((), refusals, None)
+    run = _Run(methodology, key, venue, account.copy(), account.cash if base is None else base)
+    if decision.bets:
+        _bets(run, decision.bets, atomic=atomic)
+        if atomic and run.refusals:
+            return Executed((), _whole(run.refusals, decision.legs), account)
+    for leg, sell in enumerate(decision.sells, start=1):
+        _try(run, leg, partial(_sell, run, leg, sell, owners or {}))
+    return Executed(tuple(run.trades), tuple(run.refusals), run.account)
+
+
+def _whole(refusals: Sequence[Refusal], legs: int) -> tuple[Refusal, ...]:
+    """The refusals of a batch: what was refused, and the legs that were not executed because of it."""
+    refused = {one.leg: one for one in refusals}
+    first = refusals[0]
+    return tuple(refused.get(leg, Refusal(leg, Reason.BATCH, f"leg {first.leg} was refused: {first.reason}")) for leg in range(1, legs + 1))
+
+
+def _bets(run: _Run, bets: Sequence[Bet], *, atomic: bool) -> None:
+    try:
+        if atomic:
+            _check_batch(run, bets)
+    except _Refused as refused:
+        run.refusals.extend(Refusal(leg, refused.reason, refused.message) for leg in range(1, len(bets) + 1))
+        return
+    for leg, bet in enumerate(bets, start=1):
+        _try(run, leg, partial(_bet, run, leg, bet))
+        if atomic and run.refusals:
+            return
+
+
+class _Refused(Exception):
+    def __init__(self, reason: Reason, message: str) -> None:
+        self.reason, self.message = reason, message
+
+
+def _need(holds: bool, reason: Reason, message: str) -> None:
+    if not holds:
+        raise _Refused(reason, message)
+
+
+def _try(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
+    """Book the trade of a leg, or note why there is none."""
+    try:
+        trade = make()
+    except _Refused as refused:
+        run.refusals.append(Refusal(leg, refused.reason, refused.message))
+    else:
+        run.account.book(trade)
+        run.trades.append(trade)
+
+
+def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
+    """Check several bets as a whole; those that are not above 0 count nothing."""
+    _check_solvent(run)
+    if len(bets) == 1:
+        return
+    limits = Limits.of(run.methodology, run.base)
+    total = sum(max(bet.amount, 0) for bet in bets)
+    asked = f"the bets add up to {dollars(total)}"
+    fits = limits.limit == "bet" or total <= limits.accepted
+    _need(fits, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
+    cash = run.account.cash
+    _need(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
+
+
+def _check_solvent(run: _Run) -> None:
+    # By the cash before the decision: an earlier leg of the same decision bankrupts nobody.
+    least = run.methodology.least
+    bankrupt = run.base < least and run.account.status(least) is AgentStatus.BANKRUPT
+    _need(not bankrupt, Reason.BANKRUPT, f"the cash of {dollars(run.base)} is below the smallest bet and no position is open")
+
+
+def _bet(run: _Run, leg: int, bet: Bet) -> Trade:
+    _check_solvent(run)
+    market = _tradable(run.venue.markets.get(bet.market_id), bet.market_id)
+    limits, cash = Limits.of(run.methodology, run.base), run.account.cash
+    asked = f"the amount is {dollars(bet.amount)}"
+    _need(bet.amount > 0, Reason.NOT_POSITIVE, asked)
+    _need(bet.amount <= limits.accepted, Reason.ABOVE_LIMIT, f"{asked}; {dollars(limits.most)} is the most")
+    _need(bet.amount <= cash, Reason.ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
+    side = _side(market, bet.side)
+    quote = _quote(run, market, side)
+    filled = _filled(fills.buy(run.methodology, market, quote, bet.amount), market, side)
+    paid = f"{dollars(filled.amount)} and a fee of {dollars(filled.fee)}"
+    _need(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{paid} are more than the cash {dollars(cash)}")
+    held = run.account.held(market.market_id, side)
+    trade_id = run.key.trade_id(leg)
+    position_id = held.position_id if held else trade_id
+    share = confidence(bet.amount, run.base, run.methodology)
+    made = _made(run, market, filled, quote)
+    return Trade(trade_id=trade_id, side=side, action="BUY", position_id=position_id, confidence=share, probability=bet.probability, **made)
+
+
+def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
+    position = _position(run, sell, owners)
+    _need(0 < sell.percentage <= ALL, Reason.PERCENTAGE, f"{dollars(sell.percentage)} percent; above 0 and 100 at most can be sold")
+    known = run.venue.markets.get(position.market_id) or run.venue.held.get(position.market_id)
+    market = _tradable(known, position.market_id)
+    shares = divided(position.shares * sell.percentage, ALL)
+    _need(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
+    side = _side(market, position.side)
+    quote = _quote(run, market, side)
+    filled = _filled(fills.sell(run.methodology, market, quote, shares, position.shares), market, side)
+    made = _made(run, market, filled, quote)
+    return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **made)
+
+
+def _position(run: _Run, sell: Sell, owners: Mapping[str, str]) -> Position:
+    position = run.account.positions.get(sell.position_id)
+    if position is None:
+        _need(sell.position_id in owners, Reason.POSITION_UNKNOWN, f"there is no position {sell.position_id!r:.80}")
+        raise _Refused(Reason.NOT_OWNER, f"position {sell.position_id} is not the agent's")
+    _need(position.status is PositionStatus.OPEN, Reason.NOT_OPEN, f"position {sell.position_id} is {position.status}")
+    return position
+
+
+def _tradable(market: Market | None, market_id: str) -> Market:
+    if market is None:
+        raise _Refused(Reason.MARKET_UNKNOWN, f"there is no market {market_id!r:.80} in the universe")
+    _need(market.status is MarketStatus.ACTIVE, Reason.MARKET_NOT_ACTIVE, f"market {market_id} is {market.status}")
+    return market
+
+
+def _side(market: Market, text: str) -> str:
+    side = market.side(text)
+    if side is None:
+        raise _Refused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {_sides(market)}")
+    return side
+
+
+def _quote(run: _Run, market: Market, side: str) -> Quote:
+    quote = quote_of(market, side, run.venue.quotes.get(market.market_id, {}))
+    if quote is None:
+        raise _Refused(Reason.NO_PRICE, f"there is no live price of {side!r:.80} in {market.market_id}")
+    return quote
+
+
+def _filled(found: Filled | Unfilled, market: Market, side: str) -> Filled:
+    if isinstance(found, Unfilled):
+        raise _Refused(found.reason, f"{side} of {market.market_id}: {found.message}")
+    return found
+
+
+def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, Any]:
+    """What a trade states of its fill and of the quote that it saw."""
+    return {
+        "agent_id": run.account.agent.agent_id,
+        "market_id": market.market_id,
+        "shares": filled.shares,
+        "price": filled.price,
+        "amount": filled.amount,
+        "fee": filled.fee,
+        "executed_at": run.venue.at,
+        "base": run.base,
+        "bid": quote.bid,
+        "mid": quote.mid,
+        "ask": quote.ask,
+        "quoted_at": quote.at,
+        "quote_source": quote.source,
+        "binary": market.binary,
+    }
+
+
+def _sides(market: Market) -> str:
+    return "YES and NO" if market.binary else ", ".join(market.outcomes)[:200]

@@ -1,0 +1,143 @@
+"""Fill policies: what a leg is filled at, given the quote of its side.
+
+mid: at the midpoint, any number of micro-shares, without looking at what rests. realistic: at the resting orders of the other side, best first, in
+whole steps of shares on the market's ticks, at least its smallest order, all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bellwether.arena.facts import Action
+from bellwether.arena.market import Level, Market, Quote
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.refusals import Reason
+from bellwether.arena.units import MICROS, divided, dollars, micros, shares_for, value_of
+from bellwether.venues.polymarket.fees import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """shares: micro-shares. price: micro-dollars per share, the average. amount, fee: micro-dollars."""
+
+    shares: int
+    price: int
+    amount: int
+    fee: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unfilled:
+    """Why a leg cannot be filled."""
+
+    reason: Reason
+    message: str
+
+
+Buy = Callable[[Methodology, Market, Quote, int], "Filled | Unfilled"]
+
+
+def buy(methodology: Methodology, market: Market, quote: Quote, amount: int) -> Filled | Unfilled:
+    """Shares for up to `amount` micro-dollars. Under `mid` exactly for that amount."""
+    return _BUYS[methodology.fill](methodology, market, quote, amount)
+
+
+def sell(methodology: Methodology, market: Market, quote: Quote, shares: int, held: int) -> Filled | Unfilled:
+    """Micro-dollars for `shares` of `held` micro-shares."""
+    return _SELLS[methodology.fill](methodology, market, quote, shares, held)
+
+
+def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: int) -> Filled | Unfilled:
+    price = quote.mid
+    if price is None:
+        return Unfilled(Reason.NO_PRICE, "no validated price was quoted")
+    if not 0 < price <= MICROS:
+        return Unfilled(Reason.PRICE, f"the price is {dollars(price)}; it must be above 0 and 1 at most")
+    shares = shares_for(amount, price)
+    return Filled(shares, price, amount, _fee(methodology, market, [Level(price, shares)], "BUY"))
+
+
+def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: int, held: int) -> Filled | Unfilled:
+    price = quote.mid
+    if price is None:
+        return Unfilled(Reason.NO_PRICE, "no validated price was quoted")
+    if not 0 <= price <= MICROS:
+        return Unfilled(Reason.PRICE, f"the price is {dollars(price)}; it must be from 0 to 1")
+    return Filled(shares, price, value_of(shares, price), _fee(methodology, market, [Level(price, shares)], "SELL"))
+
+
+def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: int) -> Filled | Unfilled:
+    levels = _levels(quote.asks, quote.ask, market)
+    if isinstance(levels, Unfilled):
+        return levels
+    taken: list[Level] = []
+    left, step = amount, methodology.step
+    for level in levels:
+        affordable = left * MICROS // level.price // step * step
+        shares = min(affordable, level.shares // step * step)
+        if shares:
+            taken.append(Level(level.price, shares))
+            left -= value_of(shares, level.price)
+        if shares == affordable:
+            return _taken(methodology, market, taken, "BUY", whole=False)
+    bought = dollars(sum(level.shares for level in taken))
+    return Unfilled(Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy")
+
+
+def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: int, held: int) -> Filled | Unfilled:
+    levels = _levels(quote.bids, quote.bid, market)
+    if isinstance(levels, Unfilled):
+        return levels
+    step = methodology.step
+    # The last of a position goes as a whole: what a step cannot express would stay for ever.
+    wanted = shares if shares == held else shares // step * step
+    if not wanted:
+        return Unfilled(Reason.TOO_SMALL, f"{dollars(shares)} shares are less than one step of {dollars(step)}")
+    taken: list[Level] = []
+    left = wanted
+    for level in levels:
+        part = min(left, level.shares)
+        if part:
+            taken.append(Level(level.price, part))
+            left -= part
+        if not left:
+            return _taken(methodology, market, taken, "SELL", whole=shares == held)
+    return Unfilled(Reason.DEPTH, f"the book takes {dollars(wanted - left)} shares of {dollars(wanted)}")
+
+
+def _levels(resting: tuple[Level, ...], best: int | None, market: Market) -> list[Level] | Unfilled:
+    """What can be taken, best first. Where only the best price is known, its size is taken to be enough."""
+    levels = list(resting) or ([] if best is None else [Level(best, 10**18)])
+    if not levels:
+        return Unfilled(Reason.NO_PRICE, "nobody quotes the other side")
+    for level in levels:
+        if not 0 < level.price < MICROS:
+            return Unfilled(Reason.PRICE, f"the price is {dollars(level.price)}; it must be between 0 and 1")
+        if market.tick and level.price % market.tick:
+            return Unfilled(Reason.OFF_TICK, f"the price {dollars(level.price)} is no multiple of the tick {dollars(market.tick)}")
+    return levels
+
+
+def _taken(methodology: Methodology, market: Market, taken: list[Level], action: Action, *, whole: bool) -> Filled | Unfilled:
+    shares = sum(level.shares for level in taken)
+    if not shares or (market.min_shares and shares < market.min_shares and not whole):
+        least = dollars(market.min_shares or methodology.step)
+        return Unfilled(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {least}")
+    amount = sum(value_of(level.shares, level.price) for level in taken)
+    return Filled(shares, divided(amount * MICROS, shares), amount, _fee(methodology, market, taken, action))
+
+
+def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> int:
+    """What the venue charges a taker for these fills, in micro-dollars; of both regimes in dollars."""
+    if methodology.fees == "none" or market.fees.is_free:
+        return 0
+    side: Side = "buy" if action == "BUY" else "sell"
+    return sum(micros(market.fees.fee(dollars(level.shares), dollars(level.price), side)) for level in taken)
+
+
+_BUYS: Mapping[str, Buy] = {"mid": _buy_at_mid, "realistic": _buy_from_book}
+_SELLS: Mapping[str, Callable[[Methodology, Market, Quote, int, int], Filled | Unfilled]] = {
+    "mid": _sell_at_mid,
+    "realistic": _sell_into_book,
+}

@@ -1,0 +1,118 @@
+"""What must hold after every run: each function lists what does not. Empty lists are what asset checks wait for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+
+from bellwether.arena.account import Account, PositionStatus
+from bellwether.arena.facts import Trade
+from bellwether.arena.identity import decision_of
+from bellwether.arena.ledger import Book, Entry, Kind, Violation
+from bellwether.arena.market import folded
+
+
+def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
+    """Every invariant that a book breaks, and every fact that it could not take.
+
+    trades: the facts that the book was folded from. legs: how many trades each finished BET asked for, by decision.
+    """
+    trades = list(trades)
+    by_agent: dict[str, list[Entry]] = defaultdict(list)
+    for entry in book.entries:
+        by_agent[entry.agent_id].append(entry)
+    found = list(book.violations)
+    for agent_id, account in book.accounts.items():
+        entries = by_agent[agent_id]
+        found += _cash(account, entries)
+        found += _positions(account)
+        found += _worth(account)
+    found += _same_trades(book, trades)
+    found += _settled(book)
+    found += _whole_bets(trades, legs or {})
+    return found
+
+
+def _cash(account: Account, entries: list[Entry]) -> Iterator[Violation]:
+    """Cash is the initial balance and its movements, entry by entry, and never below 0 but for what a correction took back."""
+    agent_id, cash, taken_back = account.agent.agent_id, account.agent.initial_cash, 0
+    for entry in entries:
+        cash += entry.amount
+        taken_back -= entry.amount if entry.corrects else 0
+        if cash != entry.cash:
+            yield Violation(
+                "cash is the initial balance and its movements", f"{agent_id}, entry {entry.number}", f"{entry.cash}, not {cash}"
+            )
+        if cash + taken_back < 0:
+            yield Violation("cash is 0 or more", f"{agent_id}, entry {entry.number}", f"{cash}")
+    if cash != account.cash:
+        yield Violation("cash is the initial balance and its movements", agent_id, f"{account.cash}, not {cash}")
+
+
+def _positions(account: Account) -> Iterator[Violation]:
+    """At most one open position per market and side; shares and cost fit the status; what is invested is the cost of the open positions."""
+    agent_id = account.agent.agent_id
+    sides: set[tuple[str, str]] = set()
+    cost = 0
+    for position in account.positions.values():
+        if position.status is PositionStatus.OPEN:
+            side = position.market_id, folded(position.side)
+            if side in sides:
+                yield Violation("one open position per market and side", agent_id, f"{position.side} of {position.market_id} twice")
+            sides.add(side)
+            cost += position.cost
+        closed = position.status is PositionStatus.CLOSED
+        if (position.shares == 0) != closed or position.cost < 0 or position.shares < 0 or (closed and position.cost):
+            found = f"{position.status} with {position.shares} micro-shares that cost {position.cost}"
+            yield Violation("shares and cost fit the status", position.position_id, found)
+    if sides != set(account.open) or cost != account.invested:
+        yield Violation("invested is the cost of the open positions", agent_id, f"{account.invested}, not {cost}")
+
+
+def _worth(account: Account) -> Iterator[Violation]:
+    """Cash and the cost of open positions are the initial balance and what was realized, less fees; so is the total at any mark with its gain added."""
+    worth = account.cash + account.invested
+    expected = account.agent.initial_cash + account.realized - account.fees
+    if worth != expected:
+        yield Violation("total is initial + realized + unrealized - fees", account.agent.agent_id, f"{worth}, not {expected}")
+
+
+def _same_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
+    """Each trade has its entries with its amounts, or a violation; no entry of the kind is of anything else."""
+    moved: dict[str, dict[Kind, int]] = defaultdict(dict)
+    for entry in book.entries:
+        if entry.trade_id is not None:
+            moved[entry.trade_id][entry.kind] = entry.amount
+    refused = {violation.where for violation in book.violations}
+    expected: dict[str, list[dict[Kind, int]]] = defaultdict(list)
+    for trade in trades:
+        amount = -trade.amount if trade.action == "BUY" else trade.amount
+        expected[trade.trade_id].append({Kind(trade.action): amount, **({Kind.FEE: -trade.fee} if trade.fee else {})})
+    for trade_id in expected.keys() - moved.keys() - refused:
+        yield Violation("each trade is booked once", trade_id, "it has no entry")
+    for trade_id, found in moved.items():
+        if found not in expected.get(trade_id, []):
+            yield Violation(
+                "each trade is booked once", trade_id, f"its entries are { ({kind.value: amount for kind, amount in found.items()}) }"
+            )
+
+
+def _settled(book: Book) -> Iterator[Violation]:
+    """A market settles as a whole: no position is open on one that is settled, none is settled on one that is not."""
+    for account in book.accounts.values():
+        for position in account.positions.values():
+            settled = (account.agent.methodology, position.market_id) in book.settlements
+            wrong = position.status is (PositionStatus.OPEN if settled else PositionStatus.SETTLED)
+            if wrong:
+                found = f"{position.position_id} is {position.status}"
+                yield Violation("a market settles as a whole", position.market_id, found)
+
+
+def _whole_bets(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
+    """A finished BET has all its legs or none."""
+    counts: dict[str, int] = defaultdict(int)
+    for trade in trades:
+        counts[decision_of(trade.trade_id)] += 1
+    for decision_id, expected in legs.items():
+        if counts[decision_id] not in (0, expected):
+            yield Violation("a bet has all its legs or none", decision_id, f"{counts[decision_id]} of {expected}")

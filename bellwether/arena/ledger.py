@@ -1,0 +1,220 @@
+"""The fold: facts in, every cash movement, position and balance out. Nothing else computes them.
+
+Facts are taken in the order in which they became known. At one instant trades come first, in the order of their decisions and legs, then settlements
+by market: a decision made at an instant saw what was known before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from operator import itemgetter
+from typing import NamedTuple
+
+from bellwether.arena.account import Account, Position, PositionStatus
+from bellwether.arena.facts import Agent, Result, Settlement, Trade
+from bellwether.arena.market import folded
+from bellwether.arena.units import value_of
+
+
+class Kind(StrEnum):
+    """Kinds of ledger entries. SETTLE and REFUND with a negative amount take back what a corrected resolution had paid."""
+
+    BUY = "BUY"
+    SELL = "SELL"
+    FEE = "FEE"
+    SETTLE = "SETTLE"
+    REFUND = "REFUND"
+
+
+_new = tuple.__new__
+_KINDS = {"BUY": Kind.BUY, "SELL": Kind.SELL}
+
+
+class Entry(NamedTuple):
+    """One cash movement, with what it leaves.
+
+    number: from 1, within the agent. amount: micro-dollars, negative when paid. cash: of the agent, after it. shares, cost: of the position, after it.
+    corrects: it takes back what an earlier resolution paid.
+    """
+
+    agent_id: str
+    number: int
+    known_at: datetime
+    kind: Kind
+    amount: int
+    cash: int
+    market_id: str
+    position_id: str
+    side: str
+    shares: int
+    cost: int
+    trade_id: str | None = None
+    corrects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that does not hold: where, and what was found."""
+
+    rule: str
+    where: str
+    found: str
+
+
+@dataclass
+class Book:
+    """All accounts and ledger entries as of an instant.
+
+    bets: the BUY trades of each market, in order. settlements: the one in force by (methodology, market), in the order of time. violations: facts that
+    could not be booked, and left everything as it was.
+    """
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+    bets: dict[str, list[Trade]] = field(default_factory=dict)
+    settlements: dict[tuple[str, str], Settlement] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+    _holders: dict[str, list[Position]] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _trades: set[str] = field(default_factory=set)
+
+    def open_account(self, agent: Agent) -> None:
+        """Give an agent its cash. The same agent twice is a violation."""
+        if agent.agent_id in self.accounts:
+            self.violations.append(Violation("one account per agent", agent.agent_id, "it is listed twice"))
+            return
+        self.accounts[agent.agent_id] = Account.of(agent)
+
+    def trade(self, trade: Trade) -> None:
+        """Book a trade; one that cannot be is a violation and changes nothing."""
+        account = self.accounts.get(trade.agent_id)
+        problem = self._problem(trade, account)
+        if problem is not None or account is None:
+            self.violations.append(Violation("every trade can be booked", trade.trade_id, problem or "the agent is unknown"))
+            return
+        self._trades.add(trade.trade_id)
+        position = account.book(trade)
+        if position.position_id == trade.trade_id:
+            self._holders.setdefault(trade.market_id, []).append(position)
+        if trade.action == "BUY":
+            self.bets.setdefault(trade.market_id, []).append(trade)
+        amount, fee = (-trade.amount if trade.action == "BUY" else trade.amount), trade.fee
+        self._enter(account, trade.executed_at, _KINDS[trade.action], amount, position, cash=account.cash + fee, trade_id=trade.trade_id)
+        if fee:
+            self._enter(account, trade.executed_at, Kind.FEE, -fee, position, trade_id=trade.trade_id)
+
+    def settle(self, settlement: Settlement) -> None:
+        """Settle a market for the cohorts of a methodology, as a whole or, when one position cannot be, not at all (a violation).
+
+        Open positions are paid or refunded. What an earlier settlement paid is taken back first.
+        """
+        concerned = [
+            position
+            for position in self._holders.get(settlement.market_id, ())
+            if position.status is not PositionStatus.CLOSED and self.accounts[position.agent_id].agent.methodology == settlement.methodology
+        ]
+        paid = [_payout(position, settlement) for position in concerned]
+        if None in paid:
+            position = concerned[paid.index(None)]
+            found = f"{position.side!r} of {position.position_id} is none of the outcomes {', '.join(settlement.payouts)}"
+            self.violations.append(Violation("every position of a market can be settled", settlement.market_id, found))
+            return
+        self.settlements.pop((settlement.methodology, settlement.market_id), None)
+        self.settlements[settlement.methodology, settlement.market_id] = settlement
+        for position, payout in zip(concerned, paid, strict=True):
+            self._pay(position, settlement, payout or 0)
+
+    def _problem(self, trade: Trade, account: Account | None) -> str | None:
+        if account is None:
+            return "the agent is unknown"
+        if trade.trade_id in self._trades:
+            return "it is booked already"
+        if not trade.trade_id.startswith(f"{trade.agent_id}/"):
+            return f"it is not of agent {trade.agent_id}"
+        if (settled := self.settlements.get((account.agent.methodology, trade.market_id))) is not None:
+            return f"market {trade.market_id} was settled at {settled.known_at.isoformat()}"
+        return account.problem(trade)
+
+    def _pay(self, position: Position, settlement: Settlement, payout: int) -> None:
+        account = self.accounts[position.agent_id]
+        if position.paid is not None:
+            back = position.paid
+            account.cash -= back
+            account.taken_back += back
+            position.realized -= back - position.cost
+            kind = Kind.REFUND if position.result is Result.CANCELLED else Kind.SETTLE
+            self._enter(account, settlement.known_at, kind, -back, position, corrects=True)
+        else:
+            del account.open[position.market_id, folded(position.side)]
+        account.cash += payout
+        position.status, position.ended_at = PositionStatus.SETTLED, settlement.known_at
+        position.paid, position.result = payout, settlement.result
+        position.won = _won(position.side, settlement)
+        position.realized += payout - position.cost
+        kind = Kind.REFUND if settlement.result is Result.CANCELLED else Kind.SETTLE
+        self._enter(account, settlement.known_at, kind, payout, position)
+
+    def _enter(
+        self,
+        account: Account,
+        at: datetime,
+        kind: Kind,
+        amount: int,
+        position: Position,
+        *,
+        cash: int | None = None,
+        trade_id: str | None = None,
+        corrects: bool = False,
+    ) -> None:
+        agent_id = account.agent.agent_id
+        number = self._numbers[agent_id] = self._numbers.get(agent_id, 0) + 1
+        left = account.cash if cash is None else cash
+        held = (0, 0) if position.status is PositionStatus.SETTLED else (position.shares, position.cost)
+        row = (agent_id, number, at, kind, amount, left, position.market_id, position.position_id, position.side, *held, trade_id, corrects)
+        self.entries.append(_new(Entry, row))
+
+
+def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None) -> Book:
+    """Every account as of `known_at` (all facts when left out), from the facts known by then; the order in which they are given is no matter."""
+    book = Book()
+    for agent in sorted(agents):
+        book.open_account(agent)
+    for fact in _in_order(trades, settlements, known_at):
+        if isinstance(fact, Trade):
+            book.trade(fact)
+        else:
+            book.settle(fact)
+    return book
+
+
+def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_at: datetime | None) -> Sequence[Trade | Settlement]:
+    facts: list[tuple[tuple[datetime, int, str, int, str], Trade | Settlement]] = []
+    for trade in trades:
+        if known_at is None or trade.executed_at <= known_at:
+            decision, _, leg = trade.trade_id.rpartition("/")
+            facts.append(((trade.executed_at, 0, decision, int(leg) if leg.isdecimal() else 0, trade.trade_id), trade))
+    for one in settlements:
+        if known_at is None or one.known_at <= known_at:
+            facts.append(((one.known_at, 1, one.market_id, one.number, one.methodology), one))
+    facts.sort(key=itemgetter(0))
+    if len({key for key, _ in facts}) < len(facts):
+        # The same trade or settlement twice: which comes first may not depend on the order in which they were given.
+        facts.sort(key=lambda fact: (fact[0], repr(fact[1])))
+    return [fact for _, fact in facts]
+
+
+def _payout(position: Position, settlement: Settlement) -> int | None:
+    """Micro-dollars that a settlement brings a position; None when its side is none of the outcomes."""
+    if settlement.result is Result.CANCELLED:
+        return position.cost
+    price = settlement.payouts.get(folded(position.side))
+    return None if price is None else value_of(position.shares, price)
+
+
+def _won(side: str, settlement: Settlement) -> bool | None:
+    if settlement.result is not Result.WON or settlement.winner is None:
+        return None
+    return folded(side) == folded(settlement.winner)

@@ -1,0 +1,166 @@
+"""A market as the arena sees it: frozen in the universe of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule
+
+YES, NO = "YES", "NO"
+
+
+class MarketStatus(StrEnum):
+    """Where a market stands, in the order in which it goes. VOID: over without a winner."""
+
+    ACTIVE = "active"
+    CLOSED = "closed"
+    PROPOSED = "proposed"
+    DISPUTED = "disputed"
+    RESOLVED = "resolved"
+    VOID = "void"
+
+
+@lru_cache(maxsize=1 << 16)
+def folded(name: str) -> str:
+    """A side or an outcome as it is compared: without case and outer spaces."""
+    return name.strip().casefold()
+
+
+def is_binary(outcomes: tuple[str, ...]) -> bool:
+    """Whether the outcomes are exactly yes and no, in either order."""
+    return sorted(map(folded, outcomes)) == ["no", "yes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """One market of a universe.
+
+    outcomes: their names in the venue's order. prices: micro-dollars per share of each, None where there is none. token_ids: of each outcome.
+    volume: micro-dollars traded. tick: micro-dollars; min_shares: micro-shares of the smallest order; both None where the venue states none.
+    fees: what takers pay. Question, category and outcomes are untrusted text.
+    """
+
+    market_id: str
+    question: str
+    outcomes: tuple[str, ...]
+    prices: tuple[int | None, ...] = ()
+    token_ids: tuple[str, ...] = ()
+    category: str | None = None
+    event_id: str | None = None
+    volume: int | None = None
+    closes_at: datetime | None = None
+    status: MarketStatus = MarketStatus.ACTIVE
+    tick: int | None = None
+    min_shares: int | None = None
+    fees: FeeSchedule = FREE
+    _sides: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places: dict[str, int] = {}
+        for place, name in enumerate(self.outcomes):
+            places.setdefault(folded(name), place)
+        object.__setattr__(self, "_sides", places)
+
+    @property
+    def binary(self) -> bool:
+        """Whether its sides are YES and NO."""
+        return is_binary(self.outcomes)
+
+    def place(self, side: str) -> int | None:
+        """Position of a side among the outcomes, whatever its case; None when it is none of them."""
+        return self._sides.get(folded(side))
+
+    def side(self, text: str) -> str | None:
+        """A side as it is stored: YES or NO in a binary market, else the outcome's own spelling; None when it is none of them."""
+        place = self.place(text)
+        if place is None:
+            return None
+        return folded(text).upper() if self.binary else self.outcomes[place]
+
+    def price(self, side: str) -> int | None:
+        """The price of a side in the universe; NO costs what YES leaves of a dollar."""
+        if self.binary:
+            yes = self._price_at(self._sides["yes"])
+            return yes if yes is None or folded(side) == "yes" else complement(yes)
+        place = self.place(side)
+        return None if place is None else self._price_at(place)
+
+    def _price_at(self, place: int) -> int | None:
+        return self.prices[place] if place < len(self.prices) else None
+
+
+def complement(price: int) -> int:
+    """What the other side of a binary market costs."""
+    return 1_000_000 - price
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Shares (micro-shares) that rest at a price (micro-dollars per share)."""
+
+    price: int
+    shares: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What one outcome was quoted at: best bid, midpoint and best ask, in micro-dollars per share; None where there is none.
+
+    at: when. source: where the quote comes from. bids, asks: resting orders, best first; empty where only the best prices are known.
+    """
+
+    mid: int | None
+    bid: int | None = None
+    ask: int | None = None
+    at: datetime | None = None
+    source: str = "clob"
+    bids: tuple[Level, ...] = ()
+    asks: tuple[Level, ...] = ()
+
+    def opposite(self) -> Quote:
+        """The same quote from the other side of a binary market: its ask is what the bid leaves of a dollar."""
+        return Quote(
+            mid=_turned(self.mid),
+            bid=_turned(self.ask),
+            ask=_turned(self.bid),
+            at=self.at,
+            source=self.source,
+            bids=tuple(Level(complement(level.price), level.shares) for level in self.asks),
+            asks=tuple(Level(complement(level.price), level.shares) for level in self.bids),
+        )
+
+
+def _turned(price: int | None) -> int | None:
+    return None if price is None else complement(price)
+
+
+#: The quotes of one market by position of the outcome.
+Quotes = Mapping[int, Quote]
+
+
+def quote_of(market: Market, side: str, quotes: Quotes) -> Quote | None:
+    """The quote of a side. In a binary market it comes from YES alone, found by its name and never by its position."""
+    if market.binary:
+        yes = market.place(YES)
+        quote = None if yes is None else quotes.get(yes)
+        return quote if quote is None or folded(side) == "yes" else quote.opposite()
+    place = market.place(side)
+    return None if place is None else quotes.get(place)
+
+
+def wanted_tokens(markets: Mapping[str, Market], market_ids: Iterator[str] | list[str]) -> dict[str, tuple[str, int]]:
+    """The tokens whose quotes a decision needs -> (market, position of the outcome): of YES in binary markets, of every outcome in others."""
+    tokens: dict[str, tuple[str, int]] = {}
+    for market_id in dict.fromkeys(market_ids):
+        market = markets.get(market_id)
+        if market is None:
+            continue
+        places = [market.place(YES)] if market.binary else range(len(market.outcomes))
+        for place in places:
+            if place is not None and place < len(market.token_ids) and market.token_ids[place]:
+                tokens[market.token_ids[place]] = market_id, place
+    return tokens

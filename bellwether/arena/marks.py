@@ -1,0 +1,231 @@
+"""Marks: what portfolios are worth between trades, stored only where something changed.
+
+Prices are stored by market and outcome, of binary markets for YES alone; a row when price or source differs from the last one. A position is worth
+shares × price of its side; before its first price what it cost. With the ledger that gives every portfolio at every instant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from itertools import groupby
+from typing import NamedTuple
+
+from bellwether.arena.account import Account, Position, PositionStatus
+from bellwether.arena.ledger import Book, Entry
+from bellwether.arena.market import YES, complement, folded
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.units import value_of
+
+#: A price by market and outcome.
+PriceKey = tuple[str, str]
+
+
+class Source(StrEnum):
+    """Where the price of a mark comes from: quoted now; the last one, because nobody quotes now; what the position cost, because nobody ever did."""
+
+    LIVE = "live"
+    PRIOR = "prior"
+    ENTRY = "entry"
+
+
+class Price(NamedTuple):
+    """One stored price.
+
+    outcome: YES of a binary market, else the name of the outcome in lower case. at: the bucket of the mark. price: micro-dollars per share. other: what
+    a second source says; disagrees: it is further away than the methodology allows.
+    """
+
+    market_id: str
+    outcome: str
+    at: datetime
+    price: int
+    source: Source
+    observed_at: datetime | None = None
+    other: int | None = None
+    disagrees: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of one outcome in a tick: its midpoint and when, and the price of another source; micro-dollars per share, None without."""
+
+    mid: int | None
+    at: datetime | None = None
+    other: int | None = None
+
+
+class Mark(NamedTuple):
+    """The value of one position. price: micro-dollars per share. value: micro-dollars."""
+
+    price: int
+    value: int
+    source: Source
+
+
+class Valuation(NamedTuple):
+    """A portfolio from `at` on, until the next one. Micro-dollars. fallbacks: positions whose price is not live."""
+
+    agent_id: str
+    at: datetime
+    cash: int
+    invested: int
+    positions: int
+    total: int
+    profit: int
+    fallbacks: int
+
+
+def bucket(at: datetime, minutes: int = 10) -> datetime:
+    """The start of the interval of `minutes` (a divisor of an hour) that an aware instant lies in, in UTC: clocks that go back or forth do not matter."""
+    utc = at.astimezone(UTC)
+    return utc - timedelta(minutes=utc.minute % minutes, seconds=utc.second, microseconds=utc.microsecond)
+
+
+def price_key(position: Position) -> PriceKey:
+    """The stored price that values a position."""
+    return position.market_id, YES if position.binary else folded(position.side)
+
+
+def wanted(book: Book) -> list[PriceKey]:
+    """The prices that a tick needs: of open positions, each once."""
+    found = {price_key(position) for account in book.accounts.values() for position in account.open.values()}
+    return sorted(found)
+
+
+def tick(
+    last: Mapping[PriceKey, Price], keys: Iterable[PriceKey], seen: Mapping[PriceKey, Seen], at: datetime, methodology: Methodology
+) -> list[Price]:
+    """The prices to store for one tick: those that differ from the last stored ones in price or source; none for what was never quoted.
+
+    last: the newest stored price by key. keys: those wanted. seen: what the sources say now. at: the time of the tick, stored as its bucket.
+    """
+    stamp = bucket(at, methodology.mark_minutes)
+    rows = []
+    for key in keys:
+        before, now = last.get(key), seen.get(key)
+        row = _row(key, before, now, stamp, methodology.source_gap)
+        if row is not None and (
+            before is None or (row.price, row.source, row.disagrees) != (before.price, before.source, before.disagrees)
+        ):
+            rows.append(row)
+    return rows
+
+
+def _row(key: PriceKey, before: Price | None, now: Seen | None, at: datetime, gap: Decimal) -> Price | None:
+    if now is not None and now.mid is not None and 0 <= now.mid <= 1_000_000:
+        return Price(*key, at, now.mid, Source.LIVE, now.at, now.other, disagree(now.mid, now.other, gap))
+    return None if before is None else Price(*key, at, before.price, Source.PRIOR, before.observed_at)
+
+
+def disagree(one: int | None, other: int | None, gap: Decimal) -> bool:
+    """Whether two prices of the same thing are more than `gap` dollars apart; a missing one disagrees with nothing."""
+    return one is not None and other is not None and Decimal(abs(one - other)).scaleb(-6) > gap
+
+
+def mark(position: Position, prices: Mapping[PriceKey, Price]) -> Mark:
+    """What a position is worth at the newest prices; a closed or settled one nothing."""
+    if position.status is not PositionStatus.OPEN:
+        return Mark(0, 0, Source.LIVE)
+    return _marked(position, position.shares, position.cost, prices)
+
+
+def _marked(position: Position, shares: int, cost: int, prices: Mapping[PriceKey, Price]) -> Mark:
+    row = prices.get(price_key(position))
+    if row is None:
+        return Mark(position.average, cost, Source.ENTRY)
+    price = complement(row.price) if position.binary and folded(position.side) == "no" else row.price
+    return Mark(price, value_of(shares, price), row.source)
+
+
+def valuation(account: Account, prices: Mapping[PriceKey, Price], at: datetime) -> Valuation:
+    """A portfolio at the newest prices."""
+    marks = [mark(position, prices) for position in account.open.values()]
+    value = sum(one.value for one in marks)
+    total = account.cash + value
+    fallbacks = sum(one.source is not Source.LIVE for one in marks)
+    agent = account.agent
+    return Valuation(agent.agent_id, at, account.cash, account.invested, value, total, total - agent.initial_cash, fallbacks)
+
+
+@dataclass(slots=True)
+class _Portfolio:
+    """An agent's portfolio while the curve is drawn. held: shares, cost and mark by position."""
+
+    agent_id: str
+    initial: int
+    cash: int
+    held: dict[str, tuple[int, int, Mark]]
+    last: Valuation | None = None
+
+    def valuation(self, at: datetime) -> Valuation:
+        value = sum(one.value for _, _, one in self.held.values())
+        invested = sum(cost for _, cost, _ in self.held.values())
+        fallbacks = sum(one.source is not Source.LIVE for _, _, one in self.held.values())
+        total = self.cash + value
+        return Valuation(self.agent_id, at, self.cash, invested, value, total, total - self.initial, fallbacks)
+
+
+def curves(book: Book, prices: Iterable[Price]) -> list[Valuation]:
+    """The portfolios of all agents over time: a row when any number of it changed, by time and agent. Before its first row an agent has its initial cash.
+
+    What happens at one instant, of prices and of the ledger, is one row.
+    """
+    positions = {position.position_id: position for account in book.accounts.values() for position in account.positions.values()}
+    portfolios = {
+        agent_id: _Portfolio(agent_id, account.agent.initial_cash, account.agent.initial_cash, {})
+        for agent_id, account in book.accounts.items()
+    }
+    newest: dict[PriceKey, Price] = {}
+    holders: dict[PriceKey, dict[str, Position]] = defaultdict(dict)
+    rows: list[Valuation] = []
+    happened: list[Entry | Price] = [*book.entries, *prices]
+    for at, events in groupby(sorted(happened, key=_when), key=_instant):
+        touched: dict[str, None] = {}
+        for event in events:
+            if isinstance(event, Entry):
+                _held(portfolios[event.agent_id], positions[event.position_id], event, newest, holders)
+                touched[event.agent_id] = None
+                continue
+            newest[event.market_id, event.outcome] = event
+            for position in holders[event.market_id, event.outcome].values():
+                portfolio = portfolios[position.agent_id]
+                shares, cost, _ = portfolio.held[position.position_id]
+                portfolio.held[position.position_id] = shares, cost, _marked(position, shares, cost, newest)
+                touched[position.agent_id] = None
+        rows += _changed((portfolios[agent_id] for agent_id in sorted(touched)), at)
+    return rows
+
+
+def _held(
+    portfolio: _Portfolio, position: Position, entry: Entry, newest: Mapping[PriceKey, Price], holders: dict[PriceKey, dict[str, Position]]
+) -> None:
+    portfolio.cash = entry.cash
+    if entry.shares:
+        portfolio.held[entry.position_id] = entry.shares, entry.cost, _marked(position, entry.shares, entry.cost, newest)
+        holders[price_key(position)][entry.position_id] = position
+    else:
+        portfolio.held.pop(entry.position_id, None)
+        holders[price_key(position)].pop(entry.position_id, None)
+
+
+def _changed(portfolios: Iterable[_Portfolio], at: datetime) -> Iterable[Valuation]:
+    for portfolio in portfolios:
+        row = portfolio.valuation(at)
+        if portfolio.last is None or row[2:] != portfolio.last[2:]:
+            portfolio.last = row
+            yield row
+
+
+def _instant(event: Entry | Price) -> datetime:
+    return event.known_at if isinstance(event, Entry) else event.at
+
+
+def _when(event: Entry | Price) -> tuple[datetime, int, str, int]:
+    if isinstance(event, Entry):
+        return event.known_at, 0, event.agent_id, event.number
+    return event.at, 1, f"{event.market_id}\x00{event.outcome}", 0

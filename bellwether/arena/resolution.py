@@ -1,0 +1,181 @@
+"""From evidence to settlements: when a result counts, for the cohorts of a methodology, and what it pays.
+
+What one piece of evidence says follows the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). It counts when it was seen as often
+as the methodology asks, in observations that follow each other, or when the window for disputes had passed at the observation. Until then nothing
+happens. A result that is confirmed later and differs corrects the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from bellwether.arena.facts import Result, Settlement
+from bellwether.arena.market import folded
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.units import MICROS, price_micros
+from bellwether.venues.polymarket.resolution import EVIDENCE, resolve
+
+
+class Ruling(NamedTuple):
+    """What one piece of evidence says.
+
+    result: None when the market is over and nobody says who won. payouts: (outcome without case, micro-dollars per share). Rulings are compared by these
+    two. winner: as the venue spells it.
+    """
+
+    result: Result | None
+    payouts: tuple[tuple[str, int], ...] = ()
+    winner: str | None = None
+
+    def pays_like(self, other: Ruling | None) -> bool:
+        """Whether both pay the same."""
+        return other is not None and self[:2] == other[:2]
+
+
+UNKNOWN = Ruling(None)
+
+
+class Observation(NamedTuple):
+    """One look at a market. ruling: None while it is not over. final_at: when the venue says that the result became final. rule: what decided."""
+
+    market_id: str
+    observed_at: datetime
+    ruling: Ruling | None
+    rule: str
+    final_at: datetime | None = None
+    by_operator: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """Evidence that takes back what was settled without saying what holds instead; the settlement stands until a result is confirmed again."""
+
+    market_id: str
+    observed_at: datetime
+    found: str
+
+
+def observations(evidence: pl.DataFrame) -> list[Observation]:
+    """What each row of `evidence` says: columns of `EVIDENCE` with `fetched_at` as the time of observation; others are left aside."""
+    if evidence.is_empty():
+        return []
+    judged = resolve(evidence.select(list(EVIDENCE)))
+    return [_observation(row) for row in judged.iter_rows(named=True)]
+
+
+def _observation(row: Mapping[str, Any]) -> Observation:
+    ruling: Ruling | None = None
+    if row["status"] == "settled":
+        ruling = _ruling(row["winner"], row["outcome_reason"], tuple(row["outcomes"]), tuple(row["outcome_prices"] or ()))
+    elif row["final"]:
+        ruling = UNKNOWN
+    return Observation(row["market_id"], row["fetched_at"], ruling, row["rule"], row["settled_at"])
+
+
+def _ruling(winner: str | None, reason: str | None, outcomes: tuple[str, ...], prices: tuple[Decimal, ...]) -> Ruling:
+    if winner is not None:
+        return Ruling(Result.WON, tuple((folded(name), MICROS * (folded(name) == folded(winner))) for name in outcomes), winner)
+    if reason == "void":
+        return Ruling(Result.SPLIT, tuple((folded(name), MICROS // len(outcomes)) for name in outcomes))
+    parts = [price for price in map(price_micros, prices) if price is not None]
+    if reason == "scalar" and len(parts) == len(prices) == len(outcomes) and sum(parts) <= MICROS:
+        return Ruling(Result.SPLIT, tuple((folded(name), part) for name, part in zip(outcomes, parts, strict=True)))
+    return UNKNOWN
+
+
+def cancelled(market_id: str, at: datetime, by: str) -> Observation:
+    """An operator's word that a market is cancelled: it counts at once."""
+    return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
+
+
+def settlements(seen: Iterable[Observation], methodology: Methodology) -> list[Settlement]:
+    """Every settlement that follows from what was observed, corrections included, by market and time. The order of `seen` is no matter."""
+    return [one for _, found in _by_market(seen) for one in _Market(methodology).follow(found)[0]]
+
+
+def incidents(seen: Iterable[Observation], methodology: Methodology) -> list[Incident]:
+    """Observations that do not fit what was settled: a market that is open again, disputed again, or without a winner again."""
+    return [one for _, found in _by_market(seen) for one in _Market(methodology).follow(found)[1]]
+
+
+def _by_market(seen: Iterable[Observation]) -> Iterable[tuple[str, list[Observation]]]:
+    ordered = sorted(seen, key=_when)
+    if any(_when(one) == _when(other) for one, other in pairwise(ordered)):
+        # Several looks at one instant: the order in which they were given may not decide.
+        ordered.sort(key=lambda one: (_when(one), repr(one.ruling)))
+    return [(market_id, list(found)) for market_id, found in groupby(ordered, key=lambda one: one.market_id)]
+
+
+def _when(one: Observation) -> tuple[str, datetime, bool, str]:
+    return one.market_id, one.observed_at, one.by_operator, one.rule
+
+
+class _Market:
+    """Follows one market through its observations."""
+
+    def __init__(self, methodology: Methodology) -> None:
+        self._methodology = methodology
+        self._streak: list[Observation] = []
+        self._current: Ruling | None = None
+        self._settlements: list[Settlement] = []
+        self._incidents: list[Incident] = []
+
+    def follow(self, seen: Sequence[Observation]) -> tuple[list[Settlement], list[Incident]]:
+        for one in seen:
+            self._look(one)
+        return self._settlements, self._incidents
+
+    def _look(self, one: Observation) -> None:
+        ruling, settled = one.ruling, self._current is not None
+        if ruling is not None and ruling.pays_like(self._current):
+            self._streak = []
+            return
+        if ruling is None or (ruling == UNKNOWN and settled):
+            self._streak = []
+            if settled:
+                self._incidents.append(Incident(one.market_id, one.observed_at, one.rule))
+            return
+        if self._streak and not ruling.pays_like(self._streak[-1].ruling):
+            self._streak = []
+        if not self._streak or self._streak[-1].observed_at != one.observed_at:
+            self._streak.append(one)
+        if one.by_operator or self._confirmed(one):
+            self._settle(one, ruling)
+
+    def _confirmed(self, one: Observation) -> bool:
+        often = len(self._streak) >= self._methodology.confirmations
+        if one.ruling == UNKNOWN:
+            patient = one.observed_at - self._streak[0].observed_at >= self._methodology.grace
+            return often and patient and self._methodology.unknown_winner == "refund"
+        past = one.final_at is not None and one.final_at + self._methodology.dispute_window <= one.observed_at
+        return often or past
+
+    def _settle(self, one: Observation, ruling: Ruling) -> None:
+        refund = ruling.result in (None, Result.CANCELLED) or (ruling.result is Result.SPLIT and self._methodology.void == "refund")
+        settlement = Settlement(
+            market_id=one.market_id,
+            methodology=self._methodology.name,
+            known_at=one.observed_at,
+            result=Result.CANCELLED if refund else ruling.result or Result.CANCELLED,
+            payouts={} if refund else dict(ruling.payouts),
+            winner=ruling.winner,
+            rule=one.rule,
+            number=len(self._settlements) + 1,
+        )
+        self._current, self._streak = ruling, []
+        self._settlements.append(settlement)
+
+
+def evidence_of(
+    market: Mapping[str, Any], *, fetched_at: datetime, winners: Sequence[str] | None = None, is_50_50: bool | None = None
+) -> dict[str, Any]:
+    """A row of evidence from a row of raw/polymarket_markets and the CLOB's flags, as one look at a market brought them."""
+    row = {name: market.get(name) for name in EVIDENCE}
+    return {**row, "winners": None if winners is None else list(winners), "is_50_50": is_50_50, "fetched_at": fetched_at}

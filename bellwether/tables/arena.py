@@ -1,0 +1,290 @@
+"""Tables of the arena: facts by week, and what one fold makes of them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bellwether.tables.schema import MONEY, PRICE, PROBABILITY, TEXT, TIME, UTC, Column, Table
+
+#: Shares, to a millionth.
+SHARES = pl.Decimal(24, 6)
+#: Volume of a market.
+VOLUME = pl.Decimal(24, 6)
+
+_PER_SHARE = "dollars per share"
+
+
+def _money(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, MONEY, meaning, "dollars", nullable=nullable)
+
+
+def _price(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, PRICE, meaning, _PER_SHARE, nullable=nullable)
+
+
+def _shares(name: str, meaning: str) -> Column:
+    return Column(name, SHARES, meaning, "shares")
+
+
+def _text(name: str, meaning: str) -> Column:
+    return Column(name, TEXT, meaning, nullable=True)
+
+
+def _time(name: str, meaning: str, *, nullable: bool = False) -> Column:
+    return Column(name, TIME, meaning, UTC, nullable=nullable)
+
+
+def _probability(name: str, meaning: str) -> Column:
+    return Column(name, PROBABILITY, meaning, "probability", nullable=True)
+
+
+def _score(name: str, meaning: str) -> Column:
+    return Column(name, PROBABILITY, meaning, "Brier score", nullable=True)
+
+
+_WEEK = Column("week", pl.Date(), "Sunday on which the week starts; the partition", UTC)
+_AGENT = Column("agent_id", TEXT, "cohort/family")
+_MARKET = Column("market_id", TEXT, "the venue's own id of the market")
+_METHODOLOGY = Column("methodology", TEXT, "methodology of the cohort")
+_KNOWN_AT = _time("known_at", "as of when this row was known")
+_SIDE = Column("side", TEXT, "YES or NO in a binary market, else the name of the outcome as the venue spells it")
+
+UNIVERSE = Table(
+    name="arena/universe",
+    row="One market of a week's universe, frozen before the first agent decided.",
+    columns=(
+        _WEEK,
+        Column("place", pl.Int32(), "place by volume, from 1"),
+        _MARKET,
+        _text("event_id", "the venue's id of its event"),
+        Column("question", TEXT, "the question; untrusted text"),
+        _text("category", "category as the venue states it"),
+        Column("outcomes", pl.List(pl.String()), "names of the outcomes, in the venue's order"),
+        Column("prices", pl.List(PRICE), "price of each outcome, in the order of outcomes; null where there is none", _PER_SHARE),
+        Column("token_ids", pl.List(pl.String()), "token of each outcome, in the order of outcomes"),
+        Column("volume", VOLUME, "dollars traded", "dollars", nullable=True),
+        _time("closes_at", "scheduled end", nullable=True),
+        _price("tick", "smallest step of prices", nullable=True),
+        Column("min_shares", SHARES, "smallest order", "shares", nullable=True),
+        Column("digest", TEXT, "SHA-256 of the whole universe"),
+        _KNOWN_AT,
+    ),
+    key=("week", "market_id"),
+    partitioned_by=("week",),
+    sort=("week", "place"),
+)
+
+AGENTS = Table(
+    name="arena/agents",
+    row="One agent of the cohort that started in this week.",
+    columns=(
+        _WEEK,
+        _AGENT,
+        Column("family", TEXT, "family: the competitor over the years"),
+        Column("model", TEXT, "name of the model or rule that decides, frozen for the cohort"),
+        _METHODOLOGY,
+        _money("initial_cash", "cash at the start; never refilled"),
+        _KNOWN_AT,
+    ),
+    key=("week", "agent_id"),
+    partitioned_by=("week",),
+)
+
+DECISIONS = Table(
+    name="arena/decisions",
+    row="The one decision of an agent in a week.",
+    columns=(
+        _WEEK,
+        Column("decision_id", TEXT, "cohort/family/week"),
+        _AGENT,
+        Column("place", pl.Int32(), "place of the agent in the order in which its cohort decided, from 1"),
+        Column("state", TEXT, "open, in progress, read, finished, failed or blocked"),
+        _text("action", "BET, SELL, HOLD or INVALID; null without an answer"),
+        _text("problem", "why the answer is INVALID; null when it is not"),
+        _text("message", "what was wrong with it, and where"),
+        Column("tolerated", pl.Boolean(), "there was more than the object that was asked for", nullable=True),
+        Column("legs", pl.Int32(), "trades that it asks for"),
+        _text("decision", "the decision as it was read, as JSON; executed from here"),
+        _text("reasoning", "the model's own words; untrusted text"),
+        _money("cash", "cash before the decision; limits and implied confidences are computed from it"),
+        Column("prompt_hash", TEXT, "first 16 hexadecimal digits of the SHA-256 of the messages"),
+        Column("prompt_version", TEXT, "version of the prompt"),
+        Column("universe_digest", TEXT, "SHA-256 of the universe that was shown"),
+        Column("attempts", pl.Int32(), "answers that were asked for, retries of the form included"),
+        Column("call_keys", pl.List(pl.String()), "keys of the calls in the journal, in order"),
+        Column("cost", MONEY, "cost of all attempts; null when any part of it is unknown", "dollars", nullable=True),
+        _METHODOLOGY,
+        _KNOWN_AT,
+    ),
+    key=("week", "decision_id"),
+    partitioned_by=("week",),
+)
+
+REFUSALS = Table(
+    name="arena/refusals",
+    row="One leg of a decision that was not executed.",
+    columns=(
+        _WEEK,
+        Column("decision_id", TEXT, "cohort/family/week"),
+        Column("leg", pl.Int32(), "leg, from 1"),
+        Column("reason", TEXT, "the first reason that applies"),
+        Column("message", TEXT, "what was found"),
+        _KNOWN_AT,
+    ),
+    key=("week", "decision_id", "leg"),
+    partitioned_by=("week",),
+)
+
+TRADES = Table(
+    name="arena/trades",
+    row="One executed leg of a decision, with the quote that it saw.",
+    columns=(
+        _WEEK,
+        Column("trade_id", TEXT, "cohort/family/week/leg: the same leg is the same trade"),
+        _AGENT,
+        _MARKET,
+        _SIDE,
+        Column("binary", pl.Boolean(), "the market's sides are YES and NO"),
+        Column("action", TEXT, "BUY or SELL"),
+        Column("position_id", TEXT, "the trade that opened the position"),
+        _shares("shares", "shares bought or sold"),
+        _price("price", "fill price, the average over the levels it took"),
+        _money("amount", "paid or received, without the fee"),
+        _money("fee", "charged by the venue"),
+        _money("base", "cash before the decision"),
+        _probability("confidence", "implied by the size of a BUY: its share of the largest bet; null for a SELL"),
+        _probability("probability", "that the side wins, as the model stated it; null where it did not"),
+        _price("bid", "best bid for the side; null when none", nullable=True),
+        _price("mid", "midpoint; null when none", nullable=True),
+        _price("ask", "best ask for the side; null when none", nullable=True),
+        _time("quoted_at", "when it was quoted; null when the source does not say", nullable=True),
+        Column("quote_source", TEXT, "where the quote is from"),
+        _time("known_at", "when it was executed"),
+    ),
+    key=("week", "trade_id"),
+    partitioned_by=("week",),
+)
+
+SETTLEMENTS = Table(
+    name="arena/settlements",
+    row="One resolution of a market that counts for the cohorts of a methodology; a later one corrects it.",
+    columns=(
+        _MARKET,
+        _METHODOLOGY,
+        Column("number", pl.Int32(), "from 1; above 1 a correction"),
+        Column("result", TEXT, "won, split or cancelled"),
+        _text("winner", "name of the outcome that won; null when none did"),
+        Column("outcomes", pl.List(pl.String()), "outcomes without case; empty when costs are refunded"),
+        Column("payouts", pl.List(PRICE), "what a share of each pays, in the order of outcomes", _PER_SHARE),
+        Column("rule", TEXT, "the rule that decided, in words"),
+        _KNOWN_AT,
+    ),
+    key=("market_id", "methodology", "number"),
+)
+
+LEDGER = Table(
+    name="arena/ledger",
+    row="One cash movement of an agent, with the balance and the position that it leaves.",
+    columns=(
+        _AGENT,
+        Column("number", pl.Int32(), "from 1, within the agent"),
+        Column("kind", TEXT, "BUY, SELL, FEE, SETTLE or REFUND"),
+        _money("amount", "negative when paid; SETTLE and REFUND are negative when a correction takes them back"),
+        _money("cash", "balance after it"),
+        _MARKET,
+        Column("position_id", TEXT, "the position concerned"),
+        _SIDE,
+        _shares("shares", "shares held after it"),
+        _money("cost", "cost of the shares held after it"),
+        _text("trade_id", "the trade; null for SETTLE and REFUND"),
+        Column("corrects", pl.Boolean(), "takes back what an earlier resolution paid"),
+        _METHODOLOGY,
+        _KNOWN_AT,
+    ),
+    key=("agent_id", "number"),
+)
+
+POSITIONS = Table(
+    name="arena/positions",
+    row="One position as it stands.",
+    columns=(
+        _AGENT,
+        Column("position_id", TEXT, "the trade that opened it"),
+        _MARKET,
+        _SIDE,
+        Column("binary", pl.Boolean(), "the market's sides are YES and NO"),
+        Column("status", TEXT, "open, closed (sold) or settled"),
+        _shares("shares", "shares held, or held when it was settled"),
+        _money("cost", "cost of these shares"),
+        _money("sold", "what sales brought"),
+        _money("paid", "what the settlement in force brought; null before", nullable=True),
+        _money("realized", "gain or loss of sales and settlement, without fees"),
+        _text("result", "won, split or cancelled: how its market ended; null before"),
+        Column("won", pl.Boolean(), "its side won; null without a winner", nullable=True),
+        _time("opened_at", "first trade"),
+        _time("ended_at", "last sale or settlement; null while open", nullable=True),
+        _METHODOLOGY,
+    ),
+    key=("agent_id", "position_id"),
+)
+
+PRICES = Table(
+    name="arena/prices",
+    row="The price of one outcome from a mark on, until the next row of the outcome.",
+    columns=(
+        Column("day", pl.Date(), "UTC day; the partition", UTC),
+        _MARKET,
+        Column("outcome", TEXT, "YES in a binary market, else the outcome in lower case"),
+        _time("at", "start of the interval of the mark"),
+        _price("price", "midpoint"),
+        Column("source", TEXT, "live: quoted now; prior: the last one, because nobody quotes now"),
+        _time("observed_at", "when it was quoted; null when the source does not say", nullable=True),
+        _price("other", "what the listing says; null when it was not looked at", nullable=True),
+        Column("disagrees", pl.Boolean(), "the two are further apart than the methodology allows"),
+    ),
+    key=("day", "market_id", "outcome", "at"),
+    partitioned_by=("day",),
+)
+
+PORTFOLIOS = Table(
+    name="arena/portfolios",
+    row="The portfolio of an agent from an instant on, until its next row.",
+    columns=(
+        _AGENT,
+        _time("at", "when something of it changed"),
+        _money("cash", "cash"),
+        _money("invested", "cost of the open positions"),
+        _money("positions", "what they are worth"),
+        _money("total", "cash and positions"),
+        _money("profit", "total less the initial cash"),
+        Column("fallbacks", pl.Int32(), "open positions whose price is not live"),
+        _METHODOLOGY,
+    ),
+    key=("agent_id", "at"),
+)
+
+SCORES = Table(
+    name="arena/scores",
+    row="The scores of one bet on a market that has a winner.",
+    columns=(
+        Column("trade_id", TEXT, "the BUY"),
+        _AGENT,
+        _MARKET,
+        _SIDE,
+        Column("winner", TEXT, "name of the outcome that won"),
+        Column("won", pl.Boolean(), "the side won"),
+        _probability("confidence", "implied by the size"),
+        _probability("probability", "that the side wins, as the model stated it; null where it did not"),
+        Column("price", PROBABILITY, "fill price: the market's probability of the side", "probability"),
+        _probability("p_yes", "confidence as a probability of YES; null where the market is not binary"),
+        Column("o_yes", pl.Int8(), "1 when YES won; null where the market is not binary", nullable=True),
+        _score("brier_size", "of the confidence; null where that is missing or outside [0, 1]"),
+        _score("brier_stated", "of the stated probability; null where none was stated"),
+        _score("brier_price", "of the price paid"),
+        _METHODOLOGY,
+        _time("known_at", "when the resolution was known"),
+    ),
+    key=("trade_id",),
+)
+
+TABLES = (UNIVERSE, AGENTS, DECISIONS, REFUSALS, TRADES, SETTLEMENTS, LEDGER, POSITIONS, PRICES, PORTFOLIOS, SCORES)

@@ -1,0 +1,135 @@
+"""A week of three agents with a scripted provider: what tests of exactly-once decisions run, and kill.
+
+`python -m tests.arena.deciding JOURNAL LOG` decides once, in lives that are killed one write of the journal later each time, until one survives.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from bellwether.arena.account import Account
+from bellwether.arena.deciding import Means, Task
+from bellwether.arena.decision import Decision
+from bellwether.arena.execution import Venue
+from bellwether.arena.identity import AgentKey, DecisionKey
+from bellwether.arena.market import Quote
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.prompt import Portfolio, messages
+from bellwether.arena.steps import InProgress, Steps
+from bellwether.forecasting.prompt import Message
+from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
+from bellwether.models.answers import Answer, NoAnswer
+from tests.arena.world import COHORT, NOW, V1, agent, binary, bought
+
+LEASE = timedelta(minutes=5)
+DEADLINE = NOW + timedelta(hours=47)
+MARKETS = {name: binary(name, "0.4") for name in ("m", "n")}
+
+BET = '{"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 500, "probability": 0.6}, {"market_id": "n", "side": "NO", "amount": 60}], "reasoning": "r"}'
+SELL = '{"action": "SELL", "sells": [{"position_id": "2026-03-01/beta/2026-03-01/1", "percentage": 50}], "reasoning": "r"}'
+#: What each family answers, sample by sample.
+ANSWERS: Mapping[str, Sequence[str]] = {"acme": (BET,), "beta": ("no idea", SELL), "zeta": ("{", "}")}
+
+
+#: Whose run is killed: one bets, one is asked twice and sells.
+KILLED = ("acme", "beta")
+
+
+class Provider:
+    """Answers from a script through the journal, and notes every request that is really sent. `fails`: raises or returns instead, by family."""
+
+    def __init__(self, journal: Journal, saw: Callable[[str], None], answers: Mapping[str, Sequence[str]] = ANSWERS) -> None:
+        self.journal, self.saw, self.answers = journal, saw, answers
+        self.fails: dict[str, Any] = {}
+
+    def __call__(self, model: str, asked: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
+        request = Request(model, asked, "arena/decisions", {"temperature": 0}, decision_id, sample)
+        found = self.journal.begin(request, lease=LEASE, estimate=100)
+        if isinstance(found, Answered):
+            return Answer(found.key, found.content, spent=found.reply.usage, reused=True)
+        if isinstance(found, Busy):
+            raise InProgress("call", decision_id, found.holder, found.until)
+        if isinstance(found, Failed):
+            return NoAnswer(found.key, found.outcome, found.reason, 1, final=True)
+        claim, attempt = found
+        self.saw(f"asked {model} {sample}")
+        if model in self.fails:
+            failure = self.fails[model]
+            claim.release("failed")
+            if isinstance(failure, Exception):
+                raise failure
+            return NoAnswer(request.key, failure, "the provider's words", 1)
+        content = self.answers[model][sample]
+        reply = Reply(content.encode(), content, usage=Usage(10, 10, 0, 70, CostSource.PROVIDER))
+        answered = attempt.answer(reply)
+        self.saw(f"stored {model} {sample}")
+        return Answer(answered.key, content, spent=reply.usage)
+
+
+def look(decision: Decision) -> Venue:
+    """The same quotes whenever it is looked."""
+    return Venue(MARKETS, {name: {0: Quote(400_000, at=NOW)} for name in MARKETS}, NOW)
+
+
+def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> list[Task]:
+    """The agents of the cohort; beta holds a position."""
+    made = []
+    for place, family in enumerate(families, start=1):
+        key = DecisionKey(AgentKey(COHORT, family), COHORT + timedelta(days=7))
+        account = Account.of(agent(family=family))
+        if family == "beta":
+            first = f"{key.agent.agent_id}/{COHORT}/1"
+            account.book(bought("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
+
+        def asked(cash: int = account.cash, key: DecisionKey = key) -> list[Message]:
+            return messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
+
+        made.append(Task(key, family, rules, account, asked, DEADLINE, place, "digest"))
+    return made
+
+
+def means(journal: Journal, saw: Callable[[str], None] = lambda words: None, now: datetime = NOW, **more: Any) -> Means:
+    return Means(Steps(journal, LEASE, run="r", **more), Provider(journal, saw), look, lambda: now)
+
+
+def main(folder: str, log: str) -> None:
+    from bellwether.arena.deciding import decide_all
+
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    empty = f"{folder}/empty.db"
+    with Journal(f"sqlite:///{empty}") as journal:
+        Steps(journal, LEASE).once("prompt", "nobody", lambda: b"")
+    for life in range(1, 1000):
+        child = os.fork()
+        if child == 0:
+            left = [life]
+
+            def step(_: Any, __: Any, statement: str, *___: Any, left: list[int] = left) -> None:
+                left[0] -= not statement.lstrip().startswith(("SELECT", "BEGIN", "PRAGMA"))
+                if left[0] <= 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+            path = shutil.copy(empty, f"{folder}/{life}.db")
+            with Journal(f"sqlite:///{path}") as journal:
+                journal.pending()
+                sa.event.listen(journal._database._engine, "after_cursor_execute", step)
+                decide_all(tasks(families=KILLED), means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())))  # type: ignore[misc]
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        if os.WIFEXITED(status):
+            sys.stdout.write(f"{life}\n")
+            sys.exit(os.WEXITSTATUS(status))
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    main(*sys.argv[1:])

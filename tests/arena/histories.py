@@ -1,0 +1,137 @@
+"""Random histories: agents that bet, sell and blunder over weeks, on markets that resolve, are voided, split, cancelled and corrected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from random import Random
+
+from bellwether.arena.decision import Action, Bet, Decision, Sell
+from bellwether.arena.execution import Venue, execute
+from bellwether.arena.facts import Agent, Result, Settlement, Trade
+from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, start_of
+from bellwether.arena.ledger import fold
+from bellwether.arena.market import Level, Market, MarketStatus, Quote
+from bellwether.arena.methodology import methodology
+from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, settlements
+from bellwether.venues.polymarket.fees import FeeSchedule, Regime
+from tests.arena.world import COHORT, usd
+
+#: With a short grace period, so that refunds happen within a history.
+RULES = {name: methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}
+MARKETS = (
+    Market("m1", "q", ("Yes", "No"), token_ids=("y", "n"), fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.05"))),
+    Market("m2", "q", ("No", "Yes"), token_ids=("n", "y")),
+    Market("m3", "q", ("Alice", "Bob", "No"), token_ids=("a", "b", "c")),
+)
+SIDES = {"m1": ("YES", "no", "Yes"), "m2": ("YES", "NO"), "m3": ("Alice", "bob", "No", "YES"), "m9": ("YES",)}
+DAY = timedelta(days=1)
+
+
+@dataclass
+class History:
+    """The facts of a history. legs: how many trades each finished BET asked for."""
+
+    agents: list[Agent] = field(default_factory=list)
+    trades: list[Trade] = field(default_factory=list)
+    looks: list[Observation] = field(default_factory=list)
+    legs: dict[str, int] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    end: datetime = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def settlements(self) -> list[Settlement]:
+        return [one for name in {agent.methodology for agent in self.agents} for one in settlements(self.looks, RULES[name])]
+
+
+def history(seed: int) -> History:
+    rng = Random(seed)
+    made = History()
+    for name in ("acme", "zeta")[: rng.choice((1, 2, 2))]:
+        rules = rng.choice(list(RULES))
+        made.agents.append(Agent(AgentKey(COHORT, name).agent_id, str(COHORT), name, rules, usd(rng.choice((100, 1000, 10_000)))))
+    truth = {market.market_id: rng.choice(_rulings(market)) for market in MARKETS}
+    for week in range(rng.randint(2, 3)):
+        at = start_of(COHORT) + week * WEEK + timedelta(minutes=5)
+        _decide(made, rng, at)
+        _watch(made, rng, at, truth)
+        made.end = at + WEEK
+    return made
+
+
+def _decide(made: History, rng: Random, at: datetime) -> None:
+    settled = made.settlements()
+    book = fold(made.agents, made.trades, settled)
+    owners = {name: account.agent.agent_id for account in book.accounts.values() for name in account.positions}
+    quotes = {market.market_id: _quotes(rng, market) for market in MARKETS}
+    for agent in made.agents:
+        over = {one.market_id for one in settled if one.methodology == agent.methodology}
+        markets = {
+            market.market_id: market if market.market_id not in over else _resolved(market) for market in MARKETS if rng.random() < 0.95
+        }
+        venue = Venue(markets, quotes, at)
+        key = DecisionKey(AgentKey(COHORT, agent.family), at.date())
+        decision = _decision(rng, agent, list(owners))
+        rules = RULES[agent.methodology]
+        done = execute(decision, key, book.accounts[agent.agent_id], venue, rules, owners=owners)
+        if rng.random() < 0.1:  # A crash between execution and storage: it is executed again, from what was stored.
+            again = execute(decision, key, book.accounts[agent.agent_id], venue, rules, owners=owners)
+            assert (again.trades, again.refusals) == (done.trades, done.refusals)
+        if decision.action is Action.BET:
+            made.legs[key.decision_id] = len(decision.bets)
+        made.trades += done.trades
+        made.refusals += [refusal.reason for refusal in done.refusals]
+
+
+def _resolved(market: Market) -> Market:
+    return Market(market.market_id, market.question, market.outcomes, token_ids=market.token_ids, status=MarketStatus.RESOLVED)
+
+
+def _quotes(rng: Random, market: Market) -> dict[int, Quote]:
+    quotes = {}
+    for place in range(len(market.outcomes)):
+        middle = rng.choice((rng.randrange(1, 1_000_000), 500_000, 333_333, 1, 999_999, 10_000 * rng.randrange(1, 100)))
+        bid, ask = max(middle - 10_000, 1), min(middle + 10_000, 999_999)
+        deep = (
+            (Level(ask, rng.randrange(1, 10**9)), Level(min(ask + 7, 999_999), rng.choice((10**8, 10**12)))) if rng.random() < 0.5 else ()
+        )
+        if rng.random() < 0.95:
+            quotes[place] = Quote(middle, bid, ask, asks=deep)
+    return quotes
+
+
+def _decision(rng: Random, agent: Agent, positions: list[str]) -> Decision:
+    kind = rng.random()
+    if kind < 0.6:
+        legs = []
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            market = rng.choice(("m1", "m2", "m3", "m1", "m2", "m3", "m9")) if rng.random() < 0.3 else rng.choice(("m1", "m2", "m3"))
+            amount = rng.choice((rng.randrange(1, agent.initial_cash // 4), usd(50), agent.initial_cash // 20, agent.initial_cash))
+            legs.append(Bet(market, rng.choice(SIDES[market]), amount, rng.choice((None, rng.random()))))
+        return Decision(Action.BET, bets=tuple(legs), reasoning="r")
+    if kind < 0.9 and positions:
+        shares = [rng.choice((100_000_000, 50_000_000, rng.randrange(1_000_000, 100_000_001))) for _ in range(rng.choice((1, 2)))]
+        return Decision(Action.SELL, sells=tuple(Sell(rng.choice(positions), share) for share in shares), reasoning="r")
+    return Decision(Action.HOLD, reasoning="r")
+
+
+def _rulings(market: Market) -> list[Ruling]:
+    names = [name.lower() for name in market.outcomes]
+    wins = [Ruling(Result.WON, tuple((name, 1_000_000 * (name == winner)) for name in names), winner.title()) for winner in names]
+    split = Ruling(Result.SPLIT, tuple((name, 1_000_000 // len(names)) for name in names))
+    scalar = Ruling(Result.SPLIT, tuple((name, 300_000 if place else 700_000 // (len(names) - 1)) for place, name in enumerate(names)))
+    return [*wins, *wins, split, scalar, UNKNOWN, Ruling(Result.CANCELLED)]
+
+
+def _watch(made: History, rng: Random, at: datetime, truth: dict[str, Ruling]) -> None:
+    for market in MARKETS:
+        if rng.random() < 0.4:
+            continue
+        for _ in range(rng.choice((1, 2, 3))):
+            if rng.random() < 0.1:
+                truth[market.market_id] = rng.choice(_rulings(market))
+            ruling = truth[market.market_id] if rng.random() < 0.8 else rng.choice((None, UNKNOWN))
+            seen = at + timedelta(hours=rng.randrange(1, 160))
+            final = rng.choice((None, seen - 3 * timedelta(hours=1), seen))
+            operator = ruling is not None and ruling.result is Result.CANCELLED
+            made.looks.append(Observation(market.market_id, seen, ruling, "rule", final, by_operator=operator))

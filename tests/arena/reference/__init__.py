@@ -1,0 +1,1 @@
+"""A second fold, written from the rules alone."""

@@ -1,0 +1,249 @@
+"""Bets: acceptance rows B, fill policies, and refusals in their order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from bellwether.arena.account import PositionStatus
+from bellwether.arena.facts import confidence
+from bellwether.arena.ledger import fold
+from bellwether.arena.market import Level, MarketStatus, Quote
+from bellwether.arena.refusals import Reason
+from bellwether.venues.polymarket.fees import FeeSchedule, Regime
+from tests.arena.world import (
+    AGENT,
+    KEY,
+    NOW,
+    REALISTIC,
+    V1,
+    V2,
+    account,
+    bet,
+    bets,
+    binary,
+    bought,
+    holding,
+    mid,
+    named,
+    raw_mid,
+    run,
+    sold,
+    usd,
+    won,
+)
+
+
+def test_b1_a_bet_buys_shares_at_the_price_of_yes() -> None:
+    done = run(bets(bet("100")), account(), binary(yes="0.4"))
+    (trade,) = done.trades
+    assert done.account is not None
+    position = done.account.positions[trade.position_id]
+    assert (trade.shares, done.account.cash, done.account.invested) == (usd(250), usd(9900), usd(100))
+    assert (position.cost, position.shares * 400_000 // 10**6, position.realized) == (usd(100), usd(100), 0)
+    assert done.account.cash + position.cost == usd(10000)
+
+
+def test_b2_sides_are_stored_in_one_spelling() -> None:
+    done = run(bets(bet("100", "yes")), account(), binary(yes="0.5"))
+    assert done.account is not None
+    assert [trade.side for trade in done.trades] == ["YES"] == [position.side for position in done.account.positions.values()]
+
+
+def test_b4_the_example_of_the_seed() -> None:
+    trades = run(bets(bet("500")), account(), binary(yes="0.4")).trades
+    assert trades[0].shares == usd(1250)
+    after = fold([AGENT], trades, [won("Yes")]).accounts[AGENT.agent_id]
+    assert (after.cash, after.realized) == (usd(10750), usd(750))
+
+
+REFUSED = {
+    "B5": (None, binary(), bet(), Reason.AGENT_UNKNOWN),
+    "B6": (account("0"), binary(), bet(), Reason.BANKRUPT),
+    "B8": (account(), binary(status=MarketStatus.CLOSED), bet(), Reason.MARKET_NOT_ACTIVE),
+    "B9": (account(), binary(), bet("0"), Reason.NOT_POSITIVE),
+    "B10": (account(), binary(), bet("3000"), Reason.ABOVE_LIMIT),
+    "B12": (account(), binary(), bet(side="MAYBE"), Reason.SIDE),
+    "B13": (account(), binary(yes="0"), bet(), Reason.PRICE),
+    "B14": (account(), binary(yes="1"), bet(side="NO"), Reason.PRICE),
+    "B17": (account(), named({"B": "0.5", "C": "0.5"}), bet(side="A"), Reason.SIDE),
+    "B18": (account(), named({"A": None, "B": None}), bet(side="A"), Reason.NO_PRICE),
+    "B20": (account(), named({"A": "0", "B": "0.5"}), bet(side="A"), Reason.PRICE),
+    "unknown market": (account(), binary(), bet(market_id="other"), Reason.MARKET_UNKNOWN),
+    "negative": (account(), binary(), bet("-5"), Reason.NOT_POSITIVE),
+    "above the cash": (account("60"), binary(), bet("61"), Reason.ABOVE_LIMIT),
+}
+
+
+@pytest.mark.parametrize("row", REFUSED)
+def test_a_bet_is_refused_and_nothing_changes(row: str) -> None:
+    holder, market, leg, reason = REFUSED[row]
+    before = holder.copy() if holder else None
+    done = run(bets(leg), holder, market)
+    assert [refusal.reason for refusal in done.refusals] == [reason]
+    assert done.trades == ()
+    assert done.account == before == holder
+
+
+@pytest.mark.parametrize(("row", "quote"), [("B16", mid(float("nan"))), ("B21", mid("1.2")), ("no quote", None)])
+def test_without_a_validated_live_price_there_is_no_fill(row: str, quote: Quote | None) -> None:
+    quotes = {"m": {} if quote is None else {0: quote}}
+    done = run(bets(bet()), account(), binary(yes="0.5"), quotes=quotes)
+    assert [refusal.reason for refusal in done.refusals] == [Reason.NO_PRICE]
+
+
+def test_b21_a_price_above_one_is_never_filled_at() -> None:
+    market = named({"A": "0.5", "B": "0.5"})
+    done = run(bets(bet(side="A")), account(), market, quotes={"m": {0: raw_mid("1.2")}})
+    assert [refusal.reason for refusal in done.refusals] == [Reason.PRICE]
+    assert "1.2" in done.refusals[0].message
+
+
+def test_b22_both_sides_may_be_held() -> None:
+    done = run(bets(bet(), bet(side="NO")), account(), binary(yes="0.5"), atomic=False)
+    assert [trade.side for trade in done.trades] == ["YES", "NO"]
+    assert done.account is not None
+    assert len(done.account.open) == 2
+
+
+def test_b24_a_batch_is_executed_as_a_whole_or_not_at_all() -> None:
+    holder = account()
+    done = run(bets(bet(), bet(market_id="n")), holder, binary(), binary("n", status=MarketStatus.CLOSED))
+    assert [(refusal.leg, refusal.reason) for refusal in done.refusals] == [(1, Reason.BATCH), (2, Reason.MARKET_NOT_ACTIVE)]
+    assert done.trades == ()
+    assert done.account == account()
+
+
+def test_b26_a_further_bet_averages_the_price() -> None:
+    first = bought("10", "4")
+    after = holding(first, bought("5", "4", leg=2, position_id=first.trade_id))
+    (position,) = after.positions.values()
+    assert (position.shares, position.cost, position.average) == (usd(15), usd(8), 533_333)
+
+
+def test_b28_a_bet_after_a_close_opens_a_new_position() -> None:
+    first = bought("5", "2")
+    closed = holding(first, sold("5", "3.5", first, 2))
+    done = run(bets(bet("100")), closed, binary(yes="0.7"), week=KEY.week.replace(day=8))
+    assert done.account is not None
+    old, new = done.account.positions.values()
+    assert old.status is PositionStatus.CLOSED
+    assert (old.shares, new.position_id) == (0, done.trades[0].trade_id)
+    assert new.position_id != old.position_id
+
+
+def test_b29_a_position_never_loses_shares_by_a_purchase() -> None:
+    first = bought("15", "6")
+    problem = holding(first).problem(bought("15", "6", leg=2, position_id=first.trade_id)._replace(shares=-usd(15)))
+    assert problem is not None
+    assert "shares" in problem
+
+
+def test_b30_legs_of_a_decision_have_one_base() -> None:
+    done = run(bets(bet("1000"), bet("500", market_id="n")), account(), binary(), binary("n"))
+    assert [trade.confidence for trade in done.trades] == [0.4, 0.2]
+    turned = run(bets(bet("500", market_id="n"), bet("1000")), account(), binary(), binary("n"))
+    assert [trade.confidence for trade in turned.trades] == [0.2, 0.4]
+
+
+def test_no_is_filled_at_what_yes_leaves_of_a_dollar_whatever_the_order_of_tokens() -> None:
+    market = replace(binary(), outcomes=("No", "Yes"), token_ids=("n", "y"))
+    done = run(bets(bet(side="NO"), bet(side="YES")), account(), market, quotes={"m": {0: mid("0.1"), 1: mid("0.2")}})
+    assert [trade.price for trade in done.trades] == [800_000, 200_000]
+
+
+def test_outcomes_are_found_without_case_and_stored_as_the_venue_spells_them() -> None:
+    done = run(bets(bet(side="candidate a")), account(), named({"Candidate A": "0.25", "No": "0.5"}))
+    assert [(trade.side, trade.price, trade.binary) for trade in done.trades] == [("Candidate A", 250_000, False)]
+
+
+def test_an_outcome_called_no_in_a_market_of_several_is_an_outcome() -> None:
+    done = run(bets(bet(side="NO")), account(), named({"Alice": "0.25", "Bob": "0.1", "No": "0.5"}))
+    assert [(trade.side, trade.price) for trade in done.trades] == [("No", 500_000)]
+
+
+def test_in_v2_all_bets_share_the_limit() -> None:
+    two = bets(bet("1500"), bet("1500", market_id="n"))
+    assert len(run(two, account(), binary(), binary("n"), rules=V1).trades) == 2
+    done = run(two, account(), binary(), binary("n"), rules=V2)
+    assert {refusal.reason for refusal in done.refusals} == {Reason.TOTAL_ABOVE_LIMIT}
+
+
+def test_a_batch_never_spends_more_than_the_cash() -> None:
+    done = run(bets(*[bet("2500", market_id=name) for name in "abcde"]), account(), *[binary(name) for name in "abcde"])
+    assert {refusal.reason for refusal in done.refusals} == {Reason.TOTAL_ABOVE_CASH}
+
+
+def test_five_hundred_bets_are_refused_as_a_whole() -> None:
+    done = run(bets(*[bet("50")] * 500), account(), binary())
+    assert len(done.refusals) == 500
+    assert done.account == account()
+
+
+def test_a_bet_of_the_printed_limit_is_executed() -> None:
+    for cents in range(999_900, 1_000_000):
+        cash = Decimal(cents) / 100
+        amount = V1.printed_most(usd(str(cash)))
+        done = run(bets(replace(bet(), amount=amount)), account(str(cash)), binary())
+        assert len(done.trades) == 1
+        assert done.trades[0].confidence == pytest.approx(1, abs=1e-5)
+
+
+def test_a_bet_outside_the_universe_is_refused_even_on_a_market_that_is_held() -> None:
+    first = bought("10", "4")
+    done = run(bets(bet()), holding(first))
+    assert [refusal.reason for refusal in done.refusals] == [Reason.MARKET_UNKNOWN]
+
+
+BOOK = Quote(
+    mid=450_000,
+    bid=440_000,
+    ask=460_000,
+    at=NOW,
+    bids=(Level(440_000, usd(100)), Level(430_000, usd(1000))),
+    asks=(Level(460_000, usd(100)), Level(480_000, usd(1000))),
+)
+FEES = FeeSchedule(Regime.BY_SHARES, Decimal("0.04"))
+
+
+def test_realistic_buys_walk_the_asks_in_whole_steps_and_pay_fees() -> None:
+    market = binary(tick=10_000, min_shares=usd(5), fees=FEES)
+    (trade,) = run(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=REALISTIC).trades
+    # 100 shares at 0.46, then 54 dollars at 0.48: 112.50 shares.
+    assert trade.shares == usd("212.5")
+    assert trade.amount == usd("46") + usd("54")
+    assert trade.fee == usd(str(FEES.fee(100, Decimal("0.46"), "buy") + FEES.fee(Decimal("112.5"), Decimal("0.48"), "buy")))
+    assert (trade.bid, trade.mid, trade.ask, trade.quoted_at) == (440_000, 450_000, 460_000, NOW)
+
+
+def test_realistic_no_is_bought_at_what_the_bid_for_yes_leaves_of_a_dollar() -> None:
+    (trade,) = run(bets(bet("56", "NO")), account(), binary(), quotes={"m": {0: BOOK}}, rules=REALISTIC).trades
+    assert (trade.price, trade.shares) == (560_000, usd(100))
+
+
+@pytest.mark.parametrize(
+    ("market", "quote", "reason"),
+    [
+        (binary(), replace(BOOK, asks=BOOK.asks[:1]), Reason.DEPTH),
+        (binary(), replace(BOOK, asks=(), ask=None), Reason.NO_PRICE),
+        (binary(tick=100_000), BOOK, Reason.OFF_TICK),
+        (binary(min_shares=usd(500)), BOOK, Reason.TOO_SMALL),
+    ],
+)
+def test_realistic_refusals(market: object, quote: Quote, reason: Reason) -> None:
+    done = run(bets(bet("100")), account(), market, quotes={"m": {0: quote}}, rules=REALISTIC)  # type: ignore[arg-type]
+    assert [refusal.reason for refusal in done.refusals] == [reason]
+
+
+def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
+    rules = REALISTIC.model_copy(update={"bet_fraction": Decimal(1)})
+    done = run(bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, bids=(), asks=())}}, rules=rules)
+    assert [refusal.reason for refusal in done.refusals] == [Reason.FEE_ABOVE_CASH]
+
+
+def test_k1_confidence_is_the_share_of_the_largest_bet() -> None:
+    assert confidence(usd(100), usd(10_000), V1) == 0.04
+    assert confidence(usd(10_000), usd(100), V1) == 1
+    assert confidence(usd(100), 0, V1) == 0

@@ -1,0 +1,277 @@
+"""Decisions through the journal: acceptance rows D of runs, outages, races, and a kill at every write."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bellwether.arena.deciding import Decided, Means, decide, decide_all
+from bellwether.arena.decision import Action, Problem
+from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.execution import Venue
+from bellwether.arena.identity import AgentKey, DecisionKey
+from bellwether.arena.records import encoded, execution_of, intent_of, plan_of
+from bellwether.arena.refusals import Reason
+from bellwether.arena.steps import InProgress, Steps
+from bellwether.errors import VenueError
+from bellwether.journal import Journal, Outcome
+from bellwether.models.lane import Stopped
+from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
+from tests.arena.world import COHORT, NOW, account, usd
+from tests.journal.calls import Clock
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    with Journal(f"sqlite:///{tmp_path}/journal.db") as made:
+        yield made
+
+
+def run(journal: Journal, saw: list[str], *families: str) -> list[Decided]:
+    return decide_all(tasks(families=families or tuple(ANSWERS)), means(journal, saw.append))
+
+
+def asked(saw: list[str]) -> list[str]:
+    return [words for words in saw if words.startswith("asked")]
+
+
+def test_agents_decide_one_after_another_and_once(journal: Journal) -> None:
+    saw: list[str] = []
+    first = run(journal, saw)
+    assert [done.state for done in first] == [DecisionState.FINISHED] * 3
+    assert [done.intent.decision.action for done in first if done.intent] == [Action.BET, Action.SELL, Action.INVALID]
+    assert [len(done.execution.trades) for done in first if done.execution] == [2, 1, 0]
+    assert asked(saw) == ["asked acme 0", "asked beta 0", "asked beta 1", "asked zeta 0", "asked zeta 1"]
+    assert run(journal, saw) == first
+    assert len(asked(saw)) == 5
+
+
+def test_d9_an_answer_that_cannot_be_used_is_asked_for_again_with_its_error(journal: Journal) -> None:
+    (done,) = run(journal, [], "beta")
+    assert done.intent is not None
+    assert (len(done.intent.calls), done.intent.cost, done.intent.decision.action) == (2, 140, Action.SELL)
+    texts = journal.export()["calls"].filter(purpose="arena/decisions")["request"].to_list()
+    assert sum("Your previous answer could not be used (no JSON)" in text for text in texts) == 1
+
+
+def test_an_unusable_answer_is_invalid_and_finished(journal: Journal) -> None:
+    (done,) = run(journal, [], "zeta")
+    assert done.intent is not None
+    assert (done.state, done.intent.decision.problem, done.problem) == (DecisionState.FINISHED, Problem.NOT_JSON, False)
+
+
+def test_d8_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
+    saw: list[str] = []
+    (task,) = tasks(families=["acme"])
+    done = decide(replace(task, account=account("10")), means(journal, saw.append))
+    assert (done.state, done.reason, saw) == (DecisionState.FINISHED, "bankrupt: it is not asked", [])
+
+
+def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again(journal: Journal) -> None:
+    saw: list[str] = []
+    (task,) = tasks(families=["acme"])
+    unquoted = replace(means(journal, saw.append), look=lambda decision: replace_quotes(look(decision)))
+    first = decide(task, unquoted)
+    assert first.execution is not None
+    assert (first.problem, first.execution.trades, [one.reason for one in first.execution.refusals]) == (
+        True,
+        (),
+        [Reason.NO_PRICE, Reason.BATCH],
+    )
+    second = decide(task, means(journal, saw.append))
+    assert second.execution is not None
+    assert (len(second.execution.trades), second.problem, len(asked(saw))) == (2, False, 1)
+    assert decide(task, unquoted) == second
+
+
+def replace_quotes(venue: Venue) -> Venue:
+    return replace(venue, quotes={})
+
+
+def test_d12_a_partial_sale_is_not_repeated_and_reported_again(journal: Journal) -> None:
+    both = '{"action": "SELL", "sells": [{"position_id": "2026-03-01/beta/2026-03-01/1", "percentage": 50}, {"position_id": "x", "percentage": 1}], "reasoning": "r"}'
+    saw: list[str] = []
+    with_answers = replace(means(journal), ask=Provider(journal, saw.append, {"beta": [both]}))
+    (task,) = tasks(families=["beta"])
+    for _ in range(2):
+        done = decide(task, with_answers)
+        assert done.execution is not None
+        assert (len(done.execution.trades), len(done.execution.refusals), done.problem) == (1, 1, True)
+    assert len(asked(saw)) == 1
+
+
+@pytest.mark.parametrize("kind", ["out_of_credit", "authentication", "budget"])
+def test_d33_without_credit_the_run_stops_and_the_next_one_goes_on(journal: Journal, kind: str) -> None:
+    saw: list[str] = []
+    stopped = means(journal, saw.append)
+    assert isinstance(stopped.ask, Provider)
+    stopped.ask.fails["acme"] = Stopped("acme", kind, "402")  # type: ignore[arg-type]
+    found = decide_all(tasks(), stopped)
+    assert [done.state for done in found] == [DecisionState.BLOCKED] * 3
+    assert all(done.problem and "402" in done.reason for done in found)
+    assert asked(saw) == ["asked acme 0"]
+    assert [done.state for done in run(journal, saw)] == [DecisionState.FINISHED] * 3
+
+
+def test_an_outage_leaves_a_decision_open_and_the_others_go_on(journal: Journal) -> None:
+    out = means(journal)
+    assert isinstance(out.ask, Provider)
+    out.ask.fails["acme"] = Outcome.TIMEOUT
+    found = decide_all(tasks(), out)
+    assert [done.state for done in found] == [DecisionState.OPEN, DecisionState.FINISHED, DecisionState.FINISHED]
+    assert (found[0].reason, found[0].intent) == ("timeout: the provider's words", None)
+    assert run(journal, [])[0].state is DecisionState.FINISHED
+
+
+def test_after_the_deadline_nobody_is_asked(journal: Journal) -> None:
+    saw: list[str] = []
+    (done,) = decide_all(tasks(families=["acme"]), means(journal, saw.append, now=DEADLINE))
+    assert (done.state, saw) == (DecisionState.OPEN, [])
+    assert "deadline" in done.reason
+
+
+def test_d31_what_was_read_is_executed_by_the_next_run_without_a_call(journal: Journal) -> None:
+    def no_venue(decision: object) -> Venue:
+        raise VenueError("POST /midpoints", 3, "503")
+
+    saw: list[str] = []
+    (task,) = tasks(families=["acme"])
+    read = decide(task, replace(means(journal, saw.append), look=no_venue))
+    assert (read.state, read.execution, read.problem) == (DecisionState.READ, None, True)
+    assert "503" in read.reason
+    done = decide(replace(task, deadline=NOW - timedelta(1)), means(journal, saw.append))
+    assert (done.state, len(asked(saw))) == (DecisionState.FINISHED, 1)
+
+
+def test_a_prompt_stays_as_it_was_first_asked(journal: Journal) -> None:
+    (task,) = tasks(families=["acme"])
+    out = means(journal)
+    assert isinstance(out.ask, Provider)
+    out.ask.fails["acme"] = Outcome.TIMEOUT
+    decide(task, out)
+    done = decide(replace(task, messages=lambda: [{"role": "user", "content": "another"}], account=account("500")), means(journal))
+    assert done.plan is not None
+    assert (done.plan.cash, done.plan.messages) == (usd("10000"), task.messages())
+
+
+def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
+    saw: list[str] = []
+    (task,) = tasks(families=["acme"])
+    states = []
+
+    def meanwhile(decision: object) -> Venue:
+        states.append(decide(task, means(journal, saw.append, holder="second")).state)
+        return look(decision)  # type: ignore[arg-type]
+
+    done = decide(task, replace(means(journal, saw.append, holder="first"), look=meanwhile))
+    assert (done.state, states, asked(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
+
+
+def test_d30_a_worker_that_lost_its_lease_writes_nothing(tmp_path: Path) -> None:
+    clock = Clock(NOW)
+    with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
+        slow, quick = (Steps(journal, LEASE, holder=name) for name in ("slow", "quick"))
+        made: list[bytes] = []
+
+        def stall() -> bytes:
+            clock.advance(2 * LEASE)
+            made.append(quick.once("execution", "d", lambda: b"quick"))
+            return b"slow"
+
+        assert slow.once("execution", "d", stall) == b"quick"
+        assert made == [b"quick"]
+        assert journal.export()["responses"].height == 2
+        assert slow.stored("execution", "d") == b"quick"
+
+
+def test_a_step_that_is_held_elsewhere_is_in_progress(tmp_path: Path) -> None:
+    with Journal(f"sqlite:///{tmp_path}/leases.db") as journal:
+        first, second = (Steps(journal, LEASE, holder=name) for name in ("first", "second"))
+
+        def inside() -> bytes:
+            with pytest.raises(InProgress, match="first is at it"):
+                second.once("prompt", "d", lambda: b"second")
+            return b"first"
+
+        assert first.once("prompt", "d", inside) == b"first"
+        assert second.once("prompt", "d", lambda: b"second") == b"first"
+
+
+def test_a_step_that_fails_is_open_again(journal: Journal) -> None:
+    steps = Steps(journal, LEASE)
+
+    def fail() -> bytes:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        steps.once("prompt", "d", fail)
+    assert steps.stored("prompt", "d") is None
+    assert steps.once("prompt", "d", lambda: b"now") == b"now"
+
+
+def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
+    for done in run(journal, []):
+        assert done.plan is not None
+        assert done.intent is not None
+        assert done.execution is not None
+        assert plan_of(encoded(done.plan)) == done.plan
+        assert intent_of(encoded(done.intent)) == done.intent
+        assert execution_of(encoded(done.execution)) == done.execution
+
+
+def test_trades_are_named_by_cohort_family_week_and_leg(journal: Journal) -> None:
+    (done,) = run(journal, [], "acme")
+    assert done.execution is not None
+    key = DecisionKey(AgentKey(COHORT, "acme"), COHORT + timedelta(days=7))
+    assert [trade.trade_id for trade in done.execution.trades] == [key.trade_id(1), key.trade_id(2)]
+    assert done.execution.trades[0].probability == 0.6
+    assert BET
+
+
+def _records(means: Means) -> list[bytes | None]:
+    names = [task.key.decision_id for task in tasks(families=KILLED)]
+    return [means.steps.stored(step, name) for name in names for step in ("prompt", "intent", "execution")]
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_every_write_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """D31, D32: every life is killed one write of the journal later; the next run gives what an undisturbed one gives."""
+    log, folder = tmp_path / "log", tmp_path / "lives"
+    command = [sys.executable, "-m", "tests.arena.deciding", str(folder), str(log)]
+    survived = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert survived.returncode == 0, survived.stderr
+    lives = int(survived.stdout)
+    assert lives > 25
+    before: dict[int, list[str]] = defaultdict(list)
+    for line in log.read_text().splitlines():
+        life, words = line.split(" ", 1)
+        before[int(life)].append(words)
+    with Journal(f"sqlite:///{tmp_path}/undisturbed.db") as journal:
+        run(journal, [], *KILLED)
+        expected = _records(means(journal))
+    for life in range(1, lives + 1):
+        _recover(folder / f"{life}.db", before[life], expected)
+
+
+def _recover(path: Path, before: list[str], expected: list[bytes | None]) -> None:
+    after: list[str] = []
+    with Journal(f"sqlite:///{path}") as journal:
+        found = run(journal, after, *KILLED)
+        assert [done.state for done in found] == [DecisionState.FINISHED] * 2
+        assert _records(means(journal)) == expected
+        stored = {words.removeprefix("stored ") for words in before if words.startswith("stored")}
+        again = {words.removeprefix("asked ") for words in asked(after)}
+        assert not stored & again, "an answer that was stored was paid for again"
+        # Only a request whose answer was under way at the kill is sent twice.
+        repeated = {words.removeprefix("asked ") for words in asked(before)} & again
+        assert len(repeated) <= 1
+        assert len(set(asked(before) + asked(after))) == 3

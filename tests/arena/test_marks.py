@@ -1,0 +1,200 @@
+"""Marks: acceptance rows V, provenance, and curves that need no row where nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from bellwether.arena.facts import Trade
+from bellwether.arena.ledger import fold
+from bellwether.arena.market import Quote, quote_of, wanted_tokens
+from bellwether.arena.marks import Price, Seen, Source, Valuation, bucket, curves, disagree, mark, price_key, tick, valuation, wanted
+from bellwether.arena.units import price_micros
+from tests.arena.histories import History, history
+from tests.arena.world import AGENT, NOW, V1, binary, book, bought, holding, mid, named, usd, won
+
+M = ("m", "YES")
+
+
+def price(value: str, key: tuple[str, str] = M, at: datetime = NOW, source: Source = Source.LIVE) -> Price:
+    return Price(*key, at, usd(value), source)
+
+
+def value(trade: Trade, prices: Mapping[tuple[str, str], Price]) -> tuple[int, int, Source]:
+    (position,) = holding(trade).positions.values()
+    return mark(position, prices)
+
+
+def test_v2_no_is_what_yes_leaves_of_a_dollar() -> None:
+    market = binary()
+    yes, no = (quote_of(market, side, {0: mid("0.25")}) for side in ("YES", "NO"))
+    assert yes is not None
+    assert no is not None
+    assert (yes.mid, no.mid) == (usd("0.25"), usd("0.75"))
+
+
+def test_v3_outcomes_have_prices_of_their_own() -> None:
+    quote = quote_of(named({"A": None, "B": None}), "b", {0: mid("0.2"), 1: mid("0.7")})
+    assert quote is not None
+    assert quote.mid == usd("0.7")
+
+
+def test_v4_without_tokens_nothing_is_asked_for_and_the_last_price_stands() -> None:
+    assert wanted_tokens({"m": replace(binary(), token_ids=())}, ["m"]) == {}
+    assert wanted_tokens({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
+    assert tick({M: price("0.4")}, [M], {}, NOW, V1) == [price("0.4", at=bucket(NOW), source=Source.PRIOR)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("0.2", 200_000), (1, 1_000_000), (0, 0), ("1.2", None), ("-0.1", None), ("oops", None), (None, None), ("NaN", None), (True, None)],
+)
+def test_v6_and_m31_prices_of_the_wire(text: object, expected: int | None) -> None:
+    assert price_micros(text) == expected  # type: ignore[arg-type]
+
+
+def test_prices_between_zero_and_one_stay_between_them() -> None:
+    assert price_micros("0.0000000001") == 1
+    assert price_micros("0.9999999999") == 999_999
+
+
+def test_v11_both_sides_are_valued_by_one_price() -> None:
+    prices = {M: price("0.72")}
+    assert value(bought("100", "50"), prices)[:2] == (usd("0.72"), usd(72))
+    assert value(bought("100", "50", side="NO"), prices)[:2] == (usd("0.28"), usd(28))
+
+
+def test_v12_without_a_live_price_the_last_one_stands_and_says_so() -> None:
+    last = {M: price("0.7")}
+    (row,) = tick(last, [M], {M: Seen(None)}, NOW + timedelta(minutes=10), V1)
+    assert (row.price, row.source) == (usd("0.7"), Source.PRIOR)
+    assert value(bought("20", "10"), {M: row}) == (usd("0.7"), usd(14), Source.PRIOR)
+    assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 1
+
+
+def test_v14_without_any_price_a_position_is_worth_its_cost() -> None:
+    assert value(bought("100", "33", side="NO"), {}) == (usd("0.33"), usd(33), Source.ENTRY)
+
+
+def test_v15_the_live_price_counts_and_the_gap_is_recorded() -> None:
+    (row,) = tick({}, [M], {M: Seen(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
+    assert (row.price, row.source, row.disagrees, row.other) == (usd("0.61"), Source.LIVE, True, usd("0.91"))
+    assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 0
+
+
+def test_v16_ticks_of_one_interval_are_one() -> None:
+    at = datetime(2026, 3, 1, 12, 17, 59, 999_000, tzinfo=UTC)
+    assert bucket(at) == bucket(at.replace(minute=19, second=1)) == datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
+
+
+def test_nights_in_which_clocks_change_have_buckets_like_others() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    for hour in (1, 2, 3):
+        for fold_ in (0, 1):
+            at = datetime(2026, 10, 25, hour, 29, tzinfo=berlin, fold=fold_)
+            assert bucket(at) == at.astimezone(UTC) - timedelta(minutes=9)
+    assert bucket(datetime(2026, 1, 1, 0, 5, tzinfo=timezone(timedelta(minutes=7)))).minute == 50
+
+
+@pytest.mark.parametrize(("side", "expected"), [("YES", 60), ("NO", 40), ("Alice", 60)])
+def test_v19_value_of_a_hundred_shares(side: str, expected: int) -> None:
+    key = ("m", "alice") if side == "Alice" else M
+    assert value(bought("100", "50", side=side, binary=side != "Alice"), {key: price("0.6", key)})[1] == usd(expected)
+
+
+def test_v20_a_portfolio_adds_up() -> None:
+    second = bought("100", "120", market_id="n", leg=2, price=1_000_000)
+    prices = {M: price("0.75"), ("n", "YES"): price("1", ("n", "YES"))}
+    holder = holding(bought("400", "200"), second, cash="9320")
+    found = valuation(holder, prices, NOW)
+    assert (found.cash, found.positions, found.total) == (usd(9000), usd(400), usd(9400))
+    assert (found.total - usd(10_000), found.positions - found.invested) == (-usd(600), usd(80))
+
+
+@pytest.mark.parametrize(("row", "gap", "expected"), [("V23", "0.05", False), ("V23", "0.0501", True)])
+def test_v23_a_gap_of_exactly_five_cents_is_accepted(row: str, gap: str, expected: bool) -> None:
+    assert disagree(usd("0.5"), usd("0.5") + usd(gap), Decimal("0.05")) is expected
+
+
+def test_a_price_that_did_not_change_is_not_stored_again() -> None:
+    rows = tick({}, [M], {M: Seen(usd("0.5"), NOW)}, NOW, V1)
+    last = {M: rows[0]}
+    assert tick(last, [M], {M: Seen(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
+    assert len(tick(last, [M], {M: Seen(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
+    gone = tick(last, [M], {}, NOW + timedelta(minutes=20), V1)
+    assert [row.source for row in gone] == [Source.PRIOR]
+    assert tick({M: gone[0]}, [M], {}, NOW + timedelta(minutes=30), V1) == []
+    assert tick({}, [M], {}, NOW, V1) == []
+
+
+def test_both_sides_of_a_binary_market_need_one_price() -> None:
+    found = book(
+        bought("1", "0.5"), bought("1", "0.5", side="NO", leg=2), bought("1", "0.5", side="No", binary=False, market_id="n", leg=3)
+    )
+    assert wanted(found) == [("m", "YES"), ("n", "no")]
+
+
+def test_settlement_is_a_final_row_of_the_curve() -> None:
+    made = fold([AGENT], [bought("10", "5")], [won("Yes")])
+    rows = curves(made, [price("0.6", at=NOW.replace(minute=10))])
+    assert [(row.at.day, row.cash, row.positions, row.total) for row in rows] == [
+        (1, usd(9995), usd(5), usd(10_000)),
+        (1, usd(9995), usd(6), usd(10_001)),
+        (20, usd(10_005), 0, usd(10_005)),
+    ]
+
+
+def _naive(made: History, prices: list[Price], at: datetime) -> dict[str, Valuation]:
+    """Every portfolio at an instant, valued from nothing but the facts known by then."""
+    then = fold(made.agents, made.trades, made.settlements(), known_at=at)
+    newest = {(row.market_id, row.outcome): row for row in prices if row.at <= at}
+    return {agent_id: valuation(account, newest, at) for agent_id, account in then.accounts.items()}
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_between_stored_rows_nothing_changed(seed: int) -> None:
+    rng, made = Random(seed), history(seed)
+    final = fold(made.agents, made.trades, made.settlements())
+    keys = sorted({price_key(position) for account in final.accounts.values() for position in account.positions.values()})
+    instants = [bucket(KEY_START + timedelta(hours=rng.randrange(24 * 21))) for _ in range(30)]
+    last: dict[tuple[str, str], Price] = {}
+    prices: list[Price] = []
+    for at in sorted(set(instants)):
+        seen = {key: Seen(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
+        rows = tick(last, keys, seen, at, V1)
+        last.update({(row.market_id, row.outcome): row for row in rows})
+        prices += rows
+    rows_of: dict[str, list[Valuation]] = {agent.agent_id: [] for agent in made.agents}
+    for row in curves(final, prices):
+        rows_of[row.agent_id].append(row)
+    for at in rng.sample(instants, 8):
+        for agent_id, expected in _naive(made, prices, at).items():
+            stored = [row for row in rows_of[agent_id] if row.at <= at]
+            initial = final.accounts[agent_id].agent.initial_cash
+            shown = stored[-1][2:] if stored else (initial, 0, 0, initial, 0, 0)
+            assert shown == expected[2:]
+
+
+KEY_START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def test_value_of_yes_and_no_together_is_the_number_of_shares() -> None:
+    rng = Random(3)
+    for _ in range(500):
+        shares, yes = rng.randrange(1, 10**9), rng.randrange(0, 1_000_001)
+        both = [
+            value(bought("1", "0.5", side=side)._replace(shares=shares), {M: Price(*M, NOW, yes, Source.LIVE)})[1] for side in ("YES", "NO")
+        ]
+        assert abs(sum(both) - shares) <= 1
+
+
+def test_quotes_turn_with_their_bids_and_asks() -> None:
+    no = quote_of(binary(), "NO", {0: Quote(usd("0.4"), usd("0.39"), usd("0.41"))})
+    assert no is not None
+    assert (no.bid, no.mid, no.ask) == (usd("0.59"), usd("0.6"), usd("0.61"))

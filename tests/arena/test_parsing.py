@@ -1,0 +1,269 @@
+"""Answers of models: acceptance rows P, and any text at all."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from decimal import Decimal
+from random import Random
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
+from bellwether.arena.decision_schema import response_format, schema
+from bellwether.arena.parsing import read
+from bellwether.arena.validation import Limits
+from tests.arena.world import V1, V2, usd
+
+LIMITS = Limits.of(V1, usd("10000"))
+HOLD = '{"action": "HOLD", "reasoning": "wait"}'
+SELL = '{"action": "SELL", "sells": [{"position_id": "pos-1", "percentage": 50}], "reasoning": "r"}'
+
+
+def bet(**leg: object) -> str:
+    return json.dumps({"action": "BET", "bets": [{"market_id": "market-1", "side": "YES", "amount": 100, **leg}], "reasoning": "r"})
+
+
+def sell(**leg: object) -> str:
+    return json.dumps({"action": "SELL", "sells": [{"position_id": "position-1", "percentage": 50, **leg}], "reasoning": "r"})
+
+
+HELD = {
+    "P2": f"```json\n{HOLD}\n```",
+    "P3": f"``` json\n{HOLD}\n```",
+    "P4 single": f"'{HOLD}'",
+    "P4 double": f'"{HOLD}"',
+    "P4 as a JSON text": json.dumps(HOLD),
+    "P28": '{"action": "hold", "reasoning": "wait"}',
+    "plain": f"  \n{HOLD}\n",
+    "byte order mark": f"\ufeff{HOLD}",
+}
+
+
+@pytest.mark.parametrize("row", HELD)
+def test_forms_that_are_what_was_asked_for(row: str) -> None:
+    assert read(HELD[row], LIMITS) == Decision(Action.HOLD, reasoning="wait")
+
+
+def test_p6_an_object_in_prose() -> None:
+    said = read(f"I think so.\n{SELL}\nThat is all.", LIMITS)
+    assert (said.action, said.sells, said.tolerated) == (Action.SELL, (Sell("pos-1", 50_000_000),), True)
+
+
+def test_p7_braces_before_and_in_the_object() -> None:
+    said = read('Let {x} be. {"action": "HOLD", "reasoning": "a {b} c } d"}', LIMITS)
+    assert (said.action, said.reasoning) == (Action.HOLD, "a {b} c } d")
+
+
+def test_p8_escaped_quotes_in_the_reasoning() -> None:
+    said = read('So: {"action": "HOLD", "reasoning": "he said \\"{no\\" twice"} Done.', LIMITS)
+    assert (said.action, said.reasoning) == (Action.HOLD, 'he said "{no" twice')
+
+
+@pytest.mark.parametrize(("row", "text"), [("P30", f"{HOLD} I hope this helps."), ("P31", f"```json\n{HOLD}\n```\nThis is because.")])
+def test_what_follows_the_object_is_tolerated_and_flagged(row: str, text: str) -> None:
+    assert read(text, LIMITS) == Decision(Action.HOLD, reasoning="wait", tolerated=True)
+
+
+INVALID = {
+    "P10": ('Well, {"action": "HOLD", "reasoning": "wait"', Problem.NOT_JSON),
+    "P11": ('{"action": "HOLD" "reasoning": "wait"}', Problem.NOT_JSON),
+    "P12 action": ('{"reasoning": "wait"}', Problem.NO_ACTION),
+    "P12 reasoning": ('{"action": "HOLD"}', Problem.NO_REASONING),
+    "P14 bets": ('{"action": "BET", "bets": [], "reasoning": "r"}', Problem.NO_BETS),
+    "P14 sells": ('{"action": "SELL", "reasoning": "r"}', Problem.NO_SELLS),
+    "P15": (bet(amount=10), Problem.BELOW_MINIMUM),
+    "P16": (bet(amount=3000), Problem.ABOVE_LIMIT),
+    "P19 empty": (bet(market_id=""), Problem.NO_MARKET),
+    "P19 spaces": (bet(market_id="  "), Problem.NO_MARKET),
+    "P20 empty": (bet(side=""), Problem.NO_SIDE),
+    "P20 spaces": (bet(side="  "), Problem.NO_SIDE),
+    "P24": (sell(percentage=0), Problem.PERCENTAGE),
+    "P24 above": (sell(percentage=100.1), Problem.PERCENTAGE),
+    "P27": (sell(percentage="50"), Problem.NOT_A_NUMBER),
+    "P32 array": ("[1, 2]", Problem.NOT_AN_OBJECT),
+    "P32 null": ("null", Problem.NOT_AN_OBJECT),
+    "P32 number": ("5", Problem.NOT_AN_OBJECT),
+    "P32 action": ('{"action": 5, "reasoning": "r"}', Problem.UNKNOWN_ACTION),
+    "P32 item": ('{"action": "BET", "bets": [null], "reasoning": "r"}', Problem.NOT_A_LEG),
+    "another language": ("Ich würde abwarten.", Problem.NOT_JSON),
+    "empty": ("  ", Problem.EMPTY),
+    "1e308": (bet(amount=1e308), Problem.ABOVE_LIMIT),
+    "1e999999999": (bet().replace("100", "1e999999999"), Problem.ABOVE_LIMIT),
+    "an integer of 4000 digits": (bet().replace("100", "1" + "0" * 4000), Problem.ABOVE_LIMIT),
+    "an integer of 5000 digits": (bet().replace("100", "1" + "0" * 5000), Problem.NOT_JSON),
+    "NaN": (bet().replace("100", "NaN"), Problem.NOT_JSON),
+    "infinite": (bet().replace("100", "-Infinity"), Problem.NOT_JSON),
+    "negative": (bet(amount=-100), Problem.BELOW_MINIMUM),
+    "as text": (bet(amount="100"), Problem.NOT_A_NUMBER),
+    "true": (bet(amount=True), Problem.NOT_A_NUMBER),
+    "tiny": (bet().replace("100", "1e-999999999"), Problem.BELOW_MINIMUM),
+    "percent for a probability": (bet(probability=62), Problem.PROBABILITY),
+    "probability as text": (bet(probability="0.6"), Problem.PROBABILITY),
+    "500 bets": (
+        json.dumps({"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 50}] * 500, "reasoning": "r"}),
+        Problem.TOTAL_ABOVE_CASH,
+    ),
+    "two that differ": (f"{HOLD} or rather {SELL}", Problem.SEVERAL),
+    "nested without end": ('{"a":' * 100_000, Problem.NOT_JSON),
+    "nested lists": ('{"action": ' + "[" * 100_000, Problem.NOT_JSON),
+}
+
+
+@pytest.mark.parametrize("row", INVALID)
+def test_an_answer_that_cannot_be_used_says_why(row: str) -> None:
+    text, problem = INVALID[row]
+    said = read(text, LIMITS)
+    assert (said.action, said.problem, said.bets, said.sells) == (Action.INVALID, problem, (), ())
+    assert said.message
+    assert len(said.message) < 300
+
+
+def test_p18_a_total_above_the_cash() -> None:
+    limits = Limits.of(V1.model_copy(update={"bet_fraction": Decimal(2)}), usd(1000))
+    legs = [{"market_id": name, "side": "YES", "amount": amount} for name, amount in (("a", 700), ("b", 400))]
+    assert read(json.dumps({"action": "BET", "bets": legs, "reasoning": "r"}), limits).problem is Problem.TOTAL_ABOVE_CASH
+
+
+def test_a_total_above_the_limit_of_v2() -> None:
+    legs = [{"market_id": name, "side": "YES", "amount": 1300} for name in "ab"]
+    said = json.dumps({"action": "BET", "bets": legs, "reasoning": "r"})
+    assert read(said, Limits.of(V2, usd("10000"))).problem is Problem.TOTAL_ABOVE_LIMIT
+    assert read(said, LIMITS).action is Action.BET
+
+
+def test_p22_names_of_outcomes_are_kept() -> None:
+    assert read(bet(side="Candidate A"), LIMITS).bets == (Bet("market-1", "Candidate A", usd(100)),)
+
+
+def test_p23_ids_and_sides_are_trimmed() -> None:
+    assert read(bet(market_id=" market-1 ", side=" yes "), LIMITS).bets == (Bet("market-1", "YES", usd(100)),)
+
+
+def test_p26_ids_of_positions_are_trimmed() -> None:
+    assert read(sell(position_id=" position-1 "), LIMITS).sells == (Sell("position-1", 50_000_000),)
+
+
+@pytest.mark.parametrize("text", ["2499.99", "2500", "2500.0074"])
+def test_p33_what_was_printed_is_accepted_within_a_cent(text: str) -> None:
+    limits = Limits.of(V1, usd("9999.99"))
+    assert V1.printed_most(usd("9999.99")) == usd("2499.99")
+    assert read(bet().replace("100", text), limits).action is Action.BET
+    assert read(bet().replace("100", "2500.0076"), limits).problem is Problem.ABOVE_LIMIT
+
+
+def test_a_stated_probability_is_kept_exactly() -> None:
+    assert read(bet(probability=0.1), LIMITS).bets[0].probability == 0.1
+    assert read(bet(probability=None), LIMITS).bets[0].probability is None
+
+
+def test_halves_of_surrogate_pairs_do_not_reach_a_table() -> None:
+    said = read('{"action": "HOLD", "reasoning": "a \\ud800 b"}', LIMITS)
+    assert said.reasoning.encode() == b"a ? b"
+
+
+def test_other_keys_are_ignored() -> None:
+    said = json.loads(SELL) | {"bets": [{"market_id": "m", "side": "YES", "amount": 100}], "note": 1}
+    assert read(json.dumps(said), LIMITS).bets == ()
+
+
+def test_the_schema_admits_what_the_parser_reads_and_every_field_is_required() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+    answer = {"action": "HOLD", "bets": None, "sells": None, "reasoning": "r"}
+    jsonschema.validate(answer, schema())
+    assert read(json.dumps(answer), LIMITS).action is Action.HOLD
+    leg = {"market_id": "m", "side": "YES", "amount": 50, "probability": None}
+    jsonschema.validate(answer | {"action": "BET", "bets": [leg]}, schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"action": "HOLD", "reasoning": "r"}, schema())
+    assert response_format()["json_schema"]["strict"] is True
+
+
+PIECES = (
+    *"{}[]\":,\\`' ",
+    "action",
+    "reasoning",
+    "HOLD",
+    "BET",
+    "bets",
+    "1e9",
+    "null",
+    "NaN",
+    HOLD,
+    SELL,
+    bet(),
+    "\ud800",
+    "\x00",
+    "é",
+    "```json\n",
+)
+
+
+def test_any_text_is_read_without_an_exception() -> None:
+    rng = Random(5)
+    for _ in range(5_000):
+        pieces = [rng.choice(PIECES) if rng.random() < 0.9 else chr(rng.randrange(0x110000)) for _ in range(rng.randrange(12))]
+        said = read("".join(pieces), LIMITS)
+        assert (said.action is Action.INVALID) == (said.problem is not None)
+
+
+NAMES = ("action", "bets", "sells", "reasoning", "market_id", "side", "amount", "position_id", "percentage", "probability")
+
+
+def _value(rng: Random, depth: int) -> object:
+    kind = rng.randrange(9)
+    if depth and kind == 0:
+        return [_value(rng, depth - 1) for _ in range(rng.randrange(3))]
+    if depth and kind <= 3:
+        return {name: _value(rng, depth - 1) for name in rng.sample(NAMES, rng.randrange(5))}
+    return rng.choice([None, True, 0, -1, 100, 2500.0, 1e308, 10**30, 0.5, "", " ", "BET", "SELL", "HOLD", "yes", "m", [], {}])
+
+
+def test_any_json_is_read_without_an_exception() -> None:
+    rng, read_as = Random(7), set()
+    for _ in range(5_000):
+        said = {
+            "action": rng.choice(["BET", "SELL", "HOLD", None, 5]),
+            "reasoning": "r",
+            **{name: _value(rng, 3) for name in ("bets", "sells")},
+        }
+        read_as.add(read(json.dumps(said), LIMITS).problem)
+    assert len(read_as) > 6
+
+
+amounts = st.integers(usd(50), usd(2500)).map(lambda amount: amount // 10_000 * 10_000)
+legs = st.builds(
+    Bet,
+    st.text("abc-0 ", min_size=1).map(str.strip).filter(bool),
+    st.sampled_from(["YES", "NO", "Candidate A"]),
+    amounts,
+    st.none() | st.floats(0, 1),
+)
+reasons = st.text('ab{}"\\\n é', min_size=1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.builds(lambda bets, why: Decision(Action.BET, bets=tuple(bets), reasoning=why), st.lists(legs, min_size=1, max_size=4), reasons)
+    | st.builds(lambda p, why: Decision(Action.SELL, sells=(Sell("p", p),), reasoning=why), st.integers(1_000_000, 100_000_000), reasons)
+    | st.builds(lambda why: Decision(Action.HOLD, reasoning=why), reasons)
+)
+def test_a_decision_is_read_again_from_what_it_writes(decision: Decision) -> None:
+    assert read(decision.to_json(), LIMITS) == decision
+
+
+def test_an_unusable_answer_has_the_effect_of_hold() -> None:
+    said = read("no", LIMITS)
+    assert read(said.to_json(), LIMITS).action is Action.HOLD
+    assert replace(said, message="x").legs == 0
+
+
+def test_long_hostile_answers_are_read_in_time() -> None:
+    start = time.process_time()
+    for text in ('{"a":[' * 150_000, '{"action":' * 90_000, "{" * 900_000, '{ "' * 300_000, f"{HOLD} " * 20_000, '"' * 900_000):
+        read(text, LIMITS)
+    assert time.process_time() - start < 5

@@ -1,0 +1,53 @@
+"""Looks at markets: acceptance row R23, back-off, and markets that never resolve."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bellwether.arena.facts import Result, Settlement
+from bellwether.arena.ledger import fold
+from bellwether.arena.market import MarketStatus
+from bellwether.arena.polling import FIRST, LONGEST, OPEN, Polled, awaited, due, next_look, stuck
+from tests.arena.world import AGENT, NOW, agent, bought, sold, won
+
+TEN = bought("10", "5")
+
+
+def test_r23_only_markets_that_somebody_waits_for_are_looked_at() -> None:
+    assert awaited(fold([AGENT], [], [])) == []
+    assert awaited(fold([AGENT], [TEN], [])) == ["m"]
+    assert awaited(fold([AGENT], [TEN, sold("10", "6", TEN, 2)], [])) == ["m"]
+    assert awaited(fold([AGENT], [TEN], [won("Yes")])) == []
+    assert awaited(fold([AGENT], [TEN], [Settlement("m", "v1", NOW + timedelta(days=1), Result.CANCELLED, {})])) == []
+
+
+def test_a_market_is_awaited_until_every_methodology_has_settled_it() -> None:
+    second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
+    agents = [AGENT, agent(family="b", rules="v2")]
+    assert awaited(fold(agents, [TEN, second], [won("Yes")])) == ["m"]
+    assert awaited(fold(agents, [TEN, second], [won("Yes"), won("Yes", rules="v2")])) == []
+
+
+def test_looks_become_rarer_while_nothing_happens() -> None:
+    waits = [next_look(Polled(MarketStatus.CLOSED, NOW, same=n)) for n in (1, 2, 3, 50)]
+    assert waits == [NOW + FIRST, NOW + 2 * FIRST, NOW + 4 * FIRST, NOW + LONGEST]
+
+
+def test_an_open_market_is_looked_at_when_it_closes() -> None:
+    assert next_look(Polled(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(days=3))) == NOW + OPEN
+    assert next_look(Polled(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(hours=1))) == NOW + timedelta(hours=1)
+    assert next_look(Polled(MarketStatus.ACTIVE, NOW, closes_at=NOW - timedelta(hours=1))) == NOW + FIRST
+    assert next_look(None) is None
+
+
+def test_what_is_due() -> None:
+    book = fold([AGENT], [TEN, bought("1", "0.5", market_id="n", leg=2)], [])
+    assert due(book, {"n": Polled(MarketStatus.CLOSED, NOW)}, NOW) == ["m"]
+    assert due(book, {"n": Polled(MarketStatus.CLOSED, NOW)}, NOW + FIRST) == ["m", "n"]
+
+
+def test_a_market_that_stays_closed_is_reported() -> None:
+    book = fold([AGENT], [TEN], [])
+    closed = {"m": Polled(MarketStatus.CLOSED, NOW, since=NOW - timedelta(days=8))}
+    assert stuck(book, closed, NOW) == ["m"]
+    assert stuck(book, {"m": Polled(MarketStatus.CLOSED, NOW, since=NOW)}, NOW) == stuck(book, {}, NOW) == []

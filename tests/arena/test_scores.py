@@ -1,0 +1,160 @@
+"""Scores and returns: acceptance rows K and A."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from bellwether.arena.account import AgentStatus
+from bellwether.arena.facts import Result, Settlement
+from bellwether.arena.ledger import fold
+from bellwether.arena.marks import Price, Source, valuation
+from bellwether.arena.returns import Returns, drawdown, pooled, ranks, returns, turnover
+from bellwether.arena.scores import Score, binary_brier, mean, multiclass_brier, outcome_brier, scores, skill, summary
+from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought, holding, run, usd, won
+
+
+@pytest.mark.parametrize(
+    ("side", "outcome", "expected"),
+    [("YES", "YES", 0.04), ("YES", "NO", 0.64), ("NO", "YES", 0.64), ("NO", "NO", 0.04), ("no", "No", 0.04)],
+)
+def test_k3_the_binary_brier_score(side: str, outcome: str, expected: float) -> None:
+    assert binary_brier(0.8, side, outcome) == pytest.approx(expected)
+    assert outcome_brier(0.8, side, outcome) == pytest.approx(expected)
+
+
+def test_k4_the_brier_score_of_a_named_outcome() -> None:
+    assert outcome_brier(0.7, "Alpha", "ALPHA") == pytest.approx(0.09)
+    assert outcome_brier(0.7, "Alpha", "Beta") == pytest.approx(0.49)
+
+
+def test_the_brier_score_of_all_outcomes_is_their_sum() -> None:
+    assert multiclass_brier({"A": 0.5, "B": 0.3, "C": 0.2}, "a") == pytest.approx(0.25 + 0.09 + 0.04)
+
+
+def test_k5_means() -> None:
+    assert mean([]) is None
+    assert mean([0.1, 0.2, 0.3]) == pytest.approx(0.2)
+
+
+def test_k6_skill() -> None:
+    assert skill(0.1) == pytest.approx(0.6)
+    assert skill(0.4, 0.2) == pytest.approx(-1)
+    assert skill(0.15) == pytest.approx(0.4)
+    assert skill(None) is skill(0.1, 0.0) is skill(0.1, None) is None
+
+
+def _scored(confidences: list[float], **more: object) -> list[Score]:
+    trades = [bought("10", "4", leg=leg, market_id=f"m{leg}", confidence=c, **more) for leg, c in enumerate(confidences, start=1)]
+    book = fold([AGENT], trades, [won("Yes", market_id=trade.market_id) for trade in trades])
+    return scores(book)
+
+
+def test_k12_the_mean_is_over_bets_and_not_over_cohorts() -> None:
+    one, three = _scored([0.6]), _scored([0.4] * 3)
+    found = summary([*one, *three])
+    assert found.n == 4
+    assert found.brier_size == pytest.approx(0.31)
+
+
+def test_k23_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None:
+    trades = [bought("10", "4"), bought("10", "4", leg=2, market_id="n")]
+    void = Settlement("n", "v1", NOW.replace(day=20), Result.CANCELLED, {})
+    assert summary(scores(fold([AGENT], trades, [won("Yes"), void]))).win_rate == 1
+
+
+def test_k24_winners_are_compared_without_case() -> None:
+    trade = bought("10", "4", side="Alpha", binary=False)
+    (score,) = scores(fold([AGENT], [trade], [won("ALPHA", ("ALPHA", "BETA"))]))
+    assert (score.won, score.p_yes, score.o_yes) == (True, None, None)
+
+
+def test_k25_skill_against_the_price_that_was_paid() -> None:
+    (score,) = _scored([0.5])
+    assert (score.brier_size, score.p_yes, score.o_yes) == (0.25, 0.5, 1)
+    assert score.brier_price == pytest.approx(0.36)
+    assert summary([score]).skill_price == pytest.approx(0.3056, abs=5e-5)
+
+
+def test_a_bet_on_no_is_a_forecast_of_yes_too() -> None:
+    (score,) = scores(fold([AGENT], [bought("10", "4", side="NO", confidence=0.8)], [won("Yes")]))
+    assert (score.p_yes, score.o_yes, score.won) == (pytest.approx(0.2), 1, False)
+    assert score.brier_size == pytest.approx(0.64)
+
+
+def test_stated_probabilities_are_scored_beside_the_size() -> None:
+    done = run(bets(bet("500", probability=0.9)), account(), binary(yes="0.4"))
+    (score,) = scores(fold([AGENT], done.trades, [won("Yes")]))
+    assert (score.brier_size, score.brier_stated) == (pytest.approx(0.64), pytest.approx(0.01))
+    found = summary([score, *_scored([0.5])])
+    assert (found.n, found.stated) == (2, 1)
+    assert found.skill_stated_price == pytest.approx(1 - 0.01 / 0.36)
+
+
+@pytest.mark.parametrize("confidence", [None, 1.5, -0.1])
+def test_a_missing_or_impossible_confidence_is_counted_and_not_scored(confidence: float | None) -> None:
+    found = summary(_scored([0.5, confidence]))  # type: ignore[list-item]
+    assert (found.n, found.unscored, found.brier_size, found.win_rate) == (1, 1, 0.25, 1)
+
+
+def test_nothing_is_none() -> None:
+    assert {value for name, value in asdict(summary([])).items() if name not in ("n", "stated", "unscored")} == {None}
+
+
+def test_an_outcome_called_no_among_several_is_scored_by_its_name() -> None:
+    trade = bought("10", "4", side="No", binary=False, confidence=0.7)
+    (score,) = scores(fold([AGENT], [trade], [won("No", ("Alice", "Bob", "No"))]))
+    assert score.brier_size == pytest.approx(0.09)
+
+
+def test_k9_and_k14_returns_from_cash_and_positions() -> None:
+    assert returns(usd(9900) + usd(120), usd(10_000)) == Returns(usd(10_020), usd(20), 0.2)
+    found = pooled([usd(9995) + usd(12)], usd(10_000))
+    assert found is not None
+    assert (found.total, found.profit, found.percent) == (usd(10_007), usd(7), pytest.approx(0.07))
+
+
+def test_k13_several_agents_of_a_family() -> None:
+    found = pooled([usd(10_006), usd(10_034)], usd(10_000))
+    assert found is not None
+    assert (found.profit, found.percent) == (usd(40), pytest.approx(0.2))
+    assert pooled([], usd(10_000)) is None
+
+
+def test_k15_ranks() -> None:
+    assert ranks({"a": usd(10_100), "b": usd(9900), "c": usd(10_100)}) == {"a": 1, "b": 3, "c": 1}
+
+
+def test_drawdown_is_from_the_highest_point_before() -> None:
+    assert drawdown([100, 120, 90, 130, 110]) == pytest.approx(0.25)
+    assert drawdown([100, 110]) == 0
+    assert drawdown([]) is None
+
+
+def test_turnover() -> None:
+    assert turnover(usd(500), usd(250), usd(10_000)) == 0.075
+
+
+@pytest.mark.parametrize(
+    ("row", "cash", "held", "status"),
+    [
+        ("A1", "0", False, AgentStatus.BANKRUPT),
+        ("A3", "250", False, AgentStatus.ACTIVE),
+        ("49 and a position", "49", True, AgentStatus.WARNED),
+        ("49", "49", False, AgentStatus.BANKRUPT),
+    ],
+)
+def test_the_status_of_an_agent(row: str, cash: str, held: bool, status: AgentStatus) -> None:
+    holder = holding(bought("10", "5"), cash=str(float(cash) + 5)) if held else account(cash)
+    assert holder.cash == usd(cash)
+    assert holder.status(V1.least) is status
+
+
+def test_a4_and_a5_a_portfolio_is_cash_and_marked_value_and_not_cost() -> None:
+    def total(cash: str, cost: str, worth: str) -> int:
+        holder = holding(bought("10000", cost), cash=str(float(cash) + float(cost)))
+        return valuation(holder, {("m", "YES"): Price("m", "YES", NOW, usd(worth) // 10_000, Source.LIVE)}, NOW).total
+
+    assert total("250", "5", "12") == usd(262)
+    assert total("1950", "8050", "8467.25") == usd("10417.25")

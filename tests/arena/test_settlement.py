@@ -1,0 +1,341 @@
+"""Resolution and settlement: acceptance rows R and M, from evidence to the ledger."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.arena.account import Position, PositionStatus
+from bellwether.arena.facts import Result, Settlement, Trade
+from bellwether.arena.invariants import violations
+from bellwether.arena.ledger import Kind, fold
+from bellwether.arena.market import MarketStatus
+from bellwether.arena.resolution import Observation, cancelled, evidence_of, incidents, observations, settlements
+from bellwether.arena.scores import scores
+from bellwether.arena.states import Label, Past, advance, history
+from bellwether.venues.polymarket.resolution import EVIDENCE
+from tests.arena.world import AGENT, KEY, NOW, V1, V2, agent, bought, sold, usd, won
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+CLOSED = NOW + 10 * DAY
+
+
+def look(
+    at: datetime, prices: list[str], outcomes: tuple[str, ...] = ("Yes", "No"), uma: str | None = "resolved", **more: Any
+) -> dict[str, Any]:
+    words = sorted(name.lower() for name in outcomes)
+    kind = "binary" if words == ["no", "yes"] else "named" if len(outcomes) == 2 else "multi"
+    market = {
+        "market_id": "m",
+        "market_type": kind,
+        "outcomes": list(outcomes),
+        "closed": True,
+        "uma_resolution_status": uma,
+        "uma_statuses": [],
+        "outcome_prices": [Decimal(price) for price in prices],
+        "closed_at": CLOSED,
+        "end_time": CLOSED,
+        **more,
+    }
+    return evidence_of(market, fetched_at=at)
+
+
+def seen(*looks: dict[str, Any]) -> list[Observation]:
+    return observations(pl.DataFrame(looks, schema=EVIDENCE, orient="row"))
+
+
+def twice(prices: list[str], outcomes: tuple[str, ...] = ("Yes", "No"), **more: Any) -> list[Observation]:
+    return seen(*[look(CLOSED + n * HOUR / 2, prices, outcomes, **more) for n in (1, 2)])
+
+
+TEN = bought("10", "5")
+
+
+def test_r1_a_win_is_paid_and_scored() -> None:
+    (settlement,) = settlements(twice(["1", "0"]), V1)
+    book = fold([agent("10000")], [TEN], [settlement])
+    account = book.accounts[AGENT.agent_id]
+    (position,) = account.positions.values()
+    assert (account.cash, account.invested, position.status) == (usd(10005), 0, PositionStatus.SETTLED)
+    (score,) = scores(book)
+    assert (settlement.winner, score.brier_size, score.won) == ("Yes", 0.25, True)
+    assert violations(book, [TEN]) == []
+
+
+def test_r3_a_loss_brings_nothing() -> None:
+    book = fold([AGENT], [bought("1000", "600")], [won("No")])
+    account = book.accounts[AGENT.agent_id]
+    assert (account.cash, account.invested, account.realized) == (usd(9400), 0, -usd(600))
+
+
+def test_r4_named_winners_are_compared_without_case() -> None:
+    book = fold([AGENT], [bought("50", "25", side="Candidate A", binary=False)], [won("candidate a", ("candidate a", "Candidate B"))])
+    assert book.accounts[AGENT.agent_id].cash == usd(10025)
+
+
+def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
+    trades = [TEN, sold("10", "7", TEN, 2)]
+    book = fold([AGENT], trades, settlements(twice(["1", "0"]), V1))
+    assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.SELL]
+    assert [score.brier_size for score in scores(book)] == [0.25]
+    assert book.accounts[AGENT.agent_id].realized == usd(2)
+
+
+def test_r6_a_market_settles_as_a_whole_or_not_at_all() -> None:
+    other = bought(
+        "8", "4", side="Maybe", agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1"
+    )
+    agents, trades = [AGENT, agent(family="b")], [TEN, other]
+    first = won("Yes", ("Yes", "No"))
+    book = fold(agents, trades, [first])
+    assert {position.status for account in book.accounts.values() for position in account.positions.values()} == {PositionStatus.OPEN}
+    assert book.settlements == {}
+    assert scores(book) == []
+    assert [one.rule for one in violations(book, trades)] == ["every position of a market can be settled"]
+    later = won("Yes", ("Yes", "Maybe"), at=first.known_at + DAY)
+    settled = fold(agents, trades, [first, later])
+    assert {position.status for account in settled.accounts.values() for position in account.positions.values()} == {PositionStatus.SETTLED}
+
+
+def test_r8_a_resolution_without_a_winner_is_deferred() -> None:
+    found = twice(["0.995", "0.005"])
+    assert settlements(found, V1) == settlements(found, V2) == []
+
+
+def test_an_unknown_winner_is_refunded_in_v1_after_the_grace_period() -> None:
+    looks = [look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
+    (settlement,) = settlements(seen(*looks), V1)
+    assert (settlement.result, settlement.known_at) == (Result.CANCELLED, CLOSED + 15 * DAY)
+    assert settlements(seen(*looks), V2) == []
+    book = fold([AGENT], [TEN], [settlement])
+    assert (book.accounts[AGENT.agent_id].cash, scores(book)) == (usd(10000), [])
+    assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.REFUND]
+
+
+def test_the_grace_period_starts_again_when_the_market_is_not_over() -> None:
+    looks = [look(CLOSED + n * DAY, ["0.995", "0.005"], uma="disputed" if n == 8 else "resolved") for n in range(1, 17)]
+    assert settlements(seen(*looks), V1) == []
+
+
+def test_a_winner_after_a_refund_corrects_it() -> None:
+    looks = [look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
+    both = settlements(seen(*looks, look(CLOSED + 20 * DAY, ["1", "0"])), V1)
+    assert [one.result for one in both] == [Result.CANCELLED, Result.WON]
+    book = fold([AGENT], [TEN], both)
+    assert [(entry.kind, entry.amount, entry.corrects) for entry in book.entries[1:]] == [
+        (Kind.REFUND, usd(5), False),
+        (Kind.REFUND, -usd(5), True),
+        (Kind.SETTLE, usd(10), False),
+    ]
+    assert violations(book, [TEN]) == []
+
+
+def test_r9_and_r13_later_looks_change_nothing() -> None:
+    found = twice(["1", "0"])
+    again = found + seen(look(CLOSED + 3 * DAY, ["1", "0"]), look(CLOSED + 4 * DAY, ["1", "0"]))
+    assert settlements(again, V1) == settlements(found, V1)
+    assert incidents(again, V1) == []
+
+
+def test_r10_an_operators_cancellation_refunds() -> None:
+    (settlement,) = settlements([cancelled("m", CLOSED, "operator")], V2)
+    book = fold([agent("10000", rules="v2")], [bought("4", "2")], [settlement])
+    assert [(entry.kind, entry.amount) for entry in book.entries] == [(Kind.BUY, -usd(2)), (Kind.REFUND, usd(2))]
+    assert scores(book) == []
+
+
+def test_r12_what_was_sold_before_a_cancellation_is_kept() -> None:
+    first = bought("1000", "600")
+    book = fold([AGENT], [first, sold("400", "300", first, 2)], settlements([cancelled("m", CLOSED, "operator")], V1))
+    account = book.accounts[AGENT.agent_id]
+    assert ([entry.amount for entry in book.entries][-1], account.realized, account.cash) == (usd(360), usd(60), usd(10060))
+
+
+def _past(*trades: Trade, by: list[Settlement] | None = None) -> Position:
+    book = fold([AGENT], trades, by or [])
+    (position,) = book.accounts[AGENT.agent_id].positions.values()
+    return position
+
+
+FIVE, THREE, FOUR = bought("5", "2"), bought("3", "0.9"), bought("4", "1")
+HISTORY = {
+    "R16": (_past(FIVE, sold("5", "3.5", FIVE, 2)), MarketStatus.ACTIVE, Past(Label.EXITED, usd("3.5"), usd("1.5"))),
+    "R17": (_past(THREE, by=settlements([cancelled("m", CLOSED, "o")], V1)), MarketStatus.VOID, Past(Label.CANCELLED, usd("0.9"), 0)),
+    "R18": (_past(FOUR, by=[won("Yes")]), MarketStatus.RESOLVED, Past(Label.WON, usd(4), usd(3))),
+    "lost": (_past(FOUR, by=[won("No")]), MarketStatus.RESOLVED, Past(Label.LOST, 0, -usd(1))),
+    "pending": (_past(FOUR), MarketStatus.CLOSED, Past(Label.PENDING, None, None)),
+    "R20": (_past(FOUR), MarketStatus.RESOLVED, Past(Label.UNKNOWN, None, None)),
+}
+
+
+@pytest.mark.parametrize("row", HISTORY)
+def test_what_became_of_a_position(row: str) -> None:
+    position, market, expected = HISTORY[row]
+    assert history(position, market) == expected
+
+
+def test_r21_a_settled_position_is_worth_nothing_more() -> None:
+    from bellwether.arena.marks import mark, valuation
+
+    book = fold([AGENT], [TEN], [won("Yes")])
+    account = book.accounts[AGENT.agent_id]
+    (position,) = account.positions.values()
+    assert (position.status, mark(position, {}).value, valuation(account, {}, NOW).total) == (PositionStatus.SETTLED, 0, account.cash)
+
+
+def test_one_look_is_enough_when_the_window_for_disputes_has_passed() -> None:
+    assert settlements(seen(look(CLOSED + HOUR, ["1", "0"])), V1) == []
+    (settlement,) = settlements(seen(look(CLOSED + 2 * HOUR, ["1", "0"])), V1)
+    assert settlement.known_at == CLOSED + 2 * HOUR
+
+
+def test_the_same_look_twice_is_one_look() -> None:
+    one = look(CLOSED + HOUR, ["1", "0"])
+    assert settlements(seen(one, one), V1) == []
+
+
+def test_looks_that_contradict_each_other_confirm_nothing() -> None:
+    found = seen(look(CLOSED + HOUR / 2, ["1", "0"]), look(CLOSED + HOUR, ["0", "1"]))
+    assert settlements(found, V1) == []
+
+
+def test_the_order_in_which_looks_arrive_is_no_matter() -> None:
+    found = twice(["1", "0"])
+    assert settlements(found[::-1], V1) == settlements(found, V1)
+
+
+def test_m33_a_disputed_market_is_not_settled() -> None:
+    assert settlements(twice(["1", "0"], uma="disputed"), V1) == []
+    assert settlements(twice(["1", "0"], uma="proposed"), V1) == []
+
+
+def test_m34_half_and_half_pays_half() -> None:
+    (settlement,) = settlements(twice(["0.5", "0.5"]), V1)
+    book = fold([AGENT], [bought("1000", "600")], [settlement])
+    assert (settlement.result, book.accounts[AGENT.agent_id].cash, scores(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
+
+
+def test_half_and_half_can_be_a_refund() -> None:
+    (settlement,) = settlements(twice(["0.5", "0.5"]), V1.model_copy(update={"void": "refund"}))
+    assert settlement.result is Result.CANCELLED
+
+
+def test_fractions_pay_what_they_say() -> None:
+    (settlement,) = settlements(twice(["0.3", "0.7"]), V1)
+    assert (settlement.result, dict(settlement.payouts)) == (Result.SPLIT, {"yes": 300_000, "no": 700_000})
+
+
+@pytest.mark.parametrize(
+    ("row", "outcomes", "prices", "winner"),
+    [
+        ("M2", ("Alice", "Bob", "Carol"), ["1", "0", "0"], "Alice"),
+        ("M15", ("Yes", "No"), ["1", "0"], "Yes"),
+        ("M16", ("Left", "Right"), ["0", "1"], "Right"),
+        ("M30", ("No", "Yes"), ["0", "1"], "Yes"),
+    ],
+)
+def test_winners_are_found_by_name(row: str, outcomes: tuple[str, ...], prices: list[str], winner: str) -> None:
+    (settlement,) = settlements(twice(prices, outcomes), V1)
+    assert (settlement.winner, settlement.payouts[winner.casefold()], sum(settlement.payouts.values())) == (winner, 1_000_000, 1_000_000)
+
+
+@pytest.mark.parametrize("flags", [["Yes"], ["yes"]])
+def test_m12_the_flag_of_the_winner_counts(flags: list[str]) -> None:
+    looks = [{**look(CLOSED + n * HOUR, ["0.97", "0.03"], uma=None), "winners": flags} for n in (1, 2)]
+    (settlement,) = settlements(seen(*looks), V1)
+    assert settlement.winner == "Yes"
+
+
+@pytest.mark.parametrize(("row", "prices"), [("M18 none", []), ("M18 one", ["0.99"]), ("M18 undecided", ["0.55", "0.44"])])
+def test_m18_prices_that_decide_nothing(row: str, prices: list[str]) -> None:
+    assert settlements(twice(prices, uma=None), V1) == []
+
+
+def test_m11_an_open_market_is_not_resolved() -> None:
+    assert settlements(twice(["0.55", "0.45"], uma=None, closed=False), V1) == []
+
+
+def test_m32_a_market_that_is_open_again_stays_resolved_and_is_an_incident() -> None:
+    found = [*twice(["1", "0"]), *seen(look(CLOSED + DAY, ["0.6", "0.4"], uma=None, closed=False))]
+    assert len(settlements(found, V1)) == 1
+    assert [incident.found for incident in incidents(found, V1)] == ["not closed"]
+    step = advance(MarketStatus.RESOLVED, MarketStatus.ACTIVE)
+    assert (step.status, step.incident) == (MarketStatus.RESOLVED, "resolved market was seen active")
+
+
+@pytest.mark.parametrize(
+    ("current", "observed", "status"),
+    [
+        ("active", "closed", "closed"),
+        ("active", "resolved", "resolved"),
+        ("proposed", "disputed", "disputed"),
+        ("disputed", "proposed", "proposed"),
+    ],
+)
+def test_the_status_of_a_market_goes_forward(current: str, observed: str, status: str) -> None:
+    step = advance(MarketStatus(current), MarketStatus(observed))
+    assert (step.status, step.incident) == (MarketStatus(status), None)
+
+
+@pytest.mark.parametrize(("current", "observed"), [("closed", "active"), ("void", "resolved"), ("resolved", "disputed")])
+def test_the_status_of_a_market_never_goes_back(current: str, observed: str) -> None:
+    step = advance(MarketStatus(current), MarketStatus(observed))
+    assert step.status is MarketStatus(current)
+    assert step.incident
+
+
+def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> None:
+    no = bought("20", "5", side="NO", leg=2)
+    first, second = won("Yes"), won("No", at=NOW.replace(day=25))
+    book = fold([AGENT], [TEN, no], [first, second])
+    account = book.accounts[AGENT.agent_id]
+    assert account.cash == usd(10000) - usd(10) + usd(20)
+    assert account.realized == usd(10)
+    assert [score.won for score in scores(book)] == [False, True]
+    assert violations(book, [TEN, no]) == []
+    then = fold([AGENT], [TEN, no], [first, second], known_at=first.known_at)
+    assert then.accounts[AGENT.agent_id].cash == usd(10000)
+    assert [score.won for score in scores(then)] == [True, False]
+
+
+def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:
+    spent = bought("10", "105", market_id="n", leg=2, executed_at=NOW.replace(day=21))
+    trades = [bought("100", "90"), spent]
+    book = fold([agent("100")], trades, [won("No", at=NOW.replace(day=25)), won("Yes")])
+    assert [entry.cash for entry in book.entries] == [usd(10), usd(110), usd(5), -usd(95), -usd(95)]
+    assert violations(book, trades) == []
+
+
+def test_cohorts_of_two_methodologies_settle_by_their_own_rules() -> None:
+    looks = seen(*[look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)])
+    second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
+    book = fold([AGENT, agent(family="b", rules="v2")], [TEN, second], [*settlements(looks, V1), *settlements(looks, V2)])
+    assert [position.status for account in book.accounts.values() for position in account.positions.values()] == ["settled", "open"]
+
+
+def test_a_trade_on_a_settled_market_is_a_violation_and_not_booked() -> None:
+    late = bought("5", "2", leg=2, executed_at=NOW.replace(day=21), position_id=TEN.trade_id)
+    book = fold([AGENT], [TEN, late], [won("Yes")])
+    assert [one.where for one in violations(book, [TEN, late])] == [late.trade_id]
+    assert book.accounts[AGENT.agent_id].cash == usd(10005)
+
+
+@pytest.mark.parametrize(
+    "trade",
+    [
+        TEN._replace(agent_id="2026-03-01/zoe", trade_id="2026-03-01/zoe/2026-03-01/1"),
+        TEN._replace(trade_id="2026-03-01/b/2026-03-01/1"),
+        TEN._replace(trade_id=KEY.trade_id(2), position_id="2026-03-01/b/2026-03-01/1"),
+        sold("11", "6", TEN, 2),
+        sold("1", "1", TEN, 2, side="NO"),
+        TEN,
+    ],
+)
+def test_a9_a_trade_that_does_not_fit_is_a_violation(trade: Trade) -> None:
+    book = fold([AGENT], [TEN, trade], [])
+    assert [one.rule for one in violations(book, [TEN])] == ["every trade can be booked"]
+    assert book.accounts[AGENT.agent_id].cash == usd(9995)

@@ -1,0 +1,221 @@
+"""State machines: acceptance rows D and R22, weeks, order, and the universe's rows M."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from bellwether.arena.decision import Action
+from bellwether.arena.decision_state import DecisionState, Step, Stored, next_step
+from bellwether.arena.identity import AgentKey, DecisionKey, deciding_order, decision_of, start_of, week_number, week_of
+from bellwether.arena.market import MarketStatus
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.states import Cohort, CohortRole, CohortStatus, cohort_status, deciding, may_start, role, window_ends
+from bellwether.arena.universe import market_of, status_of, tradable, universe
+from bellwether.errors import ConfigError, SchemaError
+from tests.arena.world import V1, binary, usd
+
+NOW = datetime(2026, 3, 1, 1, 0, tzinfo=UTC)
+DUE = NOW + timedelta(hours=40)
+RULES = methodologies()
+
+CLAIMS = {
+    "D1": (None, Step.ASK, "new"),
+    "D2 held": (Stored(DecisionState.IN_PROGRESS, NOW + timedelta(seconds=1)), Step.SKIP, "in progress"),
+    "D3": (Stored(DecisionState.IN_PROGRESS, datetime(2020, 1, 1, tzinfo=UTC)), Step.ASK, "stale"),
+    "D4": (Stored(DecisionState.FINISHED, action=Action.BET), Step.EXECUTE, "no trades"),
+    "D5": (Stored(DecisionState.FAILED), Step.ASK, "failed"),
+    "D12": (Stored(DecisionState.FINISHED, action=Action.SELL, trades=1, failed_legs=1), Step.SKIP, "1 legs have no trade"),
+    "D31": (Stored(DecisionState.READ, action=Action.BET), Step.EXECUTE, "read and not executed"),
+    "D32": (Stored(DecisionState.READ, action=Action.BET, trades=2), Step.EXECUTE, "read and not executed"),
+    "D33": (Stored(DecisionState.BLOCKED), Step.ASK, "blocked"),
+    "D34": (Stored(DecisionState.FAILED, trades=1), Step.SKIP, "failed with 1 trades"),
+    "hold": (Stored(DecisionState.FINISHED, action=Action.HOLD), Step.SKIP, "finished"),
+    "invalid": (Stored(DecisionState.FINISHED, action=Action.INVALID), Step.SKIP, "finished"),
+    "done": (Stored(DecisionState.FINISHED, action=Action.BET, trades=1), Step.SKIP, "finished"),
+}
+
+
+@pytest.mark.parametrize("row", CLAIMS)
+def test_what_a_run_does_about_a_decision(row: str) -> None:
+    stored, step, reason = CLAIMS[row]
+    found = next_step(stored, NOW, deadline=DUE)
+    assert (found.step, found.reason) == (step, reason)
+    assert found.problem is (row in ("D4", "D12", "D34"))
+
+
+def test_d8_a_bankrupt_agent_is_not_asked() -> None:
+    assert next_step(None, NOW, deadline=DUE, bankrupt=True).step is Step.SKIP
+
+
+def test_after_the_deadline_nothing_is_asked_and_it_is_a_problem() -> None:
+    late = next_step(Stored(DecisionState.BLOCKED), DUE, deadline=DUE)
+    assert (late.step, late.problem) == (Step.SKIP, True)
+    assert next_step(Stored(DecisionState.READ), DUE, deadline=DUE).step is Step.EXECUTE
+
+
+def cohorts(*numbers: int, completed: tuple[int, ...] = (), archived: tuple[int, ...] = ()) -> list[Cohort]:
+    first = datetime(2026, 3, 1, tzinfo=UTC)
+    return [Cohort(n, first + n * timedelta(days=7), "v1", first if n in completed else None, n in archived) for n in numbers]
+
+
+def test_d21_the_newest_five_decide_and_none_takes_the_place_of_a_completed_one() -> None:
+    every = cohorts(1, 2, 3, 4, 5, 6, 7)
+    assert [one.number for one in deciding(every, RULES)] == [7, 6, 5, 4, 3]
+    assert role(every[1], 7, V1) is CohortRole.TRACKING
+    assert [one.number for one in deciding(cohorts(1, 2, 3, 4, 5, 6, 7, completed=(7,)), RULES)] == [6, 5, 4, 3]
+    assert role(cohorts(7, completed=(7,))[0], 7, V1) is CohortRole.COMPLETED
+
+
+def test_d22_an_archived_cohort_only_holds() -> None:
+    every = cohorts(1, 2, archived=(2,))
+    assert [one.number for one in deciding(every, RULES)] == [1]
+    assert role(every[1], 2, V1) is CohortRole.TRACKING
+
+
+def test_d24_a_cohort_starts_on_sunday_or_when_it_is_asked_for() -> None:
+    wednesday = datetime(2026, 3, 4, 12, tzinfo=UTC)
+    assert not may_start(wednesday)
+    assert may_start(wednesday, forced=True)
+    assert may_start(datetime(2026, 3, 1, 0, 59, 59, tzinfo=UTC))
+    assert not may_start(datetime(2026, 3, 1, 1, tzinfo=UTC))
+
+
+def test_d25_a_week_has_one_cohort_whenever_it_is_asked_for() -> None:
+    assert {week_of(datetime(2026, 3, day, 12, tzinfo=UTC)) for day in range(1, 8)} == {date(2026, 3, 1)}
+    assert start_of(date(2026, 3, 1)) == datetime(2026, 3, 1, tzinfo=UTC)
+    assert week_of(datetime(2026, 3, 1, 1, tzinfo=timezone(timedelta(hours=2)))) == date(2026, 2, 22)
+    with pytest.raises(ConfigError, match="no Sunday"):
+        start_of(date(2026, 3, 2))
+    with pytest.raises(ConfigError, match="zone"):
+        week_of(datetime(2026, 3, 1))
+
+
+def test_d26_without_cohorts_none_decides() -> None:
+    assert deciding([], RULES) == []
+
+
+def test_d28_weeks_are_counted_between_midnights() -> None:
+    start = datetime(2025, 12, 7, 23, 30, tzinfo=UTC)
+    assert week_number(start, datetime(2025, 12, 14, 0, 2, tzinfo=UTC)) == 2
+    assert week_number(start, datetime(2025, 12, 13, 23, 59, tzinfo=UTC)) == 1
+
+
+def status(open_positions: int, states: dict[str, list[DecisionState]], now: datetime, **more: Any) -> CohortStatus:
+    return cohort_status(cohorts(1)[0], V1, now, decisions=states, open_positions=open_positions, **more)
+
+
+def test_r22_and_l1_a_cohort_is_complete_when_nothing_can_follow() -> None:
+    over = window_ends(cohorts(1)[0], V1)
+    finished = {"a": [DecisionState.FAILED, DecisionState.FINISHED], "b": [DecisionState.FINISHED]}
+    assert status(0, finished, over) is CohortStatus.COMPLETED
+    assert status(1, finished, over) is CohortStatus.ACTIVE
+    assert status(0, finished, over - timedelta(seconds=1)) is CohortStatus.ACTIVE
+    outage = finished | {"b": [DecisionState.FAILED, DecisionState.BLOCKED]}
+    assert status(0, outage, over) is CohortStatus.ACTIVE
+    assert status(0, outage, over, closed_by_operator=["b"]) is CohortStatus.COMPLETED
+    assert status(0, {"a": []}, over) is CohortStatus.ACTIVE
+    assert status(0, {}, over) is CohortStatus.ACTIVE
+
+
+def test_ids_say_what_they_name() -> None:
+    key = DecisionKey(AgentKey(date(2026, 3, 1), "acme"), date(2026, 3, 8))
+    assert key.trade_id(3) == "2026-03-01/acme/2026-03-08/3"
+    assert decision_of(key.trade_id(3)) == key.decision_id == "2026-03-01/acme/2026-03-08"
+
+
+def test_each_agent_is_first_equally_often() -> None:
+    names = ["c", "a", "b"]
+    orders = [deciding_order(names, date(2026, 3, 1) + n * timedelta(days=7)) for n in range(6)]
+    assert [sorted(order) for order in orders] == [["a", "b", "c"]] * 6
+    assert sorted(order[0] for order in orders) == ["a", "a", "b", "b", "c", "c"]
+    assert deciding_order(["b", "a"], date(2026, 3, 1)) == deciding_order(["a", "b", "a"], date(2026, 3, 1))
+    assert deciding_order([], date(2026, 3, 1)) == []
+
+
+def row(market_id: str, volume: str | None = "1", **more: Any) -> dict[str, Any]:
+    prices = [Decimal("0.4"), Decimal("0.6")]
+    known = {"outcomes": ["Yes", "No"], "outcome_prices": prices, "token_ids": ["y", "n"], "question": "q", "active": True, "closed": False}
+    return {"market_id": market_id, "volume": volume and Decimal(volume), **known, **more}
+
+
+def test_m19_and_m29_the_largest_volume_first_and_no_id_twice() -> None:
+    rows = [row("b", "25"), row("a", "50"), row("a", "50"), row("c", "40"), row("closed", "2500", closed=True), row("nulls", None)]
+    chosen = universe([market_of(one, NOW) for one in rows], 500)
+    assert [market.market_id for market in chosen.markets] == ["a", "c", "b", "nulls"]
+    assert len(universe([market_of(one, NOW) for one in rows], 1).markets) == 1
+
+
+def test_equal_volumes_are_in_the_order_of_ids() -> None:
+    chosen = universe([market_of(row(name), NOW) for name in "cab"], 2)
+    assert [market.market_id for market in chosen.markets] == ["a", "b"]
+
+
+def test_a_universe_of_none() -> None:
+    assert universe([], 500).markets == ()
+
+
+def test_the_hash_is_of_what_is_shown() -> None:
+    markets = [market_of(row(name), NOW) for name in "ab"]
+    assert universe(markets, 5).digest == universe(markets[::-1], 5).digest
+    assert universe(markets, 5).digest != universe([markets[0], replace(markets[1], question="other")], 5).digest
+
+
+def test_m20_a_market_without_an_id_is_refused() -> None:
+    with pytest.raises(SchemaError, match="no market_id"):
+        market_of(row(""), NOW)
+
+
+@pytest.mark.parametrize(
+    ("case", "more", "expected"),
+    [
+        ("open", {}, MarketStatus.ACTIVE),
+        ("M22 closed", {"closed": True}, MarketStatus.CLOSED),
+        ("M22 inactive", {"active": False}, MarketStatus.CLOSED),
+        ("no orders", {"accepting_orders": False}, MarketStatus.CLOSED),
+        ("M33", {"closed": True, "uma_resolution_status": "Disputed"}, MarketStatus.DISPUTED),
+        ("proposed", {"closed": True, "uma_resolution_status": "proposed"}, MarketStatus.PROPOSED),
+        ("no outcomes", {"outcomes": []}, MarketStatus.CLOSED),
+    ],
+)
+def test_where_a_market_stands(case: str, more: dict[str, Any], expected: MarketStatus) -> None:
+    assert status_of(row("m", **more)) is expected
+
+
+@pytest.mark.parametrize(
+    ("case", "outcomes", "prices", "expected"),
+    [
+        ("M6", ["One", "", "Three"], ["0.4", "0.5"], (400_000, 500_000, None)),
+        ("M7", ["A", "B"], ["2", "-1"], (None, None)),
+        ("M31", ["Yes", "No"], ["0", "1"], (0, 1_000_000)),
+        ("none", ["Yes", "No"], None, (None, None)),
+    ],
+)
+def test_prices_of_a_listing(case: str, outcomes: list[str], prices: list[str] | None, expected: tuple[int | None, ...]) -> None:
+    market = market_of(row("m", outcomes=outcomes, outcome_prices=prices and [Decimal(price) for price in prices]), NOW)
+    assert market.prices == expected
+
+
+def test_m30_yes_is_found_by_its_name() -> None:
+    market = market_of(row("m", outcomes=["No", "Yes"], outcome_prices=[Decimal("0.9"), Decimal("0.1")], token_ids=["n", "y"]), NOW)
+    assert (market.price("YES"), market.price("NO"), market.place("yes")) == (usd("0.1"), usd("0.9"), 1)
+
+
+def test_a_listing_full_of_nulls_is_a_market_that_cannot_be_traded() -> None:
+    nulls = dict.fromkeys(row("m")) | {"market_id": "m", "category": None, "tick_size": None, "end_time": None}
+    market = market_of(nulls, NOW)
+    assert (market.status, market.prices, market.volume, tradable(market)) == (MarketStatus.CLOSED, (), None, False)
+    assert tradable(binary())
+
+
+def test_fees_are_read_where_they_can_be() -> None:
+    at = datetime(2026, 5, 1, tzinfo=UTC)
+    known = market_of(
+        row("m", fees_enabled=True, fee_type="sports_fees", fee_rate=Decimal("0.03"), fee_exponent=Decimal(1), taker_only=True), at
+    )
+    assert known.fees.rate == Decimal("0.03")
+    assert market_of(row("m", fees_enabled=True, fee_rate=Decimal(7)), at).fees.is_free

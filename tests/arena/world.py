@@ -1,0 +1,144 @@
+"""A small world for the arena's tests: one agent, binary and named markets, quotes stated in dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from bellwether.arena.account import Account
+from bellwether.arena.decision import Action, Bet, Decision, Sell
+from bellwether.arena.execution import Executed, Venue, execute
+from bellwether.arena.facts import Agent, Result, Settlement, Trade
+from bellwether.arena.identity import AgentKey, DecisionKey
+from bellwether.arena.ledger import Book
+from bellwether.arena.market import Market, MarketStatus, Quote
+from bellwether.arena.methodology import Methodology, methodology
+from bellwether.arena.units import micros, price_micros
+
+V1, V2, REALISTIC = methodology("v1"), methodology("v2"), methodology("v1-realistic")
+COHORT = date(2026, 3, 1)
+NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
+KEY = DecisionKey(AgentKey(COHORT, "acme"), COHORT)
+AGENT = Agent(KEY.agent.agent_id, str(COHORT), "acme", "v1", micros("10000"))
+
+
+def usd(value: str | int) -> int:
+    return micros(value)
+
+
+def agent(cash: str = "10000", family: str = "acme", rules: str = "v1") -> Agent:
+    return Agent(AgentKey(COHORT, family).agent_id, str(COHORT), family, rules, usd(cash))
+
+
+def account(cash: str = "10000") -> Account:
+    return Account.of(agent(cash))
+
+
+def binary(market_id: str = "m", yes: str | None = "0.4", status: MarketStatus = MarketStatus.ACTIVE, **more: Any) -> Market:
+    prices = (None, None) if yes is None else (usd(yes), usd(1) - usd(yes))
+    return Market(market_id, "Will it?", ("Yes", "No"), prices, ("y", "n"), status=status, **more)
+
+
+def named(prices: Mapping[str, str | None], market_id: str = "m", **more: Any) -> Market:
+    return Market(
+        market_id,
+        "Who?",
+        tuple(prices),
+        tuple(price_micros(price) for price in prices.values()),
+        tuple(f"t{n}" for n in range(len(prices))),
+        **more,
+    )
+
+
+def mid(price: str | float | None) -> Quote:
+    return Quote(price_micros(price))
+
+
+def raw_mid(price: str) -> Quote:
+    """A quote that no source passes on: the executor refuses it all the same."""
+    return Quote(int(Decimal(price) * 1_000_000))
+
+
+def bet(amount: str = "100", side: str = "YES", market_id: str = "m", probability: float | None = None) -> Bet:
+    return Bet(market_id, side, usd(amount), probability)
+
+
+def sale(percentage: str = "50", position_id: str = f"{KEY.decision_id}/1") -> Sell:
+    return Sell(position_id, usd(percentage))
+
+
+def bets(*legs: Bet) -> Decision:
+    return Decision(Action.BET, bets=legs, reasoning="r")
+
+
+def sales(*legs: Sell) -> Decision:
+    return Decision(Action.SELL, sells=legs, reasoning="r")
+
+
+def run(
+    decision: Decision,
+    holder: Account | None,
+    *markets: Market,
+    quotes: Mapping[str, Mapping[int, Quote]] | None = None,
+    rules: Methodology = V1,
+    week: date = COHORT,
+    **more: Any,
+) -> Executed:
+    """Execute a decision; markets without a quote of their own are quoted at the prices that they state."""
+    stated = {
+        market.market_id: {place: Quote(price) for place, price in enumerate(market.prices) if price is not None} for market in markets
+    }
+    venue = Venue({market.market_id: market for market in markets}, {**stated, **(quotes or {})}, NOW)
+    return execute(decision, DecisionKey(KEY.agent, week), holder, venue, rules, **more)
+
+
+def bought(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg: int = 1, **more: Any) -> Trade:
+    """A BUY of so many shares for so many dollars that opens a position."""
+    trade_id = KEY.trade_id(leg)
+    values: dict[str, Any] = {
+        "trade_id": trade_id,
+        "agent_id": AGENT.agent_id,
+        "market_id": market_id,
+        "side": side,
+        "action": "BUY",
+        "position_id": trade_id,
+        "shares": usd(shares),
+        "price": usd(cost) * 1_000_000 // usd(shares),
+        "amount": usd(cost),
+        "fee": 0,
+        "executed_at": NOW,
+        "base": usd("10000"),
+        "confidence": 0.5,
+    }
+    return Trade(**{**values, **more})
+
+
+def sold(shares: str, proceeds: str, position: Trade, leg: int, **more: Any) -> Trade:
+    """A SELL of part of the position that a trade opened."""
+    trade_id = KEY.trade_id(leg)
+    made = position._replace(trade_id=trade_id, action="SELL", shares=usd(shares), amount=usd(proceeds), confidence=None)
+    return made._replace(price=usd(proceeds) * 1_000_000 // usd(shares), **more)
+
+
+def holding(*trades: Trade, cash: str = "10000") -> Account:
+    """The account of an agent after trades."""
+    found = book(*trades, cash=cash)
+    return found.accounts[AGENT.agent_id]
+
+
+def book(*trades: Trade, cash: str = "10000") -> Book:
+    made = Book()
+    made.open_account(agent(cash))
+    for trade in trades:
+        made.trade(trade)
+    assert not made.violations, made.violations
+    return made
+
+
+def won(
+    winner: str, outcomes: tuple[str, ...] = ("Yes", "No"), market_id: str = "m", rules: str = "v1", at: datetime | None = None
+) -> Settlement:
+    payouts = {name.casefold(): 1_000_000 * (name.casefold() == winner.casefold()) for name in outcomes}
+    return Settlement(market_id, rules, at or NOW.replace(day=20), Result.WON, payouts, winner, "test")
