@@ -85,8 +85,9 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     tick = context.scheduled_execution_time
     known, today = set(DAY.get_partition_keys()), tick.date()
     final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
-    venues = settings().venues
-    wanted = [day.isoformat() for day in (*old_days(lake, today, venues), *days_to_pull(today, final, followed))]
+    stands_still = today - settings().now().date() > timedelta(days=1)
+    old = [] if stands_still else old_days(lake, today, settings().venues)
+    wanted = [day.isoformat() for day in (*old, *days_to_pull(today, final, followed))]
     days = [day for day in wanted if day in known]
     if not days:
         yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")

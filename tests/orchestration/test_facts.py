@@ -20,6 +20,7 @@ from bellwether.venues.kalshi.wire import parse_series
 from bellwether.venues.wire.rejects import Origin
 from orchestration.definitions import build_defs, resources
 from orchestration.runner import RunFailed, Runner
+from resources.io_manager import Unchanged
 
 DAY = date(2026, 6, 1)
 
