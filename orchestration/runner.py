@@ -34,6 +34,8 @@ from orchestration.progress import listener
 from orchestration.sensors import registered_partitions
 from resources import LakeResource, ModelsResource
 from resources.recordings import RecordingsResource
+from resources.venues import STOPPED as BY_SIGNAL
+from resources.venues import go_on
 
 if TYPE_CHECKING:
     from bellwether.journal import Journal
@@ -307,6 +309,7 @@ class Runner:
     ) -> None:
         self.doing = label
         self.progress.say(label)
+        go_on()
         token = listener.set(lambda line: self.progress.say(f"{label}: {line}"))
         started = time.perf_counter()
         result = self._defs.resolve_job_def(job.name).execute_in_process(
@@ -341,7 +344,8 @@ def _was_interrupted(result: dg.ExecuteInProcessResult) -> bool:
     """Whether a signal ended the run: Dagster takes it for a failure of the run or of the step that was under way."""
     failures = [event.event_specific_data for event in result.all_events if event.is_step_failure or event.is_job_failure]
     errors = [getattr(failure, "error", None) for failure in failures]
-    return any(error is not None and "DagsterExecutionInterruptedError" in error.to_string() for error in errors)
+    texts = [error.to_string() for error in errors if error is not None]
+    return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
 def _reason(result: dg.ExecuteInProcessResult) -> str:

@@ -4,6 +4,7 @@ Not here: what is asked of a venue (bellwether/venues) or what is made of it (as
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -78,17 +79,33 @@ class WorldResource(dg.ConfigurableResource):
             yield found
 
 
+#: Reason of a step that a signal has ended.
+STOPPED = "stopped by a signal"
+_stopped = threading.Event()
+
+
+def go_on() -> None:
+    """Let this process ask venues again after a signal."""
+    _stopped.clear()
+
+
 def run(work: Callable[[], Awaitable[T]]) -> T:
     """Run `work()` to its end in an event loop of its own.
 
-    SIGINT and SIGTERM cancel it; then their own handlers are called. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
+    SIGINT and SIGTERM end it for good, and what would ask a venue after it in the same process. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
     """
 
     async def session() -> T:
         return await work()
 
+    if _stopped.is_set():
+        raise dg.Failure(STOPPED, allow_retries=False)
     try:
         return interruptible.run(session())
+    except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
+        # Dagster's retry policies hold for interrupts too: the step would begin again, and the steps beside it would go on.
+        _stopped.set()
+        raise dg.Failure(STOPPED, allow_retries=False) from error
     except (ConfigError, LakeError, RefusedError) as error:
         raise dg.Failure(str(error), allow_retries=False) from error
 

@@ -16,7 +16,7 @@ from bellwether.lake import Lake
 from bellwether.tables import table
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "bellwether", "pull", "2026-05-01", "2026-05-20"]
+COMMAND = [sys.executable, "-m", "bellwether", "pull", "2026-05-01", "2026-05-03"]
 PAGES = "raw/kalshi_pages/day/*/*/*/*.parquet"
 
 
@@ -38,12 +38,12 @@ def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeyp
         _, said = process.communicate(timeout=120)
         assert process.returncode == 1, said
         assert "Traceback" not in said
-        assert "Stopped at: days 2026-05-01 to 2026-05-20. Kept: " in said
+        assert "Stopped at: days 2026-05-01 to 2026-05-03. Kept: " in said
         assert "goes on from there" in said
     process = start(tmp_path)
     out, said = process.communicate(timeout=300)
     assert process.returncode == 0, said + out
-    assert len(Lake(str(lake)).manifests(table("clean/markets"))) == 20
+    assert len(Lake(str(lake)).manifests(table("clean/markets"))) == 3
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "sandbox" / "dagster"))
     with dg.DagsterInstance.from_config(str(tmp_path / "sandbox" / "dagster")) as instance:
         found = [run.status for run in instance.get_runs(dg.RunsFilter(job_name="days"))]

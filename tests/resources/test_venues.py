@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import threading
+import time
+
 import dagster as dg
 import pytest
 
 from bellwether.settings import settings
 from orchestration.definitions import resources
+from resources import venues
 from resources.venues import WorldResource
 
 
@@ -35,3 +42,34 @@ def test_addresses_with_a_password_are_those_of_the_settings_all_the_same(behind
         assert found.gamma == "https://user:s3cret@proxy.example/gamma"
         assert found.kalshi_stream == "wss://user:s3cret@proxy.example/ws"
         assert (found.clob, found.kalshi) == ("https://mirror.example/clob", settings().kalshi_url)
+
+
+def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it() -> None:
+    """Dagster's retry policies hold for interrupts: without more, Ctrl-C would begin the step again."""
+    began: list[str] = []
+
+    async def wait(name: str) -> None:
+        began.append(name)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        await asyncio.sleep(30)
+
+    def asset(name: str) -> dg.AssetsDefinition:
+        @dg.asset(name=name, retry_policy=dg.RetryPolicy(max_retries=2))
+        def made() -> None:
+            venues.run(lambda: wait(name))
+
+        return made
+
+    started = time.monotonic()
+    try:
+        result = dg.materialize([asset("one"), asset("two")], raise_on_error=False)
+        assert not result.success
+        assert len(began) == 1, "the other one asks no venue after the signal"
+        assert time.monotonic() - started < 25
+    finally:
+        venues.go_on()
+
+    async def answer() -> int:
+        return 3
+
+    assert venues.run(answer) == 3
