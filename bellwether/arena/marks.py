@@ -122,6 +122,12 @@ def _row(key: PriceKey, before: Price | None, now: Seen | None, at: datetime, ga
     return None if before is None else Price(*key, at, before.price, Source.PRIOR, before.observed_at)
 
 
+def merged(stored: Iterable[Price], rows: Iterable[Price]) -> list[Price]:
+    """Stored prices with the rows of a tick: a row of the same market, outcome and interval takes the place of the one before."""
+    found = {row[:3]: row for row in (*stored, *rows)}
+    return sorted(found.values(), key=lambda row: (row.at, row.market_id, row.outcome))
+
+
 def disagree(one: int | None, other: int | None, gap: Decimal) -> bool:
     """Whether two prices of the same thing are more than `gap` dollars apart; a missing one disagrees with nothing."""
     return one is not None and other is not None and Decimal(abs(one - other)).scaleb(-6) > gap

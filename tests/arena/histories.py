@@ -25,7 +25,7 @@ MARKETS = (
     Market("m2", "q", ("No", "Yes"), token_ids=("n", "y")),
     Market("m3", "q", ("Alice", "Bob", "No"), token_ids=("a", "b", "c")),
 )
-SIDES = {"m1": ("YES", "no", "Yes"), "m2": ("YES", "NO"), "m3": ("Alice", "bob", "No", "YES"), "m9": ("YES",)}
+SIDES = {"m1": ("YES", "no", "Yes"), "m2": ("YES", "NO"), "m3": ("Alice", "bob", "No"), "m9": ("YES",)}
 DAY = timedelta(days=1)
 
 
@@ -49,7 +49,7 @@ def history(seed: int) -> History:
     made = History()
     for name in ("acme", "zeta")[: rng.choice((1, 2, 2))]:
         rules = rng.choice(list(RULES))
-        made.agents.append(Agent(AgentKey(COHORT, name).agent_id, str(COHORT), name, rules, usd(rng.choice((100, 1000, 10_000)))))
+        made.agents.append(Agent(AgentKey(COHORT, name).agent_id, str(COHORT), name, rules, usd(rng.choice((1000, 10_000)))))
     truth = {market.market_id: rng.choice(_rulings(market)) for market in MARKETS}
     for week in range(rng.randint(2, 3)):
         at = start_of(COHORT) + week * WEEK + timedelta(minutes=5)
@@ -105,13 +105,16 @@ def _decision(rng: Random, agent: Agent, positions: list[str]) -> Decision:
     if kind < 0.6:
         legs = []
         for _ in range(rng.choice((1, 1, 2, 3))):
-            market = rng.choice(("m1", "m2", "m3", "m1", "m2", "m3", "m9")) if rng.random() < 0.3 else rng.choice(("m1", "m2", "m3"))
-            amount = rng.choice((rng.randrange(1, agent.initial_cash // 4), usd(50), agent.initial_cash // 20, agent.initial_cash))
-            legs.append(Bet(market, rng.choice(SIDES[market]), amount, rng.choice((None, rng.random()))))
+            market = "m9" if rng.random() < 0.02 else rng.choice(("m1", "m2", "m3"))
+            side = rng.choice(SIDES[market]) if rng.random() < 0.9 else "YES"
+            small = rng.randrange(agent.initial_cash // 100, agent.initial_cash // 13)
+            amount = small if rng.random() < 0.9 else rng.choice((1, usd(50), agent.initial_cash // 4, agent.initial_cash))
+            legs.append(Bet(market, side, amount, rng.choice((None, rng.random()))))
         return Decision(Action.BET, bets=tuple(legs), reasoning="r")
     if kind < 0.9 and positions:
         shares = [rng.choice((100_000_000, 50_000_000, rng.randrange(1_000_000, 100_000_001))) for _ in range(rng.choice((1, 2)))]
-        return Decision(Action.SELL, sells=tuple(Sell(rng.choice(positions), share) for share in shares), reasoning="r")
+        mine = [name for name in positions if name.startswith(agent.agent_id)] if rng.random() < 0.8 else positions
+        return Decision(Action.SELL, sells=tuple(Sell(rng.choice(mine or positions), share) for share in shares), reasoning="r")
     return Decision(Action.HOLD, reasoning="r")
 
 
@@ -125,10 +128,10 @@ def _rulings(market: Market) -> list[Ruling]:
 
 def _watch(made: History, rng: Random, at: datetime, truth: dict[str, Ruling]) -> None:
     for market in MARKETS:
-        if rng.random() < 0.4:
+        if rng.random() < 0.5:
             continue
         for _ in range(rng.choice((1, 2, 3))):
-            if rng.random() < 0.1:
+            if rng.random() < 0.15:
                 truth[market.market_id] = rng.choice(_rulings(market))
             ruling = truth[market.market_id] if rng.random() < 0.8 else rng.choice((None, UNKNOWN))
             seen = at + timedelta(hours=rng.randrange(1, 160))

@@ -14,7 +14,21 @@ import pytest
 from bellwether.arena.facts import Trade
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Quote, quote_of, wanted_tokens
-from bellwether.arena.marks import Price, Seen, Source, Valuation, bucket, curves, disagree, mark, price_key, tick, valuation, wanted
+from bellwether.arena.marks import (
+    Price,
+    Seen,
+    Source,
+    Valuation,
+    bucket,
+    curves,
+    disagree,
+    mark,
+    merged,
+    price_key,
+    tick,
+    valuation,
+    wanted,
+)
 from bellwether.arena.units import price_micros
 from tests.arena.histories import History, history
 from tests.arena.world import AGENT, NOW, V1, binary, book, bought, holding, mid, named, usd, won
@@ -91,6 +105,14 @@ def test_v15_the_live_price_counts_and_the_gap_is_recorded() -> None:
 def test_v16_ticks_of_one_interval_are_one() -> None:
     at = datetime(2026, 3, 1, 12, 17, 59, 999_000, tzinfo=UTC)
     assert bucket(at) == bucket(at.replace(minute=19, second=1)) == datetime(2026, 3, 1, 12, 10, tzinfo=UTC)
+
+
+def test_v16_a_tick_that_is_repeated_takes_the_place_of_the_first() -> None:
+    first = tick({}, [M], {M: Seen(usd("0.5"), NOW)}, NOW, V1)
+    again = tick({M: first[0]}, [M], {M: Seen(usd("0.6"), NOW)}, NOW + timedelta(minutes=4), V1)
+    assert [(row.at, row.price) for row in merged(first, again)] == [(bucket(NOW), usd("0.6"))]
+    later = tick({M: again[0]}, [M], {M: Seen(usd("0.5"), NOW)}, NOW + timedelta(minutes=5), V1)
+    assert len(merged(merged(first, again), later)) == 2
 
 
 def test_nights_in_which_clocks_change_have_buckets_like_others() -> None:
