@@ -116,7 +116,7 @@ def prices_of(rows: pl.DataFrame) -> list[Price]:
 def _of(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:
     """Columns of integers, texts and times as the objects have them; what the table has as decimals is still in millionths."""
     made = {}
-    fields = rows[0]._fields if rows and isinstance(rows[0], tuple) else ()
+    fields: tuple[str, ...] = getattr(rows[0], "_fields", ()) if rows else ()
     for name in names:
         dtype = table.schema.get(name, table.schema["known_at"] if name in _TIMES else pl.String())
         plain = pl.Int64() if isinstance(dtype, pl.Decimal) else dtype
