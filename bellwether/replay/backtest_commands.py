@@ -221,8 +221,8 @@ def _money(text: str, micros: int) -> int:
 
 
 def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: dict[str, Any]) -> list[Candidate]:
-    from bellwether.replay.agents.registry import agent_of
     from bellwether.replay.grid import label
+    from bellwether.replay.registry import agent_of
     from bellwether.replay.sweep import Candidate
 
     found = agent_of(name, isolated=_isolation(options))

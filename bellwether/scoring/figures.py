@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from bellwether.report.plots import reliability_diagram
 from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.plotting import plot_differences, plot_scores
-from bellwether.scoring.score import Progress, ScoreResult
 from bellwether.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from bellwether.scoring.score import Progress, ScoreResult
 
 #: Inches of a row, of what stands around the rows, and of the whole width.
 _ROW, _AROUND, _WIDTH = 0.3, 1.1, 8.0

@@ -15,10 +15,10 @@ from bellwether.replay.arrow import words_of
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.draft import EpisodeDraft
 from bellwether.replay.episode.exogenous import EXOGENOUS
-from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, dump_metadata
 from bellwether.replay.episode.reader import Episode, load
 from bellwether.replay.episode.settlements import dump_settlements
+from bellwether.replay.tape.grid import level_grid
 from bellwether.whole import whole_folder
 
 TIME = pa.timestamp("ns", "UTC")
