@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bellwether.files import atomic_file
 from bellwether.report.plots import reliability_diagram
 from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.plotting import plot_differences, plot_scores
-from bellwether.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,7 @@ def write_figures(result: ScoreResult, folder: Path, progress: Progress | None =
     if drawn := result.pairs["difference"].count():
         pictures["differences.png"] = _picture(lambda axes: plot_differences(result, ax=axes), drawn)
     for name, png in pictures.items():
-        with whole_file(folder / name) as draft:
+        with atomic_file(folder / name) as draft:
             draft.write_bytes(png)
     return [folder / name for name in pictures]
 
