@@ -44,10 +44,11 @@ live: setup ## the same graph on the real venue: the last 3 days, forecasters th
 test: setup-dev ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: setup-dev ## check style and types
+lint: setup-dev ## check style, types and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
 bench: setup-dev ## measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks

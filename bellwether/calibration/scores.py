@@ -14,7 +14,8 @@ from bellwether.calibration.clusters import Clusters as ClusterIndex
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.comparison import Comparison, compare_panel
 from bellwether.calibration.comparison_pairs import Loss, Panel
-from bellwether.calibration.evaluation import Estimate, Scores, evaluate_forecasts
+from bellwether.calibration.estimates import Estimate, Scores
+from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import INTERVALS, METRICS

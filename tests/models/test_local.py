@@ -10,7 +10,8 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.models import keys, local
-from bellwether.models.keys import endpoints, has_local_extra, status
+from bellwether.models.keys import endpoints, status
+from bellwether.models.providers import has_local_extra
 from bellwether.models.registry import model
 from bellwether.sandbox import serve
 

@@ -7,8 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from assets.benchmark.automation import FOLLOW_UNASKED
+from assets.replay.automation import FOLLOW_AGENTS
 from orchestration import automation
-from orchestration.automation import FOLLOW_AGENTS, FOLLOW_UNASKED
 
 RELEASE = dg.StaticPartitionsDefinition(["r"])
 PAIR = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": dg.StaticPartitionsDefinition(["free", "paid"])})
@@ -58,7 +59,7 @@ def backtests() -> None:
 
 
 def test_a_new_episode_is_traded_by_agents_that_cost_nothing_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.replay.agents.registry.competitors", lambda: {"rule": None})
+    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: {"rule": None})
     defs = dg.Definitions([episodes, backtests])
     with dg.DagsterInstance.ephemeral() as instance:
         first = dg.evaluate_automation_conditions(defs=defs, instance=instance)

@@ -7,14 +7,16 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from assets.declare import OWNER, key, of, out
-from assets.figures import MOST_BYTES, picture
+from assets.replay.automation import FOLLOW_AGENTS
+from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
-from orchestration.automation import FOLLOW_AGENTS, FOLLOW_ANY
-from orchestration.partitions import ALL_DAYS, EPISODE, EPISODE_AGENT
+from orchestration.automation import FOLLOW_ANY
+from orchestration.declare import OWNER, key, of, out
+from orchestration.figures import MOST_BYTES, picture
+from orchestration.partitions import ALL_DAYS
 from resources import LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
 from resources.models import ModelsOfRun, limits, payer
@@ -23,9 +25,9 @@ from resources.reports import ReportsResource
 
 if TYPE_CHECKING:
     from bellwether.replay import Agent, AgentSource
-    from bellwether.replay.agents.registry import RegisteredAgent
     from bellwether.replay.backtest import Backtest, BacktestSettings
     from bellwether.replay.episode import Episode
+    from bellwether.replay.registry import RegisteredAgent
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 STANDING_TABLES = ("replay/summary", "replay/results")
@@ -140,7 +142,7 @@ def backtest(
 ) -> Iterator[dg.Output]:
     """One agent in one episode: what it earned, its orders, fills and equity."""
     from bellwether.replay import run
-    from bellwether.replay.agents.registry import agent_of
+    from bellwether.replay.registry import agent_of
     from bellwether.replay.results.frames import frames
 
     keys = context.partition_key.keys_by_dimension
