@@ -44,11 +44,12 @@ live: setup ## the same graph on the real venue: the last 3 days, forecasters th
 test: setup-dev ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: setup-dev ## check style, types and the direction of imports
+lint: setup-dev ## check style, types, SQL and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/sqlfluff lint sql
 
 bench: setup-dev ## measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks

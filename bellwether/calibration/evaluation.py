@@ -38,18 +38,17 @@ def evaluate(
 ) -> Scores:
     """Score forecasts `p` of yes against outcomes `y`: `evaluate([0.8, 0.3], [1, 0])["brier"].value`.
 
-    Parameters
-    ----------
-    p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
-    y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; of categories their index from 0 to K - 1.
-    clusters: label of the cluster (series, event) of each forecast, which intervals need; two columns of labels for two-way clusters, as a tuple,
-        a mapping or a frame. Give `range(N)` for independent forecasts.
-    answer: "yes", "no" or None per forecast; without one the decision is p >= 0.5.
-    market: the market's price of yes per forecast for `skill_vs_market`, NaN where there was none.
-    weights: how much each forecast counts, (N,), positive.
-    bins: number of bins of the calibration errors, or edges from 0 to 1.
-    asked: number of questions asked, for `coverage`; N when left out. Those without a forecast have the mean weight.
-    level, replicates, seed: as in `Inference`.
+    Args:
+        p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
+        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; of categories their index from 0 to K - 1.
+        clusters: label of the cluster (series, event) of each forecast, which intervals need; two columns of labels for two-way clusters, as a tuple,
+            a mapping or a frame. Give `range(N)` for independent forecasts.
+        answer: "yes", "no" or None per forecast; without one the decision is p >= 0.5.
+        market: the market's price of yes per forecast for `skill_vs_market`, NaN where there was none.
+        weights: how much each forecast counts, (N,), positive.
+        bins: number of bins of the calibration errors, or edges from 0 to 1.
+        asked: number of questions asked, for `coverage`; N when left out. Those without a forecast have the mean weight.
+        level, replicates, seed: as in `Inference`.
 
     Categories have the scores `brier`, `log_loss` and `ranked_probability` (categories being ordered) only. Raises `ScoringError` that names the
     column, the index and the value that cannot be scored.

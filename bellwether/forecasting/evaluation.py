@@ -34,12 +34,11 @@ Progress = Callable[[str, int, int], None]
 class Evaluation:
     """An evaluation as it was asked for.
 
-    Parameters
-    ----------
-    run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
-    release: name of the release. models: names of the forecasters. dollars: the budget of all of them. dollars_per_model: of each, if any.
-    questions: digest of everything that a prompt is made of, by question id.
-    finished: whether every model has its forecasts.
+    Attributes:
+        run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
+        release: name of the release. models: names of the forecasters. dollars: the budget of all of them. dollars_per_model: of each, if any.
+        questions: digest of everything that a prompt is made of, by question id.
+        finished: whether every model has its forecasts.
     """
 
     run: str

@@ -38,14 +38,13 @@ _POLL_SECONDS = 0.05
 class Published:
     """One publication.
 
-    Parameters
-    ----------
-    path: the file.
-    tables, partitions, rows: what it shows; `bytes` is its own size.
-    known_at: the latest `known_at` in it; None when it has no rows.
-    complete: whether every partition was looked at, not only the tables that were written since the last publication.
-    outdated: partitions left out because other rules than the table's made them, as `table partition`.
-    damaged: partitions left out because their file is missing or not as it was written, with the reason, as `table partition` -> reason.
+    Attributes:
+        path: the file.
+        tables, partitions, rows: what it shows; `bytes` is its own size.
+        known_at: the latest `known_at` in it; None when it has no rows.
+        complete: whether every partition was looked at, not only the tables that were written since the last publication.
+        outdated: partitions left out because other rules than the table's made them, as `table partition`.
+        damaged: partitions left out because their file is missing or not as it was written, with the reason, as `table partition` -> reason.
     """
 
     path: Path

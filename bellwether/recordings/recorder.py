@@ -35,11 +35,10 @@ class Recorder:
 
     Opening a recording that was broken off begins a new segment; frames go on at `next`.
 
-    Parameters
-    ----------
-    folder: of the recording; made when there is none.
-    about: what was asked; of a recording that is continued, the first answer stays.
-    pace: bounds of buffering and of segments. monotonic: seconds from any origin.
+    Attributes:
+        folder: of the recording; made when there is none.
+        about: what was asked; of a recording that is continued, the first answer stays.
+        pace: bounds of buffering and of segments. monotonic: seconds from any origin.
 
     Raises `ConfigError` when the recording is finished, is of other markets, or is being written by another recorder.
     """

@@ -71,7 +71,7 @@ class Episode:
 
     @property
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+        """Name -> (ts int64, ns UTC, non-decreasing; value float64)."""
         found: Content | None = self.__dict__.get("content")
         return read_exogenous(self.folder, self.metadata) if found is None else found.exogenous
 
