@@ -39,7 +39,7 @@ def _plain(folder: Path) -> None:
 
 
 def _pull(lake: Lake, days: list[date]) -> None:
-    from assets.raw import DAYS_AT_ONCE, KALSHI_TABLES, POLYMARKET_TABLES
+    from assets.venues.raw import DAYS_AT_ONCE, KALSHI_TABLES, POLYMARKET_TABLES
     from bellwether.sandbox import serve
     from bellwether.sandbox.worlds import generated
     from bellwether.venues.http.pages import PageStore
@@ -74,7 +74,7 @@ def _pull(lake: Lake, days: list[date]) -> None:
 
 
 def _clean(lake: Lake, days: list[date]) -> None:
-    from assets.raw import DAY_TABLES
+    from assets.venues.raw import DAY_TABLES
     from bellwether.checks.rules import RULES
     from bellwether.lake.sql import run_sql
     from bellwether.venues.polymarket.resolution import resolutions
@@ -158,6 +158,9 @@ def _graph(folder: Path) -> None:
     """The same through the jobs of the command line, on a Dagster instance of its own."""
     import dagster as dg
 
+    from assets.benchmark.runs import release
+    from assets.venues import runs
+    from assets.warehouse.runs import publish
     from bellwether.settings import Settings
     from orchestration.definitions import build_defs
     from orchestration.runner import Runner
@@ -167,11 +170,11 @@ def _graph(folder: Path) -> None:
     log = {"module": "orchestration.event_log", "class": "EventLog", "config": {"home": str(folder / "dagster")}}
     with dg.DagsterInstance.local_temp(str(folder / "dagster"), overrides={"event_log_storage": log}) as instance:
         runner = Runner(build_defs(config=config), instance)
-        runner.series()
-        runner.archive()
-        runner.days(FIRST, FIRST + timedelta(days=DAYS - 1))
-        runner.release(RELEASE, list(_baselines()))
-        runner.publish()
+        runs.series(runner)
+        runs.archive(runner)
+        runs.days(runner, FIRST, FIRST + timedelta(days=DAYS - 1))
+        release(runner, RELEASE, list(_baselines()))
+        publish(runner)
 
 
 def run() -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 
-from assets.raw import KALSHI_TABLES, POLYMARKET_TABLES, rows_of
+from assets.venues.raw import KALSHI_TABLES, POLYMARKET_TABLES, rows_of
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.venues.http.client import RateLimit

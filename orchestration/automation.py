@@ -39,54 +39,26 @@ def follow_except(*ignored: str) -> dg.AutomationCondition:
     )
 
 
-class TakesPartUnasked(dg.AutomationCondition):
-    """True for partitions of forecasters that cost nothing or that the settings name: no clock may spend money that nobody allowed."""
+class RunsAutomatically(dg.AutomationCondition):
+    """True for partitions whose automation costs nothing or is named by the settings: no clock may spend money that nobody allowed.
 
-    dimension: ClassVar[str] = "forecaster"
+    A subclass says along which dimension of the partition (`dimension`), and for which of its names (`names`).
+    """
 
-    @property
-    def name(self) -> str:
-        """How it is shown in the UI."""
-        return "takes part without being asked"
+    dimension: ClassVar[str]
 
-    def takers(self) -> Collection[str]:
-        """Who takes part unasked in this world."""
-        from bellwether.forecasting import competitors
-
-        return competitors()
+    def names(self) -> Collection[str]:
+        """Names along the dimension that run automatically in this world."""
+        raise NotImplementedError
 
     def evaluate(self, context: dg.AutomationContext) -> dg.AutomationResult:
-        """Of the partitions that are candidates, those of whoever takes part unasked."""
-        names = self.takers()
+        """The candidates whose name along the dimension runs automatically."""
+        names = self.names()
         candidates = context.candidate_subset
         keys = {found for found in candidates.expensively_compute_partition_keys() if _named(found, self.dimension) in names}
         return dg.AutomationResult(context, true_subset=candidates.compute_intersection_with_partition_keys(keys))
 
 
-class TradesUnasked(TakesPartUnasked):
-    """The same for agents: those whose decisions cost nothing, or whose model the settings name."""
-
-    dimension: ClassVar[str] = "agent"
-
-    @property
-    def name(self) -> str:
-        """How it is shown in the UI."""
-        return "trades without being asked"
-
-    def takers(self) -> Collection[str]:
-        """Who trades unasked in this world."""
-        from bellwether.replay.agents.registry import competitors
-
-        return competitors()
-
-
 def _named(partition: str, dimension: str) -> str:
-    """One dimension of a partition. As text it is the first: Dagster writes them in the order of their names, and both are first in theirs."""
+    """One dimension of a partition. As text it is the first: Dagster writes them in the order of their names, and all of ours are first in theirs."""
     return partition.keys_by_dimension[dimension] if isinstance(partition, dg.MultiPartitionKey) else partition.partition("|")[0]
-
-
-#: Forecasts follow their questions.
-FOLLOW_UNASKED = (FOLLOW & TakesPartUnasked()).with_label("follows its questions, if the forecaster takes part without being asked")
-
-#: Backtests follow their episodes.
-FOLLOW_AGENTS = (FOLLOW & TradesUnasked()).with_label("follows its episode, if the agent trades without being asked")

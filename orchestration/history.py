@@ -12,13 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 from bellwether.settings import settings
-from orchestration.event_log import EventLog
 from orchestration.orphans import remove_stale_locks
+
+if TYPE_CHECKING:
+    from orchestration.event_log import EventLog
 
 #: A run that another process executes may still get events for so long after its end.
 GRACE = timedelta(minutes=10)
@@ -38,8 +41,8 @@ class Pruned:
 
 def compress(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
     """Compress runs that have ended and remove their captured output where it is empty. Nothing happens in another event storage."""
-    log = instance.event_log_storage
-    if not isinstance(log, EventLog):
+    log = _event_log(instance)
+    if log is None:
         return
     for run_id in run_ids:
         log.archive(run_id)
@@ -50,8 +53,8 @@ def compress(instance: dg.DagsterInstance, run_ids: Iterable[str]) -> None:
 
 def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> Pruned:
     """Compress the runs that have ended, and remove those that were created before `now - keep`. Does nothing in another event storage."""
-    log = instance.event_log_storage
-    if not isinstance(log, EventLog):
+    log = _event_log(instance)
+    if log is None:
         return Pruned(0, 0, 0)
     before = _size(instance)
     ended = [run_id for run_id in log.get_all_run_ids() if not log.is_archived(run_id)]
@@ -85,6 +88,14 @@ def prune_history(context: dg.OpExecutionContext) -> None:
 def PRUNE() -> None:
     """One step."""
     prune_history()
+
+
+def _event_log(instance: dg.DagsterInstance) -> "EventLog | None":
+    """The event storage, if it is ours. Its import takes a quarter of a second, which loading the definitions need not pay."""
+    from orchestration.event_log import EventLog
+
+    log = instance.event_log_storage
+    return log if isinstance(log, EventLog) else None
 
 
 def _ended(instance: dg.DagsterInstance, run_ids: Sequence[str], before: datetime) -> list[str]:

@@ -1,6 +1,6 @@
-"""Every partitions definition of the project, named and shared.
+"""The days of this world as partitions, shared by every domain that has days.
 
-Not here: what a partition holds (assets/) or which releases and forecasters exist (bellwether/registry/).
+Not here: other partitions (assets/<domain>/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
 """
 
@@ -19,13 +19,6 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
 
 
 DAY = daily_partitions()
-RELEASE = dg.DynamicPartitionsDefinition(name="release")
-RECORDING = dg.DynamicPartitionsDefinition(name="recording")
-FORECASTER = dg.DynamicPartitionsDefinition(name="forecaster")
-EPISODE = dg.DynamicPartitionsDefinition(name="episode")
-AGENT = dg.DynamicPartitionsDefinition(name="agent")
-EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT})
-RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": FORECASTER})
 
 #: A month of days in one run: a day's own work is far cheaper than a run's start.
 DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=31)

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.checks.rules import Rule
+from bellwether.checks.rule import Rule
 from bellwether.tables.schema import Table
 
 SAMPLE_ROWS = 5

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from bellwether.checks.expectations import validate
-from bellwether.checks.rules import columns_read, rules_for
+from bellwether.checks.rule import columns_read
+from bellwether.checks.rules import rules_for
 from bellwether.errors import QualityError
 from bellwether.tables import table
 

@@ -5,12 +5,12 @@ These look across partitions, where the rules of `rules.py` look at rows; none o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 
 import polars as pl
 
+from bellwether.checks.rule import LakeCheck, Observation
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.tables.raw import FAILURES
@@ -24,29 +24,6 @@ NAMED_DAYS = 10
 TOLERATED_REFUSALS = 0.05
 #: Column of the pulls with the attempts that were refused for their rate.
 REFUSED = FAILURES[RATE_LIMIT]
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What a look found: whether all is well, in one sentence, and the numbers behind it."""
-
-    passed: bool
-    found: str
-    numbers: Mapping[str, int | float | str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """One question about the lake.
-
-    name: of the check. table: whose check it is. description: one sentence that says what holds. see(lake, now): the answer; `now` is the
-    present of the world, aware, UTC.
-    """
-
-    name: str
-    table: str
-    description: str
-    see: Callable[[Lake, datetime], Observation]
 
 
 def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
@@ -63,7 +40,7 @@ def _named(days: list[date]) -> str:
 
 
 def _fresh(venue: str) -> Callable[[Lake, datetime], Observation]:
-    def see(lake: Lake, now: datetime) -> Observation:
+    def evaluate(lake: Lake, now: datetime) -> Observation:
         days = [day for day, markets in pulled_days(lake, venue).items() if markets]
         if not days:
             return Observation(True, f"no day of {venue} has been pulled yet", {"newest day": "none"})
@@ -71,11 +48,11 @@ def _fresh(venue: str) -> Callable[[Lake, datetime], Observation]:
         numbers: dict[str, int | float | str] = {"newest day": days[-1].isoformat(), "age (days)": age}
         return Observation(age <= PATIENCE_DAYS, f"the newest day of {venue} is {days[-1]}, {age} days before the present", numbers)
 
-    return see
+    return evaluate
 
 
 def _complete(venue: str) -> Callable[[Lake, datetime], Observation]:
-    def see(lake: Lake, now: datetime) -> Observation:
+    def evaluate(lake: Lake, now: datetime) -> Observation:
         counts = pulled_days(lake, venue)
         held = [day for day, markets in counts.items() if markets]
         if not held:
@@ -86,11 +63,11 @@ def _complete(venue: str) -> Callable[[Lake, datetime], Observation]:
         wrong = [f"not pulled: {_named(missing)}"] * bool(missing) + [f"without markets: {_named(empty)}"] * bool(empty)
         return Observation(not wrong, "; ".join(wrong) or f"every day from {held[0]} to {held[-1]} has markets of {venue}", numbers)
 
-    return see
+    return evaluate
 
 
 def _priced(venue: str) -> Callable[[Lake, datetime], Observation]:
-    def see(lake: Lake, now: datetime) -> Observation:
+    def evaluate(lake: Lake, now: datetime) -> Observation:
         priced = lake.slice(table("clean/prices")).scan().select("day", "venue", "market_id").unique().with_columns(priced=True)
         days = (
             lake.slice(table("clean/markets"))
@@ -113,11 +90,11 @@ def _priced(venue: str) -> Callable[[Lake, datetime], Observation]:
         found = f"{held} of {markets} markets of {venue} with an outcome have prices"
         return Observation(not without, f"{found}; days without any: {_named(without)}" if without else found, numbers)
 
-    return see
+    return evaluate
 
 
 def _unhindered(venue: str) -> Callable[[Lake, datetime], Observation]:
-    def see(lake: Lake, now: datetime) -> Observation:
+    def evaluate(lake: Lake, now: datetime) -> Observation:
         pulls = lake.slice(table(f"raw/{venue}_pulls")).scan().collect()
         attempts, refused = int(pulls["attempts"].sum()), int(pulls[REFUSED].sum())
         waited = round(float(pulls["limited_seconds"].sum()), 1)
@@ -130,24 +107,24 @@ def _unhindered(venue: str) -> Callable[[Lake, datetime], Observation]:
         found = f"pulls of {venue} waited {waited:g} s for the rate limit, summed over calls side by side; {refused} of {attempts} attempts were refused for it"
         return Observation(refused <= TOLERATED_REFUSALS * attempts, found, numbers)
 
-    return see
+    return evaluate
 
 
 VENUES = ("kalshi", "polymarket")
 
 
-def _looks() -> Iterator[Look]:
+def _lake_checks() -> Iterator[LakeCheck]:
     for venue in VENUES:
         name = venue.capitalize()
-        yield Look(f"{venue}_is_fresh", "clean/markets", f"{name}'s newest day is at most {PATIENCE_DAYS} days old", _fresh(venue))
-        yield Look(
+        yield LakeCheck(f"{venue}_is_fresh", "clean/markets", f"{name}'s newest day is at most {PATIENCE_DAYS} days old", _fresh(venue))
+        yield LakeCheck(
             f"{venue}_days_are_complete",
             "clean/markets",
             f"no day of {name} between the first and the last lacks markets",
             _complete(venue),
         )
-        yield Look(f"{venue}_markets_have_prices", "clean/prices", f"every day of {name} with outcomes has prices", _priced(venue))
-        yield Look(
+        yield LakeCheck(f"{venue}_markets_have_prices", "clean/prices", f"every day of {name} with outcomes has prices", _priced(venue))
+        yield LakeCheck(
             f"{venue}_rate_limit_time",
             f"raw/{venue}_pulls",
             f"{name} refuses at most {TOLERATED_REFUSALS:.0%} of the attempts for their rate",
@@ -155,4 +132,4 @@ def _looks() -> Iterator[Look]:
         )
 
 
-LOOKS: tuple[Look, ...] = tuple(_looks())
+LAKE_CHECKS: tuple[LakeCheck, ...] = tuple(_lake_checks())

@@ -10,6 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random
 from bellwether.forecasting.forecaster import Forecaster, Registered
 from bellwether.forecasting.language_model import LanguageModel
+from bellwether.models.keys import status
 from bellwether.models.registry import FILE as MODELS_FILE
 from bellwether.models.registry import models
 from bellwether.settings import settings
@@ -64,6 +65,12 @@ def available(folder: Path | None = None) -> dict[str, Forecaster]:
     return {
         name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds
     }
+
+
+def without_key() -> dict[str, str]:
+    """Forecasters of this world that cannot be asked yet, with what is missing."""
+    models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
+    return {name: str(found) for name, found in models.items() if not found.is_ready}
 
 
 def competitors(folder: Path | None = None) -> dict[str, Forecaster]:

@@ -21,13 +21,20 @@ A table's name is the same everywhere: the asset `clean/markets` is the folder `
 
 def dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
     """The page: one section per group, one part per table, one line per column."""
-    parts, group = [_OPENING], ""
+    tables = tuple(tables)
+    parts, group = [_OPENING, _index(tables)], ""
     for table in tables:
         if table.group != group:
             group = table.group
             parts.append(f"## {group}\n")
         parts.append(_table(table))
     return "\n".join(parts)
+
+
+def _index(tables: Iterable[Table]) -> str:
+    """One line per table, with its partition and what a row is."""
+    lines = (f"| `{table.name}` | {' × '.join(table.partitioned_by) or 'none'} | {table.row} |" for table in tables)
+    return "\n".join(["| table | partition | one row is |", "| --- | --- | --- |", *lines, ""])
 
 
 def _table(table: Table) -> str:

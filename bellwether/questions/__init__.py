@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from bellwether.questions.build import build, eligibility, funnel
-from bellwether.questions.release import Release, ReleaseName, release, releases
+from bellwether.questions.release import Release, ReleaseName, release, releases, releases_here
 
-__all__ = ["Release", "ReleaseName", "build", "eligibility", "funnel", "release", "releases"]
+__all__ = ["Release", "ReleaseName", "build", "eligibility", "funnel", "release", "releases", "releases_here"]

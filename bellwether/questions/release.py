@@ -128,6 +128,11 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
     return {name: _release(entry, knowledge) for name, entry in registry.read(FILE, folder).items()}
 
 
+def releases_here() -> dict[str, Release]:
+    """The releases that belong to this world."""
+    return {name: release for name, release in releases().items() if settings().world in release.worlds}
+
+
 def _release(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> Release:
     if _VERSIONED.fullmatch(entry.name):
         raise ConfigError(f"{entry.file}: [{entry.name}] reads as a version of another release; give it a name that does not end so")

@@ -1,22 +1,45 @@
-"""Every table of the lake, declared once."""
+"""Every table of the lake, as its domain declares it."""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
 from bellwether.errors import ConfigError
-from bellwether.tables import benchmark, clean, raw, recordings, replay
 from bellwether.tables.schema import Column, Table
 
-TABLES: dict[str, Table] = {
-    table.name: table for table in (*raw.TABLES, *recordings.TABLES, *clean.TABLES, *benchmark.TABLES, *replay.TABLES)
-}
+if TYPE_CHECKING:
+    TABLES: dict[str, Table]
+
+
+def __getattr__(name: str) -> Any:
+    """`TABLES` is made when it is first used: a module that declares tables imports this package."""
+    if name == "TABLES":
+        return _tables()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _tables() -> dict[str, Table]:
+    from bellwether.domains import domains
+
+    found: dict[str, Table] = {}
+    for domain in domains():
+        for module in domain.table_modules():
+            for declared in module.TABLES:
+                if declared.name in found:
+                    raise ConfigError(f"the domain {domain.name!r} declares the table {declared.name}, which another domain has; rename it")
+                found[declared.name] = declared
+    return found
 
 
 def table(name: str) -> Table:
     """The declaration of `name` (`group/name`); raises `ConfigError` when there is none."""
+    tables = _tables()
     try:
-        return TABLES[name]
+        return tables[name]
     except KeyError:
-        raise ConfigError(f"no table is called {name!r}; there are {', '.join(TABLES)}") from None
+        raise ConfigError(f"no table is called {name!r}; there are {', '.join(tables)}") from None
 
 
 __all__ = ["TABLES", "Column", "Table", "table"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.checks.operations import LOOKS, Observation
+from bellwether.checks.operations import LAKE_CHECKS
+from bellwether.checks.rule import Observation
 from bellwether.lake import Lake
 from bellwether.tables import table
 from tests.clean import rows
@@ -22,8 +23,8 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def look(lake: Lake, name: str, now: datetime = NOW) -> Observation:
-    (found,) = (one for one in LOOKS if one.name == name)
-    return found.see(lake, now)
+    (found,) = (one for one in LAKE_CHECKS if one.name == name)
+    return found.evaluate(lake, now)
 
 
 def write_markets(lake: Lake, day: date, *markets: dict[str, object]) -> None:
@@ -36,14 +37,14 @@ def write_pull(lake: Lake, **changes: object) -> None:
     lake.write(declared, (DAY.isoformat(),), declared.frame([rows.pull(**changes)]), run_id="run")
 
 
-@pytest.mark.parametrize("one", LOOKS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", LAKE_CHECKS, ids=lambda one: one.name)
 def test_an_empty_lake_alarms_nobody(lake: Lake, one: object) -> None:
-    assert one.see(lake, NOW).passed  # type: ignore[attr-defined]
+    assert one.evaluate(lake, NOW).passed  # type: ignore[attr-defined]
 
 
 def test_names_are_unique_and_every_table_exists() -> None:
-    assert len({one.name for one in LOOKS}) == len(LOOKS) == 8
-    assert all(table(one.table) for one in LOOKS)
+    assert len({one.name for one in LAKE_CHECKS}) == len(LAKE_CHECKS) == 8
+    assert all(table(one.table) for one in LAKE_CHECKS)
 
 
 @pytest.mark.parametrize(("age", "passed"), [(1, True), (2, True), (3, False)])

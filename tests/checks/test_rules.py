@@ -12,7 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.checks import RULES, rules_for, validate
+from bellwether.checks import rules_for, validate
+from bellwether.checks.rules import RULES
+from bellwether.checks.venues import few_rejects
 from bellwether.forecasting import forecaster
 from bellwether.questions import Release, build
 from bellwether.tables import TABLES, table
@@ -387,7 +389,7 @@ def test_a_price_of_120_cents_blocks_and_an_unknown_word_does_not() -> None:
 
 @pytest.mark.parametrize(("objects", "count", "passed"), [(0, 10, True), (0, 11, False), (5000, 50, True), (5000, 51, False)])
 def test_a_share_of_a_large_pull_may_be_rejects(objects: int, count: int, passed: bool) -> None:
-    (outcome,) = validate(table("raw/kalshi_rejects"), rejects(count), rules_for("raw/kalshi_rejects", objects=objects))
+    (outcome,) = validate(table("raw/kalshi_rejects"), rejects(count), [few_rejects(objects)])
     assert (outcome.passed, outcome.failing_rows) == (passed, 0 if passed else count)
 
 

@@ -15,12 +15,15 @@ import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 from filelock import FileLock
 
+from assets.benchmark.runs import release
+from assets.venues import runs
+from assets.warehouse.runs import publish as publish_warehouse
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.settings import Settings, settings
-from orchestration.commands import require_success
 from orchestration.definitions import build_defs
 from orchestration.runner import Runner
+from orchestration.session import require_success
 from tests.shared import shared
 
 #: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.
@@ -97,9 +100,9 @@ def _settings_of(home: Path) -> Iterator[None]:
 def run_all(world: World) -> Runner:
     """Everything the demo does, over fewer days and forecasters."""
     runner = world.runner()
-    runner.series()
-    runner.archive()
-    runner.days(FIRST, LAST)
-    require_success(runner.release("sandbox-2026", FORECASTERS))
-    runner.publish()
+    runs.series(runner)
+    runs.archive(runner)
+    runs.days(runner, FIRST, LAST)
+    require_success(release(runner, "sandbox-2026", FORECASTERS))
+    publish_warehouse(runner)
     return runner

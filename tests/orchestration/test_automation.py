@@ -7,8 +7,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from assets.benchmark.automation import FOLLOW_UNASKED
+from assets.replay.automation import FOLLOW_AGENTS
 from orchestration import automation
-from orchestration.automation import FOLLOW_AGENTS, FOLLOW_UNASKED
 
 RELEASE = dg.StaticPartitionsDefinition(["r"])
 PAIR = dg.MultiPartitionsDefinition({"release": RELEASE, "forecaster": dg.StaticPartitionsDefinition(["free", "paid"])})

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.checks.operations import LOOKS
-from bellwether.checks.rules import RULES, columns_read
+from bellwether.checks.rule import columns_read
+from bellwether.checks.rules import RULES, lake_checks
+from bellwether.checks.venues import objects_per_day
 from bellwether.lake import Lake
 from bellwether.tables import table
-from orchestration.checks import _objects_per_day
-from resources import LakeResource
 from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
 from tests.orchestration.conftest import World
 
@@ -30,15 +29,14 @@ def test_rejects_are_measured_against_what_their_days_stored(tmp_path: Path) -> 
         lake.write(table(name), day, table(name).frame(stored), run_id="run")
     for partition in (day, ("2026-03-11",)):
         lake.write(table("raw/kalshi_rejects"), partition, table("raw/kalshi_rejects").empty(), run_id="run")
-    resource = LakeResource(uri=str(tmp_path))
-    assert _objects_per_day(resource, lake.slice(table("raw/kalshi_rejects"), [day])) == 4
-    assert _objects_per_day(resource, lake.slice(table("raw/kalshi_rejects"))) == 2
+    assert objects_per_day(lake, lake.slice(table("raw/kalshi_rejects"), [day])) == 4
+    assert objects_per_day(lake, lake.slice(table("raw/kalshi_rejects"))) == 2
 
 
 @pytest.mark.slow
 def test_the_checks_of_the_whole_lake_run_as_a_job_of_their_own(evaluated: World) -> None:
     result = evaluated.defs.resolve_job_def("operations").execute_in_process(instance=evaluated.instance)
     found = {check.check_name: check for check in result.get_asset_check_evaluations()}
-    assert found.keys() == {look.name for look in LOOKS}
+    assert found.keys() == {check.name for check in lake_checks()}
     assert {name for name, check in found.items() if not check.passed} == {"kalshi_is_fresh", "polymarket_is_fresh"}
     assert found["kalshi_markets_have_prices"].metadata["share with prices"].value > 0.5

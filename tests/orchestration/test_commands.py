@@ -177,29 +177,28 @@ def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: P
     assert json.loads(again.stdout)["runs"] == 0
 
 
-def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication() -> None:
-    from orchestration.commands import answer, publish
-    from orchestration.runner import RunFailed
+def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
+    from assets.benchmark import runs
+    from assets.benchmark.releases import answer_and_publish
+    from assets.warehouse import runs as warehouse
+    from orchestration.runner import RunFailed, Runner
 
     done: list[str] = []
 
-    class Work:
-        def release(self, release: str, forecasters: list[str]) -> dict[str, RunFailed | None]:
-            done.append(release)
-            return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
+    def release(work: Runner, release: str, forecasters: list[str]) -> dict[str, RunFailed | None]:
+        done.append(release)
+        return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
 
-        def publish(self) -> None:
-            done.append("published")
-
-    work = Work()
+    monkeypatch.setattr(runs, "release", release)
+    monkeypatch.setattr(warehouse, "publish", lambda work: done.append("published"))
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
-        publish(work, answer(work, ("one", "two"), ["broke", "good"]))  # type: ignore[arg-type]
+        answer_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
 
 
 def test_a_resumed_evaluation_has_the_budgets_that_it_began_with_unless_others_are_given() -> None:
+    from assets.benchmark.evaluation import _budgets
     from bellwether.forecasting.evaluation import Evaluation
-    from orchestration.evaluation import _budgets
 
     one, two = Decimal("0.1"), Decimal(2)
     begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)

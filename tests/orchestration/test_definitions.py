@@ -11,9 +11,12 @@ import dagster as dg
 import pytest
 import yaml
 
+from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
+from assets.replay.partitions import EPISODE, EPISODE_AGENT
+from assets.venues.partitions import RECORDING
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
-from orchestration.partitions import DAY, EPISODE, EPISODE_AGENT, RECORDING, RELEASE, RELEASE_FORECASTER
+from orchestration.partitions import DAY
 from orchestration.runner import SHOWN_UNDER_ITS_JOB
 
 ROOT = Path(__file__).resolve().parents[2]

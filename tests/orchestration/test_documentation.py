@@ -8,42 +8,32 @@ from pathlib import Path
 import dagster as dg
 import yaml
 
-from assets.benchmark import ForecastConfig, ScoreConfig
+from assets.benchmark.assets import ForecastConfig, ScoreConfig
+from assets.benchmark.evaluation import evaluate
+from bellwether.lake import meta
 from bellwether.tables import TABLES, table
 from orchestration.definitions import defs
-from orchestration.evaluation import evaluate
-from orchestration.schedules import SCHEDULES
-from orchestration.sensors import SENSORS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DESIGN = (DOCS / "design.md").read_text(encoding="utf-8")
+DICTIONARY = (DOCS / "data-dictionary.md").read_text(encoding="utf-8")
 BENCHMARK = (DOCS / "benchmark.md").read_text(encoding="utf-8")
 
 
-def asset_names(cell: str) -> set[str]:
-    """`group/name`, `_suffix`, `other`: what a first cell of the table of assets abbreviates."""
-    names: set[str] = set()
-    first = ""
-    for short in re.findall(r"`([^`]+)`", cell):
-        if "/" in short:
-            first = short
-        full = (
-            short if "/" in short else f"{first.rpartition('_')[0]}{short}" if short.startswith("_") else f"{first.split('/')[0]}/{short}"
-        )
-        names |= {full.replace("<venue>", venue) for venue in ("kalshi", "polymarket")}
-    return names
-
-
-def test_the_table_of_assets_has_every_asset() -> None:
-    cells = re.findall(r"^\| (`(?:raw|clean|benchmark|replay|summary)/[^|]*) \|", DESIGN, re.MULTILINE)
-    named = set().union(*(asset_names(cell) for cell in cells))
-    assert named == {"/".join(key.path) for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert named >= set(TABLES)
+def test_every_asset_is_listed_with_what_it_is() -> None:
+    """Tables in the index of the dictionary, files in the design."""
+    tables = set(re.findall(r"^\| `(\w+/\w+)` \| [^|]+ \| [A-Z][^|]+\. \|$", DICTIONARY, re.MULTILINE))
+    files = set(re.findall(r"`(\w+/\w+)`", re.findall(r"Four assets are files.*?\. One step", DESIGN, re.DOTALL)[0]))
+    assert tables | files == {
+        *("/".join(key.path) for key in defs.resolve_asset_graph().get_all_asset_keys()),
+        *(one.name for one in meta.ALL),
+    }
+    assert tables == {*TABLES, *(one.name for one in meta.ALL)}
 
 
 def test_the_table_of_what_runs_by_itself_has_every_schedule_and_sensor() -> None:
     named = set(re.findall(r"^\| (?:schedule|sensor) `(\w+)`", DESIGN, re.MULTILINE))
-    assert named == {one.name for one in (*SCHEDULES, *SENSORS)}
+    assert named == {one.name for one in (*(defs.schedules or ()), *(defs.sensors or ()))}
 
 
 def test_every_limit_of_an_evaluation_is_named() -> None:

@@ -20,14 +20,17 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
+from assets.benchmark.runs import questions as fixed_questions
+from assets.benchmark.runs import release as run_release
+from assets.warehouse.runs import publish as publish_warehouse
 from bellwether.cli import main
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.questions.digest import digest
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.commands import runner
 from orchestration.definitions import build_defs
+from orchestration.session import runner
 from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
 from tests.orchestration.conftest import World
 
@@ -507,8 +510,8 @@ def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_
     def forecast(*names: str) -> set[str]:
         """The jobs that were needed."""
         with desk.at(), runner(venues=False) as work:
-            assert set(work.release("changing", names).values()) <= {None}
-            work.publish()
+            assert set(run_release(work, "changing", names).values()) <= {None}
+            publish_warehouse(work)
             return set(work.tally.by_job)
 
     def counts() -> dict[str, tuple[int, int, str]]:
@@ -544,7 +547,7 @@ def test_more_history_changes_no_published_number_and_enters_with_a_new_version(
     assert shown["added"] > 0
     untouched = contents(desk.home / "sandbox" / "lake" / "benchmark")
     with desk.at(), runner(venues=False) as work:
-        assert work.questions(RELEASE).equals(questions)
+        assert fixed_questions(work, RELEASE).equals(questions)
         assert work.tally.runs == 0
     assert contents(desk.home / "sandbox" / "lake" / "benchmark") == untouched
     assert published() == before

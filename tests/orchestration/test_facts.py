@@ -11,14 +11,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
-import assets.raw
-from assets.raw import rows_of
+import assets.venues.raw
+from assets.venues import runs
+from assets.venues.raw import rows_of
 from bellwether.lake import Lake
 from bellwether.settings import Settings, Venue
 from bellwether.tables import table
 from bellwether.venues.kalshi.wire import parse_series
 from bellwether.venues.wire.rejects import Origin
-from orchestration.definitions import build_defs, resources
+from orchestration.definitions import build_defs
 from orchestration.runner import RunFailed, Runner
 from resources.io_manager import Unchanged
 
@@ -45,7 +46,9 @@ class Pulled:
 def test_series_that_do_not_fit_are_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: Pulled())
     with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize([assets.raw.kalshi_series], instance=instance, resources=resources(Settings(home=tmp_path)))
+        result = dg.materialize(
+            [assets.venues.raw.kalshi_series], instance=instance, resources=build_defs(config=Settings(home=tmp_path)).resources
+        )
     assert result.success
     lake = Lake(Settings(home=tmp_path).lake_uri)
     assert lake.slice(table("raw/kalshi_series")).read()["series_ticker"].to_list() == ["KXONE"]
@@ -58,8 +61,8 @@ def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) ->
     def pull(now: str, *, refresh: bool) -> None:
         config = Settings(home=tmp_path, venues=(Venue.KALSHI,), sandbox_now=datetime.fromisoformat(now))
         runner = Runner(build_defs(config=config), instance)
-        runner.series()
-        runner.days(DAY, DAY, refresh=refresh)
+        runs.series(runner)
+        runs.days(runner, DAY, DAY, refresh=refresh)
 
     (tmp_path / "dagster").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:

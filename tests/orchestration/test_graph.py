@@ -11,12 +11,13 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.declare import key
+from assets.venues import runs
 from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
 from orchestration.checks import RANGE_END, RANGE_START
+from orchestration.declare import key
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +142,7 @@ def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Pat
         return [CheckOutcome(rule.name, rule.description, rule.blocking, not rule.blocking, frame.height, frame.height) for rule in rules]
 
     world = open_world(tmp_path / "bad")
-    world.runner().series()
+    runs.series(world.runner())
     monkeypatch.setattr(expectations, "validate", fail)
     result = world.defs.resolve_job_def("days").execute_in_process(
         instance=world.instance, tags={RANGE_START: DAYS[-2], RANGE_END: DAYS[-1]}, raise_on_error=False
@@ -171,7 +172,7 @@ def test_days_before_the_venues_cutoff_need_the_archive_and_say_so(tmp_path: Pat
     world = open_world(tmp_path / "early")
     runner = world.runner()
     with pytest.raises(RunFailed, match="raw/kalshi_archive"):
-        runner.days(date(2025, 9, 1), date(2025, 9, 1))
+        runs.days(runner, date(2025, 9, 1), date(2025, 9, 1))
 
 
 def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_that_needs_it(
@@ -185,7 +186,7 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     damaged = Path(lake.storage.location(before["clean/markets"].file))
     damaged.write_bytes(b"PAR1")
     runner = evaluated.runner()
-    runner.days(FIRST, LAST)
+    runs.days(runner, FIRST, LAST)
     assert runner.tally.runs == 1
     assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
     again = evaluated.runner()

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 
+from assets.venues import runs
 from bellwether.lake import Lake
 from bellwether.settings import Settings
 from bellwether.tables.raw import KALSHI_PULLS
@@ -67,10 +68,10 @@ def log_of(instance: dg.DagsterInstance) -> EventLog:
 @pytest.mark.slow
 def test_a_run_over_one_day_adds_at_most_100_kb_to_the_home(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     runner = Runner(build_defs(config=Settings(home=tmp_path)), instance)
-    runner.series()
+    runs.series(runner)
     sizes = []
     for day in (date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 3), date(2026, 6, 4)):
-        runner.days(day, day)
+        runs.days(runner, day, day)
         log_of(instance)._close_all()
         sizes.append(size(Path(instance.root_directory)))
     runner.close()

@@ -9,11 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.warehouse.sensors import _PROCESS, publication_key, publisher
 from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.tables import TABLES, table
 from orchestration.orphans import TAG
-from orchestration.sensors import _PROCESS, publication_key, publisher
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 

@@ -8,13 +8,13 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.recordings import RECORDING_TABLES
+from assets.venues.jobs import RECORDINGS
+from assets.venues.recordings import RECORDING_TABLES
+from assets.venues.sensors import finished_recordings
 from bellwether.recordings.recorder import Recorder
 from bellwether.recordings.recording import About
 from bellwether.tables import table
 from bellwether.venues.kalshi.stream.frame import Frame
-from orchestration.jobs import RECORDINGS
-from orchestration.sensors import finished_recordings
 from resources import LakeResource
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world

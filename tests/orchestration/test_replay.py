@@ -9,14 +9,19 @@ import dagster as dg
 import polars as pl
 import pytest
 
+from assets.replay.jobs import BACKTEST
+from assets.replay.runs import replay
+from assets.replay.sensors import recorded_episodes
+from assets.venues.jobs import RECORDINGS
+from assets.venues.sensors import finished_recordings
+from assets.warehouse.sensors import publisher
 from bellwether.lake import Lake
 from bellwether.recordings.generating import generate_recording
 from bellwether.replay.building.sources import Sources, outdated_episodes
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.jobs import BACKTEST, RECORDINGS
-from orchestration.sensors import finished_recordings, publisher, recorded_episodes, registry
+from orchestration.sensors import registry
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world
 
@@ -33,7 +38,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> World:
         patch.setenv("BELLWETHER_HOME", str(home))
         settings.cache_clear()
         generate_recording(world.config.recordings_path, GeneratedWorld(7), EVENT, hours=6, now=world.config.now())
-        ends = world.runner().replay(AGENTS)
+        ends = replay(world.runner(), AGENTS)
     settings.cache_clear()
     assert ends == {f"{agent}|{EVENT}": None for agent in AGENTS}
     return world

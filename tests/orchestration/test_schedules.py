@@ -8,11 +8,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from assets.venues.schedules import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, old_days, weekly_series
 from bellwether.lake import Lake
 from bellwether.settings import Venue
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
 from orchestration.definitions import build_defs
-from orchestration.schedules import CLOCK, PATIENCE, daily_pull, days_to_pull, final_days, followed_days, old_days, weekly_series
 from resources import LakeResource
 
 TODAY = date(2026, 3, 10)

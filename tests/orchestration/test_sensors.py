@@ -8,12 +8,12 @@ import dagster as dg
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.forecasting import available
+from bellwether.forecasting import available, without_key
 from bellwether.questions import releases
 from bellwether.replay.agents.registry import agents
 from bellwether.settings import settings
 from orchestration.automation import FOLLOW_ANY
-from orchestration.sensors import keys_missing, missing, registered_partitions, registry
+from orchestration.sensors import missing, registered_partitions, registry
 
 
 def test_only_new_names_are_added_in_the_registrys_order() -> None:
@@ -83,7 +83,7 @@ def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.Monk
     monkeypatch.setenv("BELLWETHER_REGISTRY", str(tmp_path))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     settings.cache_clear()
-    assert keys_missing()["mine"] == "key missing: OPENAI_API_KEY"
+    assert without_key()["mine"] == "key missing: OPENAI_API_KEY"
     with dg.DagsterInstance.ephemeral() as instance:
         for request in registered_partitions(instance):
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
@@ -91,5 +91,5 @@ def test_the_registry_says_which_forecasters_lack_a_key(monkeypatch: pytest.Monk
         assert isinstance(found, dg.SkipReason)
         assert "mine (key missing: OPENAI_API_KEY)" in str(found.skip_message)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    assert "mine" not in keys_missing()
+    assert "mine" not in without_key()
     settings.cache_clear()

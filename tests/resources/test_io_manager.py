@@ -8,9 +8,9 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from assets.declare import metadata
 from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.lake import Lake, Slice
+from orchestration.declare import metadata
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged, size
 from tests.lake.frames import FORECASTS, PRICES, forecasts, prices, series, wrong

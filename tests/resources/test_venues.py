@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from bellwether.settings import settings
-from orchestration.definitions import resources
+from orchestration.definitions import build_defs
 from resources import venues
 from resources.venues import WorldResource
 
@@ -29,7 +29,7 @@ def behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> WorldResource:
 
 
 def test_the_password_of_an_address_is_in_nothing_that_dagster_keeps(behind_a_proxy: WorldResource) -> None:
-    definitions = dg.Definitions(resources=resources(settings()))
+    definitions = build_defs(config=settings())
     kept = [repr(behind_a_proxy), str(behind_a_proxy.model_dump()), repr(settings())]
     for name, resource in definitions.get_repository_def().get_top_level_resources().items():
         kept += [name, str(resource.config_schema.default_value)]

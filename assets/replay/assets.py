@@ -7,14 +7,16 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from assets.declare import OWNER, key, of, out
-from assets.figures import MOST_BYTES, picture
+from assets.replay.automation import FOLLOW_AGENTS
+from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
-from orchestration.automation import FOLLOW_AGENTS, FOLLOW_ANY
-from orchestration.partitions import ALL_DAYS, EPISODE, EPISODE_AGENT
+from orchestration.automation import FOLLOW_ANY
+from orchestration.declare import OWNER, key, of, out
+from orchestration.figures import MOST_BYTES, picture
+from orchestration.partitions import ALL_DAYS
 from resources import LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
 from resources.models import ModelsOfRun, limits, payer

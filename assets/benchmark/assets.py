@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import dagster as dg
 import polars as pl
 
-from assets.declare import key, of, out
-from assets.figures import picture
+from assets.benchmark.automation import FOLLOW_UNASKED
+from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
 from bellwether.calibration import Inference
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
-from orchestration.automation import FOLLOW, FOLLOW_ANY, FOLLOW_UNASKED
-from orchestration.partitions import ALL_DAYS, RELEASE, RELEASE_FORECASTER
+from orchestration.automation import FOLLOW, FOLLOW_ANY
+from orchestration.declare import key, of, out
+from orchestration.figures import picture
+from orchestration.partitions import ALL_DAYS
 from resources import LakeResource, ModelsResource
 from resources.models import limits, payer
 

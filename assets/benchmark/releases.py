@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import polars as pl
 
+from assets.benchmark.results import show_leaderboards
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.errors import ConfigError
 from bellwether.settings import settings
+from orchestration.session import close, require_success, runner
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake
     from bellwether.questions.versions import Comparison
+    from orchestration.runner import Runner
 
 #: Questions of a difference that are named one by one.
 _MOST_NAMED = 20
@@ -69,11 +73,19 @@ def release(
 
 
 def _build(names: tuple[str, ...], chosen: tuple[str, ...], as_json: bool) -> None:
-    from orchestration.commands import answer, close, publish, runner
-
     with runner() as work:
-        publish(work, answer(work, names, chosen))
-    close(work, names, as_json)
+        answer_and_publish(work, names, chosen)
+    close(work, as_json, results=show_leaderboards(names, as_json))
+
+
+def answer_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
+    """Build, answer and rank releases, and publish. Then raises the first failure of a forecaster."""
+    from assets.benchmark.runs import answer
+    from assets.warehouse.runs import publish
+
+    ends = answer(work, releases, chosen)
+    publish(work)
+    require_success(ends)
 
 
 def _lake() -> Lake:

@@ -5,13 +5,13 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from assets.declare import OWNER, key
-from assets.figures import MOST_BYTES, picture
+from assets.benchmark.partitions import RELEASE
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from bellwether.settings import settings
 from orchestration.automation import FOLLOW_ANY
-from orchestration.partitions import RELEASE
+from orchestration.declare import OWNER, key
+from orchestration.figures import MOST_BYTES, picture
 from resources.reports import ReportsResource
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")

@@ -12,13 +12,16 @@ from bellwether.tables import Table, table
 from resources.lake import table_schema
 
 OWNER = "team:bellwether"
-KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
-POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
 
 
 def key(name: str) -> dg.AssetKey:
     """Asset key of the table `group/name`."""
     return dg.AssetKey(name.split("/"))
+
+
+def select(*names: str) -> dg.AssetSelection:
+    """The assets `group/name`, for a job."""
+    return dg.AssetSelection.assets(*(key(name) for name in names))
 
 
 def metadata(declared: Table) -> dict[str, Any]:

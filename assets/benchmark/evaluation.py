@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
+from assets.benchmark.results import show_leaderboards
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.progress import Advance
 from bellwether.progress import Progress as Shown
 from bellwether.settings import settings
-from orchestration.commands import close, runner
+from orchestration.session import close, runner
 
 if TYPE_CHECKING:
     from bellwether.forecasting.evaluation import Evaluation, Progress
@@ -91,6 +92,7 @@ def evaluate(
     Every answer is stored as it comes, and none is paid for twice: an evaluation that is interrupted, or stopped by its budget, goes on where
     it was. One model that cannot be asked stops no other.
     """
+    from assets.benchmark import runs
     from bellwether.models.client import Limits
 
     names = (*first, *more)
@@ -101,7 +103,7 @@ def evaluate(
         return
     _require_a_key(chosen.models)
     with runner(venues=False) as work:
-        questions = work.questions(chosen.release)
+        questions = runs.questions(work, chosen.release)
         _require_questions(chosen.release, questions)
         if begun is not None:
             begun.require_unchanged(questions)
@@ -113,7 +115,7 @@ def evaluate(
             click.echo("\nWhat was answered is kept; `bellwether evaluate --resume` goes on.", err=True)
             raise
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
-    close(work, (chosen.release,), as_json, stopped=stopped)
+    close(work, as_json, results=show_leaderboards((chosen.release,), as_json), stopped=stopped)
     if stopped:
         sys.exit(1)
 
@@ -134,9 +136,9 @@ def _evaluations() -> Any:
 
 def _named(release: str | None, samples: int | None) -> str:
     from bellwether.questions import release as find
-    from bellwether.questions import releases
+    from bellwether.questions import releases_here
 
-    here = [name for name, one in releases().items() if settings().world in one.worlds]
+    here = list(releases_here())
     if release is None and not here:
         raise ConfigError(f"bellwether evaluate: no release belongs to the world {settings().world}; name one with --release")
     whole = release or here[0]
@@ -233,6 +235,8 @@ def _evaluate(
     work: Runner, chosen: Chosen, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
 ) -> dict[str, BellwetherError | None]:
     """Ask all models side by side, then let the graph read their answers from the journal. By name: None, or why it stopped."""
+    from assets.benchmark.runs import release
+    from assets.warehouse.runs import publish
     from bellwether.forecasting.evaluation import Evaluation
 
     assert limits.dollars is not None
@@ -241,10 +245,10 @@ def _evaluate(
     _evaluations().keep(evaluation)
     ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]
-    ends |= work.release(
-        chosen.release, done, again=[model.name for model in chosen.models], asking=_configuration(limits, paid_by=evaluation.run)
+    ends |= release(
+        work, chosen.release, done, again=[model.name for model in chosen.models], asking=_configuration(limits, paid_by=evaluation.run)
     )
-    work.publish()
+    publish(work)
     if not any(ends.values()):
         _evaluations().finish(evaluation)
     return ends

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import dagster as dg
 
-from assets.declare import OWNER, key
 from bellwether.lake.warehouse import named_files
 from bellwether.tables import TABLES
+from orchestration.declare import OWNER, key
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import size
 

@@ -5,13 +5,15 @@ from datetime import date
 import dagster as dg
 import polars as pl
 
-from assets.declare import key, of
 from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from orchestration.automation import FOLLOW, follow_except
+from orchestration.declare import key, of
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
+
+CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
 
 
 def _days(context: dg.AssetExecutionContext) -> dict[str, date]:

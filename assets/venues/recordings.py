@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.declare import out
-from orchestration.partitions import RECORDING
+from assets.venues.partitions import RECORDING
+from orchestration.declare import out
 from resources.recordings import RecordingsResource
 
 RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")

@@ -7,7 +7,6 @@ from typing import Any
 
 import dagster as dg
 
-from assets.declare import KALSHI_DOCS, POLYMARKET_DOCS, key, of, out
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
 from bellwether.lake.newer import require_newer
@@ -17,11 +16,14 @@ from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.together import together
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
+from orchestration.declare import key, of, out
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
 from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue
 
+KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
+POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
 KALSHI_POOL, POLYMARKET_POOL = "kalshi_api", "polymarket_api"
 #: Days of one run that are pulled side by side: listings are sequential, the venue is not.
 DAYS_AT_ONCE = 4

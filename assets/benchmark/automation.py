@@ -1,0 +1,29 @@
+"""When forecasts are made by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import ClassVar
+
+from orchestration.automation import FOLLOW, RunsAutomatically
+
+
+class TakesPartAutomatically(RunsAutomatically):
+    """True for forecasters that run without being asked."""
+
+    dimension: ClassVar[str] = "forecaster"
+
+    @property
+    def name(self) -> str:
+        """How it is shown in the UI."""
+        return "takes part without being asked"
+
+    def names(self) -> Collection[str]:
+        """Forecasters that cost nothing or that the settings name."""
+        from bellwether.forecasting import competitors
+
+        return competitors()
+
+
+#: Forecasts follow their questions.
+FOLLOW_UNASKED = (FOLLOW & TakesPartAutomatically()).with_label("follows its questions, if the forecaster takes part without being asked")

@@ -1,0 +1,14 @@
+"""What Dagster runs for the benchmark."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.benchmark import assets, publication
+from assets.benchmark.jobs import JOBS
+from bellwether.settings import Settings
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Assets and jobs of the benchmark."""
+    return dg.Definitions(assets=dg.load_assets_from_modules([assets, publication]), jobs=JOBS)

@@ -1,0 +1,32 @@
+"""Jobs of the benchmark: the selections that people and clocks launch.
+
+Concept: https://docs.dagster.io/guides/build/jobs
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from orchestration.declare import select
+
+#: The question set of a release.
+QUESTIONS = dg.define_asset_job("questions", select("benchmark/questions"), description="Build the question set of a release.")
+#: One forecaster's scores, from the forecasts that there are: nobody is asked.
+SCORE_TABLES = ("benchmark/scores", "benchmark/reliability")
+SCORE = dg.define_asset_job("score", select(*SCORE_TABLES), description="Score the forecasts of one forecaster on one release again.")
+#: One forecaster on one release.
+EVALUATE = dg.define_asset_job(
+    "evaluate",
+    select("benchmark/forecasts", *SCORE_TABLES),
+    description="Let one forecaster answer one release, and score it.",
+)
+#: The ranking of a release.
+RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons")
+RANK = dg.define_asset_job("rank", select(*RANKING_TABLES), description="Compare and rank the forecasters of a release.")
+#: What a release's questions are like.
+ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), description="Analyse the question set of a release.")
+#: The files that people read and publish.
+REPORT = dg.define_asset_job("report", select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")
+EXPORT = dg.define_asset_job("export", select("benchmark/export"), description="Write a release as a dataset folder for Hugging Face.")
+
+JOBS = (QUESTIONS, EVALUATE, SCORE, RANK, ANALYSE, REPORT, EXPORT)

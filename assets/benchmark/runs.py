@@ -1,0 +1,131 @@
+"""What commands launch for the benchmark, where it is out of date: questions, forecasts, scores, ranking and report of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+import polars as pl
+
+from assets.benchmark import jobs
+from assets.benchmark.jobs import RANKING_TABLES, SCORE_TABLES
+from assets.benchmark.partitions import FORECASTER, RELEASE
+from bellwether.errors import BellwetherError
+from bellwether.tables import table
+from orchestration.declare import key
+from orchestration.freshness import stale
+from orchestration.runner import RunFailed, Runner
+
+#: The release of the demo.
+DEMO = "sandbox-2026"
+
+
+def answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
+    """Build, answer and rank releases: how each forecaster's part ended. One that fails stops no other, and no other release.
+
+    chosen: forecasters; those that take part unasked when none is named.
+    """
+    from bellwether.forecasting import competitors
+
+    forecasters = list(chosen or competitors())
+    return {f"{name} on {one}": end for one in releases for name, end in release(work, one, forecasters).items()}
+
+
+def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
+    """Let the forecasters that take part unasked answer the sandbox's release."""
+    return answer(work, (DEMO,))
+
+
+def questions(work: Runner, release: str) -> pl.DataFrame:
+    """The questions of a release, built where they were not fixed yet: those that are stay as they are. Rows of benchmark/questions."""
+    from bellwether.questions import ReleaseName
+    from bellwether.questions.versions import frozen
+
+    for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
+        work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
+        if frozen(work.lake, name) is None:
+            work.launch(jobs.QUESTIONS, f"questions of {name}", partition=name)
+        else:
+            work.tally.fresh += 1
+    return work.lake.slice(table("benchmark/questions"), [(release,)]).read()
+
+
+def release(
+    work: Runner, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
+) -> dict[str, BellwetherError | None]:
+    """Build the questions of a release, let the forecasters answer and score them, rank all that have been scored, and report.
+
+    again: forecasters that are run though nothing they depend on has changed: models, of which calls may have failed the last time.
+    asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster how its evaluation ended: None, or why it
+    failed; one that fails stops no other.
+    """
+    questions(work, release)
+    ends = {}
+    with work.progress.stage(f"forecasters on {release}", len(forecasters)) as advance:
+        for name in forecasters:
+            ends[name] = _forecaster(work, release, name, asking or {}, always=name in again)
+            advance(1)
+    if any(error is None for error in ends.values()):
+        _follow(work, release)
+    return ends
+
+
+def _forecaster(work: Runner, release: str, name: str, asking: Mapping[str, Any], *, always: bool) -> BellwetherError | None:
+    record = work.record()
+    questions = record.partitions(key("benchmark/questions")).get(release, 0)
+    made = [record.partitions(key(output)) for output in ("benchmark/forecasts", *SCORE_TABLES)]
+    pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
+    if not always and not stale([pair], made, [{pair: questions}]) and _is_as_registered(work, release, name):
+        work.tally.fresh += 1
+        return None
+    work.instance.add_dynamic_partitions(str(FORECASTER.name), [name])
+    config = {"ops": {"benchmark__forecasts": {"config": dict(asking)}}}
+    try:
+        work.launch(jobs.EVALUATE, f"{name} on {release}", partition=pair, config=config)
+    except RunFailed as error:
+        return error
+    return None
+
+
+def _is_as_registered(work: Runner, release: str, name: str) -> bool:
+    """Whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
+    from bellwether.forecasting import forecaster
+
+    entry = forecaster(name)
+    made = work.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
+    return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
+
+
+def _follow(work: Runner, release: str) -> None:
+    """Make what is derived from all forecasters of a release, where it is out of date."""
+    _rescore(work, release)
+    for job, names, label, sources in (
+        (jobs.RANK, RANKING_TABLES, "leaderboard", ("benchmark/scores",)),
+        (jobs.ANALYSE, ("benchmark/dataset_analysis",), "analysis", ("benchmark/questions",)),
+        (jobs.REPORT, ("benchmark/report",), "report", ("benchmark/scores", *RANKING_TABLES, "benchmark/dataset_analysis")),
+    ):
+        record = work.record()
+        newest = max((found for source in sources for found in _of_release(record.partitions(key(source)), release).values()), default=0)
+        if stale([release], [record.partitions(key(name)) for name in names], [{release: newest}]):
+            work.launch(job, f"{label} of {release}", partition=release)
+        else:
+            work.tally.fresh += 1
+
+
+def _rescore(work: Runner, release: str) -> None:
+    """Score again whoever was not run now, and whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
+    record = work.record()
+    forecasts = _of_release(record.partitions(key("benchmark/forecasts")), release)
+    questions = record.partitions(key("benchmark/questions")).get(release, 0)
+    scored = [record.partitions(key(name)) for name in SCORE_TABLES]
+    due = stale(forecasts, scored, [forecasts, dict.fromkeys(forecasts, questions)])
+    with work.progress.stage(f"scores on {release}", len(due)) as advance:
+        for pair in due:
+            work.launch(jobs.SCORE, f"scores of {pair.partition('|')[0]} on {release}", partition=pair)
+            advance(1)
+
+
+def _of_release(partitions: Mapping[str, int], release: str) -> dict[str, int]:
+    """The partitions of a release; where it is one of two dimensions, Dagster writes it last."""
+    return {pair: found for pair, found in partitions.items() if pair.rpartition("|")[2] == release}

@@ -1,0 +1,1 @@
+"""Replay as Dagster runs it."""

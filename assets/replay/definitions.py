@@ -1,0 +1,21 @@
+"""What Dagster runs for replay."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.replay import assets
+from assets.replay.jobs import JOBS
+from assets.replay.sensors import recorded_episodes
+from bellwether.settings import Settings
+from resources.episodes import EpisodesResource
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Assets, jobs, the sensor and the store of episodes of a world."""
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([assets]),
+        jobs=JOBS,
+        sensors=(recorded_episodes,),
+        resources={"store": EpisodesResource(path=str(config.episodes_path), tapes=str(config.tapes_path))},
+    )

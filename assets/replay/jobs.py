@@ -1,0 +1,21 @@
+"""Jobs of replay: the selections that people and clocks launch.
+
+Concept: https://docs.dagster.io/guides/build/jobs
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.replay.assets import BACKTEST_TABLES, STANDING_TABLES
+from orchestration.declare import select
+
+#: An episode of a recording.
+EPISODES = dg.define_asset_job("episodes", select("replay/episodes"), description="Make an episode of a recording, ready to be replayed.")
+#: One agent in one episode.
+BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="Let one agent trade one episode.")
+#: How agents compare.
+STANDING = dg.define_asset_job("compare_agents", select(*STANDING_TABLES), description="Compare the agents over their episodes.")
+TRADING = dg.define_asset_job("trading_report", select("replay/report"), description="Write the report of all backtests.")
+
+JOBS = (EPISODES, BACKTEST, STANDING, TRADING)

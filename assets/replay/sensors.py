@@ -1,0 +1,35 @@
+"""The sensor that makes episodes of the recordings in the lake."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.replay.jobs import EPISODES
+from assets.replay.partitions import EPISODE
+from orchestration.precedence import AUTOMATIC
+from orchestration.sensors import missing
+from resources import LakeResource
+from resources.recordings import RecordingsResource
+
+
+@dg.sensor(
+    job=EPISODES,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Makes the episodes of every recording that the lake has, and those without a result again when more is known.",
+)
+def recorded_episodes(
+    context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
+) -> dg.SensorResult | dg.SkipReason:
+    """A partition per episode that a finished recording holds, and a run per one that was not made from what the lake has now."""
+    from bellwether.replay.building.sources import outdated_episodes
+
+    held = {name: found.name for name, (found, _) in recordings.episodes().items()}
+    due = outdated_episodes(lake.lake, held)
+    new = missing(due, context.instance.get_dynamic_partitions(str(EPISODE.name)))
+    if not due:
+        return dg.SkipReason("every episode of the recordings in the lake is made from what the lake has")
+    return dg.SensorResult(
+        run_requests=[dg.RunRequest(run_key=f"{name}@{sources}", partition_key=name, tags=AUTOMATIC) for name, sources in due.items()],
+        dynamic_partitions_requests=[EPISODE.build_add_request(new)] if new else [],
+    )

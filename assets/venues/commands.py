@@ -1,0 +1,55 @@
+"""The command `bellwether pull`. Dagster is imported inside it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import click
+
+from bellwether.console import AS_JSON, console, emit
+from bellwether.settings import settings
+from orchestration.session import runner
+
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+
+ARCHIVE = click.option(
+    "--archive/--no-archive",
+    default=False,
+    show_default=True,
+    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
+)
+
+
+@click.command()
+@click.argument("first", type=DAY, metavar="FIRST")
+@click.argument("last", type=DAY, required=False, metavar="[LAST]")
+@click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
+@ARCHIVE
+@AS_JSON
+def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
+    """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
+
+    An interrupted pull goes on where it stopped; days that are complete cost nothing.
+    """
+    until = (last or first).date()
+    if until < first.date():
+        raise click.BadParameter(f"LAST ({until}) is before FIRST ({first.date()})")
+    _require_days(first.date(), until)
+    from assets.venues import runs
+    from assets.warehouse.runs import publish
+
+    with runner() as work:
+        runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
+        publish(work)
+    summary: dict[str, Any] = {"runs": work.tally.runs, "fresh": work.tally.fresh, "seconds": work.tally.by_job}
+    emit(summary) if as_json else console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
+
+
+def _require_days(first: date, last: date) -> None:
+    """Raise `click.BadParameter` for days that this world does not have."""
+    begin, end = settings().first_day.date(), settings().now().date() - timedelta(days=1)
+    for day in (first, last):
+        if not begin <= day <= end:
+            earlier = "; BELLWETHER_FIRST_DAY moves its first" if day < begin else ""
+            raise click.BadParameter(f"{day} is no complete day of the world {settings().world}, which has {begin} to {end}{earlier}")

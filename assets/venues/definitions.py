@@ -1,0 +1,32 @@
+"""What Dagster runs for the venues."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.venues import clean, raw, recordings
+from assets.venues.jobs import JOBS
+from assets.venues.schedules import daily_pull, weekly_series
+from assets.venues.sensors import finished_recordings
+from bellwether.settings import Settings, Venue
+from resources.recordings import RecordingsResource
+from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
+
+
+def definitions(config: Settings) -> dg.Definitions:
+    """Assets, jobs, clocks and resources of the venues in a world."""
+    world = WorldResource.of(config)
+    sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
+    return dg.Definitions(
+        assets=dg.load_assets_from_modules([raw, recordings, clean]),
+        jobs=JOBS,
+        schedules=(daily_pull, weekly_series),
+        sensors=(finished_recordings,),
+        resources={
+            "recordings": RecordingsResource(path=str(config.recordings_path)),
+            "kalshi": KalshiVenue(
+                world=world, asked=Venue.KALSHI in config.venues, tokens_per_second=config.kalshi_tokens_per_second, **sample
+            ),
+            "polymarket": PolymarketVenue(world=world, asked=Venue.POLYMARKET in config.venues, **sample),
+        },
+    )

@@ -1,0 +1,29 @@
+"""Jobs of the venues: the selections that people and clocks launch.
+
+Concept: https://docs.dagster.io/guides/build/jobs
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.venues.clean import CLEAN_TABLES
+from assets.venues.raw import DAY_TABLES, SERIES_TABLES
+from assets.venues.recordings import RECORDING_TABLES
+from orchestration.checks import LAKE_CHECKS
+from orchestration.declare import select
+
+#: The list of series, which belongs to no day.
+SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
+#: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
+ARCHIVE = dg.define_asset_job("archive", select("raw/kalshi_archive"), description="Scan the venue's archive of settled markets.")
+#: A day from the venue to its clean rows, with their checks.
+DAYS = dg.define_asset_job(
+    "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull UTC days of all venues, clean and check them."
+)
+#: A recording of a stream.
+RECORDINGS = dg.define_asset_job(
+    "recordings", select(*RECORDING_TABLES), description="Take a recording into the lake, with its gap report."
+)
+
+JOBS = (SERIES, ARCHIVE, DAYS, RECORDINGS)

@@ -1,0 +1,109 @@
+"""The clocks of the venues: the daily pull, and the weekly list of series.
+
+Concept: https://docs.dagster.io/guides/automate/schedules
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+
+import dagster as dg
+import polars as pl
+
+from assets.venues.jobs import DAYS, SERIES
+from bellwether.settings import Venue, settings
+from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
+from orchestration.partitions import DAY
+from orchestration.precedence import AUTOMATIC
+from resources import LakeResource
+
+#: A day that is not final is asked for every day for so long, later once a week.
+PATIENCE = timedelta(days=45)
+#: A day that is not final this long after it is left to a person.
+LONGEST = timedelta(days=730)
+_WEEK = 7
+#: Tag of the runs that the clock requests.
+CLOCK = {"bellwether/clock": "daily_pull"}
+
+
+def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
+    """Yesterday, and every earlier day within `PATIENCE` that is not `final`, oldest first: whatever failed before is made up for.
+
+    followed: days that were pulled or asked for; what lies before the first of them was never wanted.
+    """
+    yesterday = today - timedelta(days=1)
+    first = max(min(followed, default=yesterday), today - PATIENCE)
+    days = (first + timedelta(days=offset) for offset in range((yesterday - first).days + 1))
+    return [day for day in days if day not in final or day == yesterday]
+
+
+def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
+    """Days within `PATIENCE` whose last pull of every venue was final: all outcomes are known, and no page is missing."""
+    found = [
+        set(lake.lake.slice(_PULLS[venue], _recent(today), missing="skip").scan().filter("final").select("day").collect()["day"])
+        for venue in venues
+    ]
+    return set.intersection(*found) if found else set()
+
+
+def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list[date]:
+    """Days beyond `PATIENCE` that are looked at today, each once a week, because a market of them is still open, oldest first."""
+    ages = range(PATIENCE.days + 1, LONGEST.days + 1)
+    names = [((today - timedelta(days=age)).isoformat(),) for age in ages if age % _WEEK == 0]
+    pulls = [lake.lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
+    return sorted({day for rows in pulls for day in rows.filter(~pl.col("final")).select("day").collect()["day"]})
+
+
+def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
+    """Days within `PATIENCE` that the lake has, or that this clock has asked for."""
+    pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
+    since = datetime.combine(today - PATIENCE, time(), UTC)
+    asked = instance.get_run_records(dg.RunsFilter(tags=CLOCK, created_after=since), limit=1000)
+    pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in asked}
+    return {day for text in pulled if text and (day := date.fromisoformat(text)) >= today - PATIENCE}
+
+
+def _recent(today: date) -> list[tuple[str]]:
+    return [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
+
+
+_PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
+
+
+@dg.schedule(
+    job=DAYS,
+    cron_schedule="20 1 * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 01:20 UTC: yesterday's markets, and what is open of the last 45 days, from the first that was pulled on; of older days once a week.",
+)
+def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """One run per day that needs pulling; a day outside the partitions (the sandbox's clock stands still) is left out."""
+    tick = context.scheduled_execution_time
+    known, today = set(DAY.get_partition_keys()), tick.date()
+    final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
+    stands_still = today - settings().now().date() > timedelta(days=1)
+    old = [] if stands_still else old_days(lake, today, settings().venues)
+    wanted = [day.isoformat() for day in (*old, *days_to_pull(today, final, followed))]
+    days = [day for day in wanted if day in known]
+    if not days:
+        yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
+    for day in days:
+        yield dg.RunRequest(run_key=f"{day}@{tick:%Y-%m-%d}", partition_key=day, tags={**CLOCK, **AUTOMATIC})
+
+
+@dg.schedule(
+    job=SERIES,
+    cron_schedule="40 0 * * 1",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every Monday at 00:40 UTC: the list of series, which has their categories and fees.",
+)
+def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    """One run that asks the venue again."""
+    return dg.RunRequest(
+        run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
+        run_config={"ops": {"raw__kalshi_series": {"config": {"refresh": True}}}},
+        tags=AUTOMATIC,
+    )

@@ -1,0 +1,45 @@
+"""The sensor that takes finished recordings into the lake."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.venues.jobs import RECORDINGS
+from assets.venues.partitions import RECORDING
+from bellwether.errors import LakeError
+from bellwether.tables import table
+from orchestration.precedence import AUTOMATIC
+from orchestration.sensors import missing
+from resources import LakeResource
+from resources.recordings import RecordingsResource
+
+
+@dg.sensor(
+    job=RECORDINGS,
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Takes every finished recording into the lake; one that was broken off becomes a partition and waits for a person.",
+)
+def finished_recordings(
+    context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
+) -> dg.SensorResult | dg.SkipReason:
+    """A partition per recording that nobody is writing, and a run per one that is finished and not in the lake with all its frames."""
+    from bellwether.recordings.recording import Status
+
+    ended = {}
+    stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
+    for found in recordings.all():
+        try:
+            if found.status is not Status.RECORDING:
+                ended[found.name] = found.done
+        except LakeError as error:
+            context.log.warning(f"left out: {error}")
+    new = missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
+    runs = [
+        dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name, tags=AUTOMATIC)
+        for name, done in ended.items()
+        if done is not None and stored.get(name) != done["frames"]
+    ]
+    if not runs and not new:
+        return dg.SkipReason("the lake has every finished recording")
+    return dg.SensorResult(run_requests=runs, dynamic_partitions_requests=[RECORDING.build_add_request(new)] if new else [])

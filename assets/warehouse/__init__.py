@@ -1,0 +1,1 @@
+"""The published warehouse as Dagster runs it."""

@@ -1,0 +1,91 @@
+"""The sensor that publishes the warehouse when it does not show the lake as it is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import dagster as dg
+
+from assets.warehouse.jobs import PUBLISH
+from bellwether.errors import LakeError
+from bellwether.lake.warehouse import current_files, named_files, written_since
+from bellwether.tables import TABLES, Table
+from orchestration.orphans import of_killed_processes
+from orchestration.precedence import AUTOMATIC
+from resources import LakeResource, WarehouseResource
+
+_UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+#: Names this process in the publisher's cursor.
+_PROCESS = secrets.token_hex(4)
+#: Marks of the lake's tables that were written to and yet hold the files that are published, by the published file.
+_equal: dict[tuple[str, int], dict[str, str | None]] = {}
+
+
+def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
+    """A key of the state to publish, the same for the same files; None when it is published already.
+
+    Every write of a partition makes a file of a new name, so that equal sets mean equal contents.
+    """
+    return None if current == published else sha256("\n".join(sorted(current)).encode()).hexdigest()[:16]
+
+
+@dg.sensor(
+    job=PUBLISH,
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Publishes the warehouse when it does not show the lake as it is; many changes at once are one publication.",
+)
+def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+    """One run for a state that is not published. Updates that race with a publication are seen at the next tick, whatever their order.
+
+    A tick looks at the tables that were written since the publication; the first of a day, and of a process, at all of them.
+    A state whose publication failed is tried again the next day, or when anything changes.
+    """
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    complete = context.cursor != f"{today} {_PROCESS}"
+    published = (warehouse.path, _modified(warehouse.path))
+    marks = {name: lake.lake.storage.mark(name) for name in TABLES}
+    written = written_since(lake.lake, warehouse.path)
+    if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
+        return dg.SkipReason("the published warehouse shows the lake as it is")
+    looked = list(TABLES.values()) if complete else written
+    key = publication_key(current_files(lake.lake, looked), _published(warehouse.path, looked))
+    if key is None:
+        _equal.clear()
+        _equal[published] = marks
+        context.update_cursor(f"{today} {_PROCESS}")
+        return dg.SkipReason("the published warehouse shows the lake as it is")
+    if _is_publishing(context.instance):
+        return dg.SkipReason("a publication is under way; what it does not show is published after it")
+    config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
+    return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
+
+
+def _published(path: str, tables: list[Table]) -> frozenset[str]:
+    """The files that the warehouse covers; none when it cannot be read, or another version of the code has published it."""
+    try:
+        return named_files(path, tables)
+    except LakeError:
+        return frozenset()
+
+
+def _modified(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _is_publishing(instance: dg.DagsterInstance) -> bool:
+    """Whether a publication waits or runs; one whose process was killed does not."""
+    is_killed = of_killed_processes(instance)
+    return any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=PUBLISH.name, statuses=_UNFINISHED)))

@@ -1,0 +1,133 @@
+"""How a rule of a table is declared: an expectation or a condition, and whether a failure blocks what follows.
+
+A rule blocks where bad rows would reach a ranking. Words of the venues are open sets: a new one is worth a look and
+stops nothing. A rule that concerns several columns, or only some rows, is a condition over the columns; a row for which
+the condition is null is not concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bellwether.tables.schema import Table
+
+if TYPE_CHECKING:
+    from bellwether.lake import Lake, Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of one table.
+
+    Parameters
+    ----------
+    name: of the check; letters, digits and underscores.
+    description: one sentence that says what holds.
+    expectation: class name in Great Expectations; empty for a condition.
+    columns: that the rule reads, for the sample of failing rows.
+    kwargs: arguments of the expectation.
+    blocking: True when a failure stops what is made from the table.
+    condition: boolean per row, computed in Polars, that must not be false; None where the rule is an expectation about columns.
+    fit: makes, from the lake and the rows that are checked, the rule that these rows must meet, under the same name; None where the rule is
+        the same for all.
+    """
+
+    name: str
+    description: str
+    expectation: str
+    columns: tuple[str, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    blocking: bool = False
+    condition: pl.Expr | None = None
+    fit: Callable[[Lake, Slice], Rule] | None = None
+
+    @property
+    def counts_rows(self) -> bool:
+        """True when the rule is about the table as a whole, so that a table without rows can fail it."""
+        return self.expectation.startswith("ExpectTable")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What such a check found: whether all is well, in one sentence, and the numbers behind it."""
+
+    passed: bool
+    found: str
+    numbers: Mapping[str, int | float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCheck:
+    """One question about the lake.
+
+    name: of the check. table: whose check it is. description: one sentence that says what holds. evaluate(lake, now): the answer; `now` is the
+    present of the world, aware, UTC.
+    """
+
+    name: str
+    table: str
+    description: str
+    evaluate: Callable[[Lake, datetime], Observation]
+
+
+def unique(*columns: str) -> Rule:
+    """The columns together identify a row; blocks."""
+    if len(columns) == 1:
+        return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
+    return Rule(
+        "unique_key",
+        f"{', '.join(columns)} together identify a row",
+        "ExpectCompoundColumnsToBeUnique",
+        columns,
+        {"column_list": list(columns)},
+        True,
+    )
+
+
+def present(name: str, description: str, column: str, *, blocking: bool = False, mostly: float = 1.0) -> Rule:
+    """The column has a value, in a share of at least `mostly` of the rows."""
+    return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly}, blocking)
+
+
+def words(name: str, description: str, column: str, *words: str, blocking: bool = False) -> Rule:
+    """The column, where it has a value, holds one of the words."""
+    return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(words)}, blocking)
+
+
+def between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
+    """The column, where it has a value, lies between two numbers, both included; None is no bound."""
+    kwargs = {"column": column, "min_value": low, "max_value": high}
+    return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
+
+
+def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False) -> Rule:
+    """The condition is not false in any row; null means that a row is not concerned."""
+    columns = tuple(dict.fromkeys(condition.meta.root_names()))
+    return Rule(name, description, "", columns, {}, blocking, condition)
+
+
+def row_count(name: str, description: str, low: int | None, high: int | None, *, blocking: bool = False) -> Rule:
+    """The number of rows lies between two bounds, both included; None is no bound."""
+    return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high}, blocking)
+
+
+def prices(*columns: str) -> Rule:
+    """The columns, where they have a value, lie between 0 and 1; blocks."""
+    within = pl.all_horizontal(pl.col(column).is_between(0, 1).fill_null(True) for column in columns)
+    return holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
+
+
+def concerning(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
+    """The condition, where `rows` is true; else null."""
+    return pl.when(rows).then(condition)
+
+
+def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
+    """The columns that `rules` look at and the key that names a failing row, in stored order; verbatim bodies stay on disk."""
+    read = {*table.key}.union(*(rule.columns for rule in rules))
+    return [name for name in table.names if name in read]

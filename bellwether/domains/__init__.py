@@ -1,0 +1,51 @@
+"""The domains of the platform. A new one is a module beside these and a line of `BUILT_IN` (docs/extending.md).
+
+Another package adds one with an entry point of the group `bellwether.domains` whose value is a `Domain`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from bellwether.domains.benchmark import BENCHMARK
+from bellwether.domains.domain import Domain, resolve
+from bellwether.domains.replay import REPLAY
+from bellwether.domains.venues import VENUES
+from bellwether.domains.warehouse import WAREHOUSE
+from bellwether.errors import ConfigError
+from bellwether.lazy_commands import LazyCommand, PlatformCommand
+
+GROUP = "bellwether.domains"
+
+BUILT_IN = (VENUES, BENCHMARK, REPLAY)
+
+
+@cache
+def domains() -> tuple[Domain, ...]:
+    """The built-in domains, those of other packages, and last the warehouse, which publishes the tables of all.
+
+    Raises:
+        ConfigError: an entry point cannot be loaded, or two domains have the same name.
+    """
+    found = (*BUILT_IN, *(_load(point) for point in entry_points(group=GROUP)), WAREHOUSE)
+    names = [domain.name for domain in found]
+    for domain in found:
+        if names.count(domain.name) > 1:
+            raise ConfigError(f"two domains are called {domain.name!r}; rename that of the other package")
+    return found
+
+
+def _load(point: EntryPoint) -> Domain:
+    where = f"the entry point {point.name!r} ({GROUP}) of {point.dist.name if point.dist else point.value}"
+    try:
+        domain = point.load()
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ConfigError(f"{where} cannot be loaded: {type(error).__name__}: {first}; repair or uninstall that package") from error
+    if not isinstance(domain, Domain):
+        raise ConfigError(f"{where} is no bellwether.domains.Domain but {type(domain).__name__}; repair or uninstall that package")
+    return domain
+
+
+__all__ = ["BUILT_IN", "Domain", "LazyCommand", "PlatformCommand", "domains", "resolve"]

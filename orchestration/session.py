@@ -1,0 +1,112 @@
+"""What the commands that run the graph share: a runner on this world's DAGSTER_HOME, and what is said at the end.
+
+Dagster is imported inside: `--help` and wrong options need none.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bellwether.console import console, emit
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.progress import shown
+from bellwether.settings import World, settings
+
+if TYPE_CHECKING:
+    from orchestration.runner import Runner
+
+
+@contextmanager
+def runner(*, venues: bool = True) -> Iterator[Runner]:
+    """A runner on this world's DAGSTER_HOME that shows what it is doing where a person would wait.
+
+    venues: whether it will ask the venues, which must then answer. Ctrl-C and SIGTERM end the run under way as canceled, and say what is kept.
+    """
+    from orchestration.home import prepare, storage_errors
+
+    if venues and settings().world is World.LIVE:
+        _require_venues()
+    prepare(settings())
+    import dagster as dg
+
+    from orchestration.definitions import defs
+    from orchestration.runner import Runner
+
+    _spare_the_collector()
+    with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
+        work = Runner(defs, instance, progress)
+        try:
+            yield work
+        except KeyboardInterrupt:
+            ended = work.tally.runs - work.tally.interrupted
+            click.echo(
+                f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what the one under way had stored. "
+                "The same command goes on from there.",
+                err=True,
+            )
+            raise
+        finally:
+            work.close()
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does."""
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
+
+
+@cache
+def _spare_the_collector() -> None:
+    """Modules and definitions live as long as the process: the garbage collector need not look at them again and again."""
+    gc.freeze()
+
+
+def _require_venues() -> None:
+    """Without this a person without a network would wait for all retries of a pull."""
+    from bellwether.doctor import ask_venues
+
+    for found in ask_venues(settings()):
+        if found.status != "ok":
+            raise ConfigError(f"{found.found}. {found.advice}")
+
+
+def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
+    """Raise the first failure among how evaluations of forecasters ended; the others are named."""
+    failed = {name: error for name, error in ends.items() if error is not None}
+    if failed:
+        first = next(iter(failed.values()))
+        others = f" Also failed: {', '.join(list(failed)[1:])}." if len(failed) > 1 else ""
+        raise type(first)(f"{first}.{others}") if others else first
+
+
+def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Say what was done: counts, where to look, and whose evaluation stopped, with the reason.
+
+    results: what `--json` adds; without it the command has shown that before.
+    """
+    config = settings()
+    summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.tally.runs, "fresh": work.tally.fresh}
+    if as_json:
+        emit({**summary, "seconds": work.tally.by_job, **results, "stopped": dict(stopped)})
+        return
+    console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
+    console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
+    command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
+    console().print(f'Query it   {command} query "FROM benchmark.leaderboard", or any DuckDB client: it is never locked', soft_wrap=True)
+    console().print("See it     make ui, then http://127.0.0.1:3000")
+    for name, reason in stopped.items():
+        console().print(f"Not done   {name}: {reason}", style="red", markup=False, soft_wrap=True)
