@@ -23,9 +23,9 @@ from bellwether.arena.frames import (
     settlements_frame,
     trades_of,
 )
-from bellwether.arena.identity import start_of
+from bellwether.arena.identity import decision_of, start_of
 from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Book, Violation, fold
+from bellwether.arena.ledger import Book, Entry, Violation, fold
 from bellwether.arena.marks import Valuation, curves
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.resolution import settlements
@@ -33,6 +33,7 @@ from bellwether.arena.returns import drawdown, turnover
 from bellwether.arena.scores import Score, Summary, scores, skill, summary
 from bellwether.arena.states import Cohort as CohortState
 from bellwether.arena.states import window_ends
+from bellwether.arena.units import dollars
 from bellwether.tables.arena import LEADERBOARD
 
 
@@ -202,3 +203,27 @@ def _rank(rows: list[dict[str, Any]], rules: Mapping[str, Methodology]) -> None:
         ]
         if row[name] is not None:
             row["rank"] = 1 + sum(sign * other < sign * row[name] for other in alike if other is not None)
+
+
+def changed_bases(facts: Facts, book: Book) -> list[str]:
+    """Decisions whose cash before them is not what the ledger has now: a past fact has changed since they were made.
+
+    A decision cannot be made again, so it stands, and its week is shown as out of date.
+    """
+    entries: dict[str, list[Entry]] = defaultdict(list)
+    for entry in book.entries:
+        entries[entry.agent_id].append(entry)
+    found = []
+    for row in facts.decisions.filter(pl.col("planned_at").is_not_null()).sort("decision_id").iter_rows(named=True):
+        account = book.accounts.get(row["agent_id"])
+        if account is None:
+            continue
+        before = [one.cash for one in entries[row["agent_id"]] if one.known_at <= row["planned_at"] and not _of(one, row["decision_id"])]
+        cash = before[-1] if before else account.agent.initial_cash
+        if max(cash, 0) != int(row["cash"] * 1_000_000):
+            found.append(f"{row['decision_id']}: decided with {row['cash']}, the books have {dollars(cash)}")
+    return found
+
+
+def _of(entry: Entry, decision_id: str) -> bool:
+    return entry.trade_id is not None and decision_of(entry.trade_id) == decision_id

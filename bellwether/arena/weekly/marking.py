@@ -48,6 +48,14 @@ def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     return stamp.date(), prices_frame(merged(today, rows)), len(rows)
 
 
+def mark(world: World) -> tuple[date, int]:
+    """Make a tick and store what it changed; returns the day and how many rows it added or replaced."""
+    day, rows, changed = tick_rows(world)
+    if changed:
+        world.lake.write(PRICES, (day.isoformat(),), rows, run_id=world.run)
+    return day, changed
+
+
 def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
     """Rows of arena/prices by day, reconstructed from hourly past prices for what reconstructed cohorts held; what was seen live stays as it is.
 

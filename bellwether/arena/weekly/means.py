@@ -83,16 +83,20 @@ def is_past(week: date, now: datetime, rules: Methodology) -> bool:
 
 def frozen_universe(world: World, week: date) -> FrozenUniverse:
     """The week's universe, the same for everybody and for ever: taken now, or reconstructed when its decisions are past."""
+    return universe_of(world.steps.once("universe", week.isoformat(), lambda: encoded_universe(_seen(world, week))))
+
+
+def seen_universe(world: World, week: date) -> FrozenUniverse:
+    """The week's universe, without freezing it: the stored one, or as it would be taken now."""
+    body = world.steps.stored("universe", week.isoformat())
+    return _seen(world, week) if body is None else universe_of(body)
+
+
+def _seen(world: World, week: date) -> FrozenUniverse:
     rules = world.rules[lineup(world.lineup, world.registry).methodology]
-
-    def make() -> bytes:
-        if is_past(week, world.now(), rules):
-            found = world.venue(lambda gamma, clob: _past(gamma, clob, decided_at(week), rules.universe))
-        else:
-            found = world.venue(lambda gamma, clob: _present(gamma, rules.universe, world.now()))
-        return encoded_universe(found)
-
-    return universe_of(world.steps.once("universe", week.isoformat(), make))
+    if is_past(week, world.now(), rules):
+        return world.venue(lambda gamma, clob: _past(gamma, clob, decided_at(week), rules.universe))
+    return world.venue(lambda gamma, clob: _present(gamma, rules.universe, world.now()))
 
 
 async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:

@@ -53,6 +53,7 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
         "decision": decision and decision.to_json(),
         "reasoning": decision and decision.reasoning,
         "cash": plan and plan.cash,
+        "planned_at": plan and plan.planned_at,
         "prompt_hash": plan and plan.prompt_hash,
         "prompt_version": plan and plan.prompt_version,
         "universe_digest": plan and plan.digest,
