@@ -1,6 +1,6 @@
 """The arena: universes, decisions, trades and evidence by week, marks by day, and what one fold makes of them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from resources.models import payer
 if TYPE_CHECKING:
     from bellwether.arena.results import Facts, Results
     from bellwether.arena.weekly.deciding import WeekDecided
+    from bellwether.arena.weekly.means import World
 
 DECIDED_TABLES = ("arena/agents", "arena/refusals", "arena/trades", "arena/evidence", "arena/decisions")
 BOOK_TABLES = ("arena/settlements", "arena/ledger", "arena/positions", "arena/scores", "arena/portfolios", "arena/leaderboard")
@@ -38,23 +39,23 @@ class WeekConfig(dg.Config):
 
 
 @dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK)
-def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
+def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[dict[str, pl.DataFrame]]:
     """One market of a week's universe, frozen before the first agent decided."""
     from bellwether.arena.weekly.means import frozen_universe
     from bellwether.arena.weekly.rows import universe_rows
 
-    week = date.fromisoformat(context.partition_key)
+    made: dict[str, pl.DataFrame] = {}
+    shown: dict[str, Any] = {}
     try:
-        found = frozen_universe(arena.world(context.run_id), week)
+        world = arena.world(context.run_id)
+        for name in sorted(context.partition_keys):
+            found = frozen_universe(world, date.fromisoformat(name))
+            made[name] = universe_rows(date.fromisoformat(name), found)
+            shown = {"as of": found.at.isoformat(), "reconstructed": found.reconstructed, "source": found.source}
+            shown |= {"digest": found.universe.digest[:16], "objects that are no market": found.rejects}
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    shown: dict[str, Any] = {
-        "as of": found.at.isoformat(),
-        "reconstructed": found.reconstructed,
-        "source": found.source,
-        "digest": found.universe.digest[:16],
-    }
-    return dg.Output(universe_rows(week, found), metadata={**shown, "objects that are no market": found.rejects})
+    return dg.Output(made, metadata=shown)
 
 
 @dg.multi_asset(
@@ -70,32 +71,49 @@ def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Outp
 )
 def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource) -> Iterator[dg.Output]:
     """A week: its cohort, every decision with trades and refusals, and evidence. What is done already is used as it is stored."""
-    from bellwether.arena.weekly import rows
-    from bellwether.arena.weekly.deciding import decide_week
-    from bellwether.arena.weekly.evidence import evidence_rows
-
-    sunday, wanted = date.fromisoformat(context.partition_key), context.op_execution_context.selected_output_names
-    world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup)
-    made: dict[str, pl.DataFrame] = {}
+    wanted = context.op_execution_context.selected_output_names
+    made: dict[str, dict[str, pl.DataFrame]] = {name.split("/")[1]: {} for name in DECIDED_TABLES}
     shown: dict[str, Any] = {}
     try:
-        if wanted - {"evidence"}:
-            done = decide_week(world, sunday, forced=config.forced)
+        world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup)
+        for name, rows, about in _weeks(world, sorted(context.partition_keys), wanted, forced=config.forced):
+            context.log.info(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
+            shown = about or shown
+            for table, found in rows.items():
+                made[table][name] = found
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    # Decisions last: the next week waits for them, and then finds the rest.
+    for table in (name.split("/")[1] for name in DECIDED_TABLES):
+        if table in wanted:
+            yield dg.Output(made[table], table, metadata=shown if table == "decisions" else None)
+
+
+def _weeks(
+    world: "World", names: Sequence[str], wanted: Collection[str], *, forced: bool
+) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
+    """The rows of each week by table, the earliest week first, and what is said of it."""
+    from bellwether.arena.weekly import rows
+    from bellwether.arena.weekly.deciding import decide_week
+    from bellwether.arena.weekly.evidence import Known, evidence_rows
+
+    known = Known.stored(world)
+    for name in names:
+        sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
+        if set(wanted) - {"evidence"}:
+            done = decide_week(world, sunday, forced=forced)
             made = {
                 "agents": rows.agents_rows(world, done),
                 "refusals": rows.refusals_rows(done),
                 "trades": rows.trades_rows(done),
                 "decisions": rows.decisions_rows(done),
             }
+            known = known.with_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = _of_week(done, made)
         if "evidence" in wanted:
-            made["evidence"] = evidence_rows(world, sunday, made.get("agents"), made.get("trades"))
-    except BellwetherError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
-    # Decisions last: the next week waits for them, and then finds the rest.
-    for name in (table.split("/")[1] for table in DECIDED_TABLES):
-        if name in wanted:
-            yield dg.Output(made[name], name, metadata=shown if name == "decisions" else None)
+            made["evidence"] = evidence_rows(world, sunday, known)
+            known = known.with_week(sunday, evidence=made["evidence"])
+        yield name, made, shown
 
 
 def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, Any]:

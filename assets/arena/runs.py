@@ -20,6 +20,8 @@ from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.
 DEMO_WEEKS = 8
+#: Weeks of one run.
+MOST_WEEKS = 13
 _RESOLVED = LATEST + timedelta(days=7)
 
 
@@ -28,14 +30,13 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
 
     config: of the week's step: lineup, dollars. A past week in which nothing is left is not run again.
     """
-    with work.progress.stage("arena weeks", len(weeks)) as advance:
-        for week in sorted(weeks):
-            if _is_left(work, week):
-                given = {name: value for name, value in config.items() if value is not None}
-                work.launch(jobs.WEEKS, f"arena week {week}", partition=week.isoformat(), config={"ops": {"week": {"config": given}}})
-            else:
-                work.tally.fresh += 1
-            advance(1)
+    due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
+    work.tally.fresh += len(weeks) - len(due)
+    given = {"ops": {"week": {"config": {name: value for name, value in config.items() if value is not None}}}}
+    with work.progress.stage("arena weeks", len(due)) as advance:
+        for span in _runs(due):
+            _launch(work, jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", span, given)
+            advance(len(span))
     follow(work)
 
 
@@ -78,8 +79,26 @@ def _evidence(work: Runner) -> None:
     # A week's own evidence is made with its trades, in one run: earlier weeks' trades alone make it out of date.
     found = work.record().partitions(key("arena/evidence"))
     earlier = {name: max((number for other, number in traded.items() if other < name), default=0) for name in known}
-    for name in stale(known, [found], [earlier]):
-        work.launch(jobs.EVIDENCE, f"arena evidence of {name}", partition=name)
+    for span in _runs(stale(known, [found], [earlier])):
+        _launch(work, jobs.EVIDENCE, f"arena evidence of {span[0]} to {span[-1]}", span, {})
+
+
+def _runs(weeks: Sequence[str]) -> list[list[str]]:
+    """Weeks in order, those that follow each other together, at most `MOST_WEEKS` of them: a run over neighbours is one run."""
+    found: list[list[str]] = []
+    for name in sorted(weeks):
+        if found and len(found[-1]) < MOST_WEEKS and date.fromisoformat(found[-1][-1]) + WEEK == date.fromisoformat(name):
+            found[-1].append(name)
+        else:
+            found.append([name])
+    return found
+
+
+def _launch(work: Runner, job: Any, label: str, span: Sequence[str], config: dict[str, Any]) -> None:
+    if len(span) == 1:
+        work.launch(job, label, partition=span[0], config=config)
+    else:
+        work.launch(job, label, tags={RANGE_START: span[0], RANGE_END: span[-1]}, config=config)
 
 
 def _marks(work: Runner) -> None:

@@ -14,7 +14,7 @@ from bellwether.lake import Lake
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS
 
 _UNIVERSE = (
-    unique("market_id"),
+    unique("week", "market_id"),
     holds(
         "prices_fit_outcomes",
         "there is a price, or none, for each outcome",

@@ -47,6 +47,7 @@ def asking(models: Models | None, decisions: Mapping[str, Asked], steps: Steps, 
 
     with start_blocking_portal() as portal:
         client: ModelClient | None = None
+        known: dict[tuple[str, str], Model] = {}
         opened: Any = None
 
         def ask(member: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
@@ -60,7 +61,9 @@ def asking(models: Models | None, decisions: Mapping[str, Asked], steps: Steps, 
             if client is None:
                 opened = portal.wrap_async_context_manager(models.client())
                 client = opened.__enter__()
-            model = model_of(member, about.rules, registry)
+            if (member, about.rules.name) not in known:
+                known[member, about.rules.name] = model_of(member, about.rules, registry)
+            model = known[member, about.rules.name]
             terms: dict[str, Any] = {
                 "purpose": PURPOSE,
                 "scope": decision_id,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
 import polars as pl
 
-from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_of, evidence_frame, observations_of, trades_of
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.ledger import Book, fold
@@ -20,26 +20,40 @@ from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World
 from bellwether.arena.weekly.state import evidence_of_past
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
-from bellwether.tables.schema import Table
 from bellwether.venues.polymarket import looks
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
 
-def evidence_rows(world: World, week: date, agents: pl.DataFrame | None = None, trades: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Rows of arena/evidence of a week: those that are stored, and the looks that were missing.
+@dataclass(frozen=True)
+class Known:
+    """Rows of arena/agents, arena/trades and arena/evidence of all weeks."""
 
-    agents, trades: of this week, where the lake does not have them yet. Live cohorts' markets are looked at in the present week alone, when they are
-    due; what could have been seen of reconstructed cohorts' markets within the week, and is not stored, is added as of then.
+    agents: pl.DataFrame
+    trades: pl.DataFrame
+    evidence: pl.DataFrame
+
+    @classmethod
+    def stored(cls, world: World) -> Known:
+        """What the lake has."""
+        return cls(*(world.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE)))
+
+    def with_week(self, week: date, **rows: pl.DataFrame) -> Known:
+        """With these rows in place of those of a week: of the tables that are named, agents, trades or evidence."""
+        made = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
+        return replace(self, **made)
+
+
+def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
+    """Rows of arena/evidence of a week: those that are known, and the looks that were missing.
+
+    Live cohorts' markets are looked at in the present week alone, when they are due; what could have been seen of reconstructed cohorts' markets within
+    the week, and is not known, is added as of then.
     """
     now = world.now()
-    stored = world.lake.slice(EVIDENCE, [(week.isoformat(),)], missing="skip").read()
-    known = _with(world, AGENTS, week, agents), _with(world, TRADES, week, trades)
     until = min(now, start_of(week) + WEEK)
-    past = _families(known[0], reconstructed=True)
-    book = _book(world, known, until, past)
-    waiting = awaited(book)
-    rules = _rules(world, book)
-    found = [stored]
+    found = [known.evidence.filter(pl.col("week") == week)]
+    book = _book(world, known, until, reconstructed=True)
+    waiting, rules = awaited(book), _rules(world, book)
     if waiting:
         made = world.venue(lambda gamma, clob: evidence_of_past(gamma, clob, waiting, until, rules))
         within = [look for look in made if start_of(week) <= look["fetched_at"] < start_of(week) + WEEK]
@@ -52,15 +66,16 @@ def evidence_rows(world: World, week: date, agents: pl.DataFrame | None = None, 
 
 def due_markets(world: World) -> list[str]:
     """Markets of live cohorts whose next look is due."""
-    now = world.now()
-    known = _with(world, AGENTS, week_of(now), None), _with(world, TRADES, week_of(now), None)
-    book = _book(world, known, now, _families(known[0], reconstructed=False))
-    return due(book, polled(_evidence(world, awaited(book))), now)
+    return _due(world, Known.stored(world), world.now())
 
 
-def _looked_at(world: World, known: tuple[pl.DataFrame, pl.DataFrame], now: datetime) -> pl.DataFrame:
-    book = _book(world, known, now, _families(known[0], reconstructed=False))
-    wanted = due(book, polled(_evidence(world, awaited(book))), now)
+def _due(world: World, known: Known, now: datetime) -> list[str]:
+    book = _book(world, known, now, reconstructed=False)
+    return due(book, polled(known.evidence.filter(pl.col("market_id").is_in(awaited(book)))), now)
+
+
+def _looked_at(world: World, known: Known, now: datetime) -> pl.DataFrame:
+    wanted = _due(world, known, now)
     if not wanted:
         return EVIDENCE.empty()
     return evidence_frame(world.venue(lambda gamma, clob: _look(gamma, clob, wanted, now)))
@@ -92,26 +107,13 @@ def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
     return found
 
 
-def _evidence(world: World, market_ids: Iterable[str]) -> pl.DataFrame:
-    wanted = list(market_ids)
-    return world.lake.slice(EVIDENCE, missing="skip").scan().filter(pl.col("market_id").is_in(wanted)).collect()
-
-
-def _with(world: World, table: Table, week: date, own: pl.DataFrame | None) -> pl.DataFrame:
-    """The rows of all weeks up to one, with those of the week itself as given."""
-    rows = world.lake.slice(table, missing="skip").scan().filter(pl.col("week") <= week)
-    return rows.collect() if own is None else pl.concat([rows.filter(pl.col("week") < week).collect(), own])
-
-
-def _families(agents: pl.DataFrame, *, reconstructed: bool) -> set[str]:
-    return set(agents.filter(pl.col("reconstructed") == reconstructed)["agent_id"])
-
-
-def _book(world: World, known: tuple[pl.DataFrame, pl.DataFrame], at: datetime, wanted: set[str]) -> Book:
-    """The books of some agents as known at an instant."""
-    agents: list[Agent] = [agent for agent in agents_of(known[0]) if agent.agent_id in wanted]
-    trades: list[Trade] = [trade for trade in trades_of(known[1]) if trade.agent_id in wanted]
-    seen = observations_of(_evidence(world, {trade.market_id for trade in trades}).filter(pl.col("known_at") <= at))
+def _book(world: World, known: Known, at: datetime, *, reconstructed: bool) -> Book:
+    """The books of the live or the reconstructed agents as known at an instant."""
+    agents = agents_of(known.agents.filter(pl.col("reconstructed") == reconstructed))
+    names = {agent.agent_id for agent in agents}
+    trades = [trade for trade in trades_of(known.trades) if trade.agent_id in names and trade.executed_at <= at]
+    held = {trade.market_id for trade in trades}
+    seen = observations_of(known.evidence.filter(pl.col("market_id").is_in(list(held)), pl.col("known_at") <= at))
     used = {agent.methodology for agent in agents}
     settled = [one for name, rules in world.rules.items() if name in used for one in settlements(seen, rules)]
     return fold(agents, trades, settled, known_at=at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -63,7 +64,7 @@ class World:
         """The steps that happen once."""
         return Steps(self.journal, LEASE, run=self.run)
 
-    @property
+    @cached_property
     def rules(self) -> Mapping[str, Methodology]:
         """The methodologies by name."""
         return methodologies(self.registry)

@@ -67,15 +67,15 @@ async def by_id(gamma: GammaClient, market_ids: Sequence[str]) -> Seen:
 async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
     """The names of the outcomes that the CLOB flags as winners, and its word on fifty-fifty, by condition; without those that it does not know."""
     calls = [routes.clob_market(condition_id) for condition_id in dict.fromkeys(condition_ids)]
+    pages = [page for page in await clob.answers(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
     found: dict[str, tuple[list[str], bool | None]] = {}
-    for page in await clob.answers(calls, accept=_UNKNOWN):
-        if page.status in _UNKNOWN:
-            continue
-        rows = parse_winners([page.json], page.origin, day=page.fetched_at.date()).rows
-        for row in rows.iter_rows(named=True):
-            names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
-            if row["winner"]:
-                names.append(row["outcome"])
+    if not pages:
+        return found
+    rows = parse_winners([page.json for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
+    for row in rows.iter_rows(named=True):
+        names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
+        if row["winner"]:
+            names.append(row["outcome"])
     return found
 
 
