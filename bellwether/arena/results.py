@@ -36,6 +36,9 @@ from bellwether.arena.states import window_ends
 from bellwether.arena.units import dollars
 from bellwether.tables.arena import LEADERBOARD
 
+#: Share of its decisions in which a family must have given a usable answer to be ranked.
+COVERED = 0.5
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -194,15 +197,24 @@ def _complete(name: str, by: _ByAgent, rules: Methodology) -> bool:
 
 
 def _rank(rows: list[dict[str, Any]], rules: Mapping[str, Methodology]) -> None:
-    """Rank the families of each methodology by its first primary metric: the smallest score, or the largest return, is first."""
+    """Rank the families of each methodology by its first primary metric: the smallest score, or the largest return, is first.
+
+    Not ranked is whoever has no such metric, or gave a usable answer in less than `COVERED` of its decisions.
+    """
     for row in rows:
         name = rules[row["methodology"]].primary[0]
         sign = -1 if name == "return" else 1
-        alike = [
-            other[name] for other in rows if (other["methodology"], other["reconstructed"]) == (row["methodology"], row["reconstructed"])
-        ]
-        if row[name] is not None:
-            row["rank"] = 1 + sum(sign * other < sign * row[name] for other in alike if other is not None)
+        alike = [other[name] for other in rows if _is_alike(row, other) and _is_ranked(other, name)]
+        if _is_ranked(row, name):
+            row["rank"] = 1 + sum(sign * other < sign * row[name] for other in alike)
+
+
+def _is_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return (other["methodology"], other["reconstructed"]) == (row["methodology"], row["reconstructed"])
+
+
+def _is_ranked(row: Mapping[str, Any], metric: str) -> bool:
+    return row[metric] is not None and row["finished"] >= COVERED * row["decisions"] > 0
 
 
 def changed_bases(facts: Facts, book: Book) -> list[str]:

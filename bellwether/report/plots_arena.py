@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from bellwether.replay.results.downsampling import extremes
@@ -34,7 +33,7 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
             label = None if name in drawn else line(name, 24)
             axes.step(curve["at"].to_numpy()[kept], values[kept], where="post", color=colour, linewidth=0.8, label=label)
             drawn.add(name)
-        dates(axes, *np.array([rows["at"].min(), rows["at"].max()], dtype="datetime64[us]"), most=7)
+        dates(axes, *rows["at"].sort().to_numpy()[[0, -1]], most=7)
     axes.set_ylabel("total ($)", fontsize=8, color=INK)
     dress(axes)
     handles, labels = axes.get_legend_handles_labels()

@@ -282,6 +282,7 @@ PRICES = Table(
     ),
     key=("day", "market_id", "outcome", "at"),
     partitioned_by=("day",),
+    often=True,
 )
 
 PORTFOLIOS = Table(
@@ -332,7 +333,12 @@ LEADERBOARD = Table(
         _METHODOLOGY,
         _RECONSTRUCTED,
         Column("family", TEXT, "family: the competitor over the years"),
-        Column("rank", pl.Int32(), "by the methodology's first primary metric, from 1; null without it", nullable=True),
+        Column(
+            "rank",
+            pl.Int32(),
+            "by the methodology's first primary metric, from 1; null without it, or where half of its decisions have no usable answer",
+            nullable=True,
+        ),
         Column("cohorts", pl.Int32(), "cohorts that it took part in"),
         Column("completed", pl.Int32(), "of these, cohorts that are complete"),
         Column("decisions", pl.Int32(), "decisions that were due"),

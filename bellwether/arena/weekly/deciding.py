@@ -139,6 +139,8 @@ def _past_look(plan: WeekPlanned, decision: Decision) -> Venue:
 def _present_look(world: World, plan: WeekPlanned, decision: Decision) -> Venue:
     listed, known = plan.universe.universe.by_id, plan.standing.markets
     wanted = _wanted(plan, decision)
+    if not wanted:
+        return Venue(listed, {}, world.now())
     tokens = wanted_tokens(known, wanted)
 
     async def work(gamma: looks.GammaClient, clob: looks.ClobClient) -> tuple[looks.Seen, dict[str, looks.Book]]:
