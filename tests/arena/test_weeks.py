@@ -345,3 +345,38 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
         agent_rows(decided.lake, WEEK, "nobody")
     with pytest.raises(ConfigError, match="no cohort started"):
         cohort_rows(decided.lake, WEEK - SEVEN)
+
+
+def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="rules")
+    start = datetime(2026, 3, 1, 0, 10, tzinfo=UTC)
+    for week in range(8):
+        arena.now = start + week * SEVEN
+        sunday = arena.now.date()
+        if week < 2:
+            arena.decide(sunday, forced=False)
+        for hours in (1, 60, 120, 160):
+            arena.now = start + week * SEVEN + timedelta(hours=hours)
+            arena.evidence(sunday)
+            if week < 2:
+                with arena.journal() as journal:
+                    mark(arena.world(journal))
+    found = arena.results()
+    assert found.violations == []
+    evidence, prices = arena.read(tables.EVIDENCE), arena.read(tables.PRICES)
+    assert not evidence["reconstructed"].any()
+    assert (evidence["known_at"].dt.weekday().is_in([7, 2, 5, 6])).all(), "each look is dated when it was made"
+    settled = found.frames["arena/settlements"]
+    assert settled.height >= 2
+    closed = evidence.filter("closed").group_by("market_id").agg(first=pl.col("known_at").min(), closed_at=pl.col("closed_at").min())
+    late = settled.join(closed, on="market_id")
+    assert (late["known_at"] >= late["closed_at"]).all(), "nothing counts before it was seen"
+    assert prices.filter(~pl.col("price").is_between(0, 1)).is_empty()
+    assert prices.height >= 4
+    board = found.frames["arena/leaderboard"]
+    assert not board["reconstructed"].any()
+    assert board["cohorts"].to_list() == [2] * 4
+    cash = found.frames["arena/ledger"]["amount"].sum()
+    held = found.frames["arena/positions"].filter(pl.col("status") == "open")
+    assert board["cash"].sum() == 80_000 + cash
+    assert held.height < found.frames["arena/positions"].height
