@@ -98,7 +98,6 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
     SIGINT and SIGTERM end it for good, and what would ask a venue after it in the same process. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
     """
-
     from bellwether.venues.http.retry import RefusedError
 
     async def session() -> T:
