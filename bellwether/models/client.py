@@ -27,7 +27,7 @@ from bellwether.models.in_flight import Asked, CallEnd, InFlight, Missed, Passed
 from bellwether.models.keys import Endpoint
 from bellwether.models.limits import Limits
 from bellwether.models.model import Model
-from bellwether.models.retry import Retry, Verdict
+from bellwether.models.retry import Decision, Retry
 from bellwether.models.scheduler import Run, Scheduler, Stopped
 from bellwether.models.stats import ModelStats
 from bellwether.models.wire.call import Call, Result, Wire
@@ -228,10 +228,10 @@ class ModelClient:
                     looks += 1
                     found = await self._look_later(asked.key, looks)
                     continue
-                case Missed(result=result, verdict=judged):
+                case Missed(result=result, decision=decision):
                     limited = result.outcome is Outcome.RATE_LIMIT
                     turned_away, failed = turned_away + limited, failed + (not limited)
-                    if judged is not Verdict.AGAIN or failed >= self._retry.attempts or turned_away >= self._retry.turned_away:
+                    if decision is not Decision.AGAIN or failed >= self._retry.attempts or turned_away >= self._retry.turned_away:
                         return await self._miss(asked, result)
                     if not limited:
                         await asked.scheduler.nap(self._retry.wait(failed, self._rng, result.retry_after))

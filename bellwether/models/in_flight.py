@@ -28,7 +28,7 @@ from bellwether.journal import (
 )
 from bellwether.journal.writer import Urgency, Writer
 from bellwether.models.limits import Limits
-from bellwether.models.retry import Retry, Verdict, verdict
+from bellwether.models.retry import Decision, Retry, decide
 from bellwether.models.scheduler import Permit, Scheduler
 from bellwether.models.wire.call import Call, Result, Wire
 
@@ -61,7 +61,7 @@ class Missed:
     """An attempt that brought no answer; it is recorded, and the call released or given up."""
 
     result: Result
-    verdict: Verdict
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +222,8 @@ class InFlight:
 
     async def _store(self, asked: Asked, begun: Begun, result: Result) -> CallEnd:
         """Record what came of an attempt; money was spent for it, so it is tried again when the journal cannot be written."""
-        judged = verdict(result)
-        work = partial(_record, begun, result, judged)
+        decision = decide(result)
+        work = partial(_record, begun, result, decision)
         for failures in range(1, _STORE_ATTEMPTS + 1):
             try:
                 end = await self._writer.do(work)
@@ -256,17 +256,17 @@ class InFlight:
             log.warning("model call %s: it could not be released: %s", begun[0].key[:12], error)
 
 
-def _record(begun: Begun, result: Result, judged: Verdict) -> Answered | Failed | Missed:
+def _record(begun: Begun, result: Result, decision: Decision) -> Answered | Failed | Missed:
     """In the writer's thread: end the attempt, and the call where it is settled."""
     claim, attempt = begun
-    if judged is Verdict.ANSWER:
+    if decision is Decision.ANSWER:
         reply = result.reply
         return attempt.answer(reply if reply.content is not None else replace(reply, content=""))
     outcome = Outcome.MALFORMED if result.outcome is Outcome.OK else result.outcome
     reason = result.reason or "an answer without text"
     attempt.fail(outcome, reason, result.reply)
-    if judged is Verdict.FINAL:
+    if decision is Decision.FINAL:
         claim.give_up(outcome, reason)
         return Failed(claim.key, outcome, reason, attempt.started_at)
     claim.release(reason, outcome)
-    return Missed(result, judged)
+    return Missed(result, decision)
