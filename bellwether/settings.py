@@ -52,12 +52,15 @@ class Settings(BaseSettings):
     warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
     registry: Path | None = Field(
         default=None,
-        description="folder with your own releases.toml, forecasters.toml, models.toml and agents.toml, read after the built-in ones",
+        description="folder with your own releases.toml, forecasters.toml, models.toml, agents.toml, methodologies.toml and lineups.toml, read after the built-in ones",
     )
     models: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
     )
     budget: Decimal = Field(default=Decimal(20), gt=0, description="most dollars that one evaluation may spend on calls of models")
+    lineup: str | None = Field(
+        default=None, description="lineup of the arena's new cohorts; `sandbox` in the sandbox and `rules`, which costs nothing, elsewhere"
+    )
     reports: str | None = Field(
         default=None, description="folder or object-store URL of reports and exported datasets; <home>/<world>/reports when left out"
     )
@@ -121,6 +124,11 @@ class Settings(BaseSettings):
     def now(self) -> datetime:
         """The present of this world, UTC: the sandbox's own clock, otherwise the real one."""
         return self.sandbox_now.astimezone(UTC) if self.world is World.SANDBOX else datetime.now(UTC)
+
+    @property
+    def arena_lineup(self) -> str:
+        """The lineup of the arena's new cohorts."""
+        return self.lineup or ("sandbox" if self.world is World.SANDBOX else "rules")
 
     @property
     def world_home(self) -> Path:

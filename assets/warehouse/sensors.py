@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import dagster as dg
@@ -24,6 +24,8 @@ _UNFINISHED = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+#: Between two publications of nothing but tables that are written often.
+_OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
 _PROCESS = secrets.token_hex(4)
 #: Marks of the lake's tables that were written to and yet hold the files that are published, by the published file.
@@ -57,6 +59,8 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     written = written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
+    if not complete and all(one.often for one in written) and datetime.now(UTC).timestamp() - published[1] / 1e9 < _OFTEN.total_seconds():
+        return dg.SkipReason("only tables that are written often have changed; they are published once an hour")
     looked = list(TABLES.values()) if complete else written
     key = publication_key(current_files(lake.lake, looked), _published(warehouse.database, looked))
     if key is None:

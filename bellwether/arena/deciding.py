@@ -25,9 +25,10 @@ from bellwether.arena.validation import Limits
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.models.answers import Answer, NoAnswer
-from bellwether.models.lane import Stopped
+from bellwether.models.scheduler import Stopped
 
-#: Asks a model: its name, the messages, the decision's id and the number of the sample; at most once for the same of these four.
+#: Asks a model: its name, the messages, the decision's id and the number of the sample; at most once for the same of these four. An answer without an
+#: attempt is of a rule, and no call.
 Ask = Callable[[str, Sequence[Message], str, int], Answer | NoAnswer]
 #: The quotes for a decision, fetched now, beside the markets and the time.
 Look = Callable[[Decision], Venue]
@@ -125,7 +126,7 @@ def standing(task: Task, steps: Steps, otherwise: DecisionState, reason: str) ->
     plan = None if stored_plan is None else plan_of(stored_plan)
     if stored is None:
         return Decided(name, otherwise, plan, reason=reason)
-    intent, executions = intent_of(stored), _executions(steps, name)
+    intent, executions = intent_of(stored), executions_of(steps, name)
     done = executions[-1] if executions else None
     if done is not None and _is_final(intent, done):
         return Decided(name, DecisionState.FINISHED, plan, intent, done)
@@ -165,7 +166,8 @@ def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
         if isinstance(answer, NoAnswer):
             state = DecisionState.FAILED if answer.final else DecisionState.OPEN
             raise _Open(state, f"{answer.outcome}: {answer.reason}")
-        calls.append(str(answer.key))
+        if answer.attempts:
+            calls.append(str(answer.key))
         costs.append(answer.spent.cost)
         decision = read(answer.content, limits)
         if decision.action is not Action.INVALID:
@@ -177,7 +179,7 @@ def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
 
 def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Execution:
     """Execute what was read. A decision of which no leg was executed is executed again by the next run before the deadline, without a call."""
-    name, before = task.key.decision_id, _executions(means.steps, task.key.decision_id)
+    name, before = task.key.decision_id, executions_of(means.steps, task.key.decision_id)
     if before and (_is_final(intent, before[-1]) or means.now() >= task.deadline):
         return before[-1]
     return execution_of(means.steps.once("execution", name, partial(_executed, task, plan, intent, means.look), len(before)))
@@ -189,7 +191,7 @@ def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> bytes:
     return encoded(Execution(done.trades, done.refusals, venue.at))
 
 
-def _executions(steps: Steps, name: str) -> list[Execution]:
+def executions_of(steps: Steps, name: str) -> list[Execution]:
     """Every execution of a decision, in order: all but the last have no trades."""
     found: list[Execution] = []
     while (body := steps.stored("execution", name, len(found))) is not None:

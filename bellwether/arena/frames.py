@@ -14,13 +14,17 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.facts import Agent, Settlement, Trade
-from bellwether.arena.identity import week_decided
+from bellwether.arena.frozen import fee_text
+from bellwether.arena.identity import week_decided, week_of
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
+from bellwether.arena.resolution import Observation, cancelled, observations
 from bellwether.arena.scores import Score, scores
 from bellwether.arena.universe import Universe
-from bellwether.tables.arena import AGENTS, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
+from bellwether.tables.arena import AGENTS, EVIDENCE, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
 from bellwether.tables.schema import Table
+from bellwether.venues.polymarket.fees import FREE
+from bellwether.venues.polymarket.resolution import EVIDENCE as LOOK
 
 _WORDS = frozenset({"kind", "status", "result", "source"})
 _TIMES = frozenset({"executed_at", "resolved_at"})
@@ -28,7 +32,9 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=
 _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
 
 
-def universe_frame(universe: Universe, week: date, known_at: Any) -> pl.DataFrame:
+def universe_frame(
+    universe: Universe, week: date, known_at: Any, *, reconstructed: bool = False, source: str = "Gamma, open markets by volume"
+) -> pl.DataFrame:
     """Rows of arena/universe."""
     columns = {name: [getattr(market, name) for market in universe.markets] for name in _MARKET}
     frame = pl.DataFrame(
@@ -36,19 +42,22 @@ def universe_frame(universe: Universe, week: date, known_at: Any) -> pl.DataFram
             **{name: list(map(list, values)) if name in ("outcomes", "token_ids") else values for name, values in columns.items()},
             "place": list(range(1, len(universe.markets) + 1)),
             "prices": [list(market.prices) for market in universe.markets],
+            "fees": [None if market.fees == FREE else fee_text(market.fees) for market in universe.markets],
         },
-        schema_overrides={**_texts(UNIVERSE), "prices": pl.List(pl.Int64())},
+        schema_overrides={**_texts(UNIVERSE), "prices": pl.List(pl.Int64()), "fees": pl.String()},
     )
-    return _table(UNIVERSE, frame, week=week, digest=universe.digest, known_at=known_at)
+    return _table(UNIVERSE, frame, week=week, digest=universe.digest, known_at=known_at, reconstructed=reconstructed, source=source)
 
 
 _MARKET = ("market_id", "event_id", "question", "category", "outcomes", "token_ids", "volume", "closes_at", "tick", "min_shares")
 
 
-def agents_frame(agents: Sequence[Agent], models: Mapping[str, str], week: date, known_at: Any) -> pl.DataFrame:
+def agents_frame(
+    agents: Sequence[Agent], models: Mapping[str, str], week: date, known_at: Any, *, lineup: str = "", reconstructed: bool = False
+) -> pl.DataFrame:
     """Rows of arena/agents. models: what decides, by family."""
     frame = _of(AGENTS, Agent._fields, agents).with_columns(model=pl.Series([models[agent.family] for agent in agents], dtype=pl.String()))
-    return _table(AGENTS, frame, week=week, known_at=known_at)
+    return _table(AGENTS, frame, week=week, known_at=known_at, lineup=lineup, reconstructed=reconstructed)
 
 
 def agents_of(rows: pl.DataFrame) -> list[Agent]:
@@ -68,6 +77,27 @@ def trades_of(rows: pl.DataFrame) -> list[Trade]:
     """Trades from rows of arena/trades."""
     plain = _integers(rows, "shares", "price", "amount", "fee", "base", "bid", "mid", "ask").rename({"known_at": "executed_at"})
     return [Trade(*row) for row in plain.select(Trade._fields).iter_rows()]
+
+
+def evidence_frame(looks: Sequence[Mapping[str, Any]], *, reconstructed: bool = False) -> pl.DataFrame:
+    """Rows of arena/evidence from looks as `resolution.evidence_of` makes them; their week is that of the look."""
+    schema = {name: EVIDENCE.schema["known_at" if name == "fetched_at" else name] for name in LOOK}
+    frame = pl.DataFrame([{name: look[name] for name in LOOK} for look in looks], schema=schema, orient="row").rename(
+        {"fetched_at": "known_at"}
+    )
+    weeks = pl.Series([week_of(at) for at in frame["known_at"]], dtype=pl.Date())
+    return EVIDENCE.validate(
+        frame.with_columns(week=weeks, reconstructed=pl.lit(reconstructed), cancelled_by=pl.lit(None, pl.String()))
+        .select(EVIDENCE.names)
+        .sort(EVIDENCE.order)
+    )
+
+
+def observations_of(rows: pl.DataFrame) -> list[Observation]:
+    """What rows of arena/evidence say; a row of an operator cancels."""
+    looks = rows.filter(pl.col("cancelled_by").is_null()).rename({"known_at": "fetched_at"})
+    words = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")
+    return [*observations(looks), *(cancelled(*row) for row in words.iter_rows())]
 
 
 def settlements_frame(settlements: Sequence[Settlement]) -> pl.DataFrame:
@@ -111,6 +141,12 @@ def prices_of(rows: pl.DataFrame) -> list[Price]:
     """Prices from rows of arena/prices."""
     plain = _integers(rows, "price", "other").select(Price._fields)
     return [Price(**{**row, "source": Source(row["source"])}) for row in plain.iter_rows(named=True)]
+
+
+def millionths(table: Table, rows: Sequence[Mapping[str, Any]], *names: str) -> pl.DataFrame:
+    """Rows of a table from dictionaries, in which the columns `names` are integers in millionths."""
+    schema = {name: pl.Int64() if name in names else dtype for name, dtype in table.schema.items()}
+    return _table(table, pl.DataFrame([dict(row) for row in rows], schema=schema, orient="row"))
 
 
 def _of(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:

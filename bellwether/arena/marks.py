@@ -37,7 +37,7 @@ class Price(NamedTuple):
     """One stored price.
 
     outcome: YES of a binary market, else the name of the outcome in lower case. at: the bucket of the mark. price: micro-dollars per share. other: what
-    a second source says; disagrees: it is further away than the methodology allows.
+    a second source says; disagrees: it is further away than the methodology allows. reconstructed: from past prices, and not seen then.
     """
 
     market_id: str
@@ -48,6 +48,7 @@ class Price(NamedTuple):
     observed_at: datetime | None = None
     other: int | None = None
     disagrees: bool = False
+    reconstructed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

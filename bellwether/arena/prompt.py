@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 
 from bellwether.arena.decision import Decision
 from bellwether.arena.market import Market
@@ -173,6 +174,7 @@ def _prices(market: Market) -> str:
     return " / ".join(f"{quoted(name)} {'no price' if price is None else f'{percent_text(price)}%'}" for name, price in named) or "no price"
 
 
+@lru_cache(maxsize=1 << 14)
 def quoted(text: str) -> str:
     """An untrusted text as a JSON string on one line, cut where it is very long."""
     plain = line(text)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from bellwether.errors import BellwetherError
-from bellwether.journal import Answered, Busy, Claim, CostSource, Failed, Journal, LeaseLost, Outcome, Reply, Request, Usage
+from bellwether.journal import Answered, Attempt, Busy, Claim, CostSource, Failed, Journal, LeaseLost, Outcome, Reply, Request, Usage
 
 #: The journal's name for what does a step.
 WORKER = "arena"
@@ -50,7 +50,7 @@ class Steps:
         make: does the work and returns the record; when it raises, the step is open again and the error goes on. Raises `InProgress` while another
         worker holds the step, or has taken it over.
         """
-        found = self.journal.claim(_request(step, decision_id, number), lease=self.lease, run=self.run, holder=self.holder)
+        found = self._begun(step, decision_id, number)
         if isinstance(found, Answered):
             return found.reply.body
         if isinstance(found, Busy):
@@ -58,15 +58,17 @@ class Steps:
         if isinstance(found, Failed):
             raise BellwetherError(f"{step} of {decision_id}: given up ({found.reason}); `bellwether journal reopen` lets it be done again")
         try:
-            return self._do(found, make)
+            return self._do(*found, make)
         except LeaseLost as lost:
             body = self.stored(step, decision_id, number)
             if body is None:
                 raise InProgress(step, decision_id, "another worker", None) from lost
             return body
 
-    def _do(self, claim: Claim, make: Callable[[], bytes]) -> bytes:
-        attempt = claim.begin(estimate=0)
+    def _begun(self, step: str, decision_id: str, number: int) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
+        return self.journal.begin(_request(step, decision_id, number), lease=self.lease, run=self.run, holder=self.holder, estimate=0)
+
+    def _do(self, claim: Claim, attempt: Attempt, make: Callable[[], bytes]) -> bytes:
         try:
             body = make()
         except BaseException as error:

@@ -36,7 +36,12 @@ def universe(markets: Iterable[Market], limit: int) -> Universe:
         if market.market_id and market.status is MarketStatus.ACTIVE:
             first.setdefault(market.market_id, market)
     chosen = sorted(first.values(), key=lambda market: (-(market.volume or 0), market.market_id))[:limit]
-    return Universe(tuple(chosen), _digest(chosen))
+    return frozen(chosen)
+
+
+def frozen(markets: Sequence[Market]) -> Universe:
+    """The universe of these markets, in this order."""
+    return Universe(tuple(markets), _digest(markets))
 
 
 def market_of(row: Mapping[str, Any], at: datetime) -> Market:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from bellwether.domains.arena import ARENA
 from bellwether.domains.benchmark import BENCHMARK
 from bellwether.domains.domain import Domain, resolve
 from bellwether.domains.replay import REPLAY
@@ -18,7 +19,7 @@ from bellwether.lazy_commands import LazyCommand, PlatformCommand
 
 GROUP = "bellwether.domains"
 
-BUILT_IN = (VENUES, BENCHMARK, REPLAY)
+BUILT_IN = (VENUES, BENCHMARK, REPLAY, ARENA)
 
 
 @cache

@@ -28,6 +28,7 @@ _TYPES: dict[pl.DataType, str] = {
     pl.String(): "VARCHAR",
     pl.Boolean(): "BOOLEAN",
     pl.Date(): "DATE",
+    pl.Int8(): "TINYINT",
     pl.Int32(): "INTEGER",
     pl.Int64(): "BIGINT",
     pl.Float64(): "DOUBLE",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import MONEY, PRICE, PROBABILITY, TEXT, TIME, UTC, Column, Table
+from bellwether.tables.schema import EXACT_PRICE, MONEY, PRICE, PROBABILITY, TEXT, TIME, USDC, UTC, Column, Table
 
 #: Shares, to a millionth.
 SHARES = pl.Decimal(24, 6)
@@ -47,6 +47,7 @@ _AGENT = Column("agent_id", TEXT, "cohort/family")
 _MARKET = Column("market_id", TEXT, "the venue's own id of the market")
 _METHODOLOGY = Column("methodology", TEXT, "methodology of the cohort")
 _KNOWN_AT = _time("known_at", "as of when this row was known")
+_RECONSTRUCTED = Column("reconstructed", pl.Boolean(), "made afterwards, as of its time, from what the venue keeps")
 _SIDE = Column("side", TEXT, "YES or NO in a binary market, else the name of the outcome as the venue spells it")
 
 UNIVERSE = Table(
@@ -54,7 +55,7 @@ UNIVERSE = Table(
     row="One market of a week's universe, frozen before the first agent decided.",
     columns=(
         _WEEK,
-        Column("place", pl.Int32(), "place by volume, from 1"),
+        Column("place", pl.Int32(), "place in the universe, from 1: by volume, or by scheduled end where that is not known"),
         _MARKET,
         _text("event_id", "the venue's id of its event"),
         Column("question", TEXT, "the question; untrusted text"),
@@ -66,7 +67,10 @@ UNIVERSE = Table(
         _time("closes_at", "scheduled end", nullable=True),
         _price("tick", "smallest step of prices", nullable=True),
         Column("min_shares", SHARES, "smallest order", "shares", nullable=True),
+        _text("fees", "terms of the taker's fee as of the week; null where there is none"),
         Column("digest", TEXT, "SHA-256 of the whole universe"),
+        _RECONSTRUCTED,
+        Column("source", TEXT, "what it was chosen and priced from"),
         _KNOWN_AT,
     ),
     key=("week", "market_id"),
@@ -84,6 +88,8 @@ AGENTS = Table(
         Column("model", TEXT, "name of the model or rule that decides, frozen for the cohort"),
         _METHODOLOGY,
         _money("initial_cash", "cash at the start; never refilled"),
+        Column("lineup", TEXT, "lineup that the cohort was started with"),
+        _RECONSTRUCTED,
         _KNOWN_AT,
     ),
     key=("week", "agent_id"),
@@ -106,13 +112,16 @@ DECISIONS = Table(
         Column("legs", pl.Int32(), "trades that it asks for"),
         _text("decision", "the decision as it was read, as JSON; executed from here"),
         _text("reasoning", "the model's own words; untrusted text"),
-        _money("cash", "cash before the decision; limits and implied confidences are computed from it"),
-        Column("prompt_hash", TEXT, "first 16 hexadecimal digits of the SHA-256 of the messages"),
-        Column("prompt_version", TEXT, "version of the prompt"),
-        Column("universe_digest", TEXT, "SHA-256 of the universe that was shown"),
+        _money("cash", "cash before the decision; limits and implied confidences are computed from it", nullable=True),
+        _time("planned_at", "when the prompt was made; null before", nullable=True),
+        _text("prompt_hash", "first 16 hexadecimal digits of the SHA-256 of the messages; null before there is a prompt"),
+        _text("prompt_version", "version of the prompt"),
+        _text("universe_digest", "SHA-256 of the universe that was shown"),
         Column("attempts", pl.Int32(), "answers that were asked for, retries of the form included"),
         Column("call_keys", pl.List(pl.String()), "keys of the calls in the journal, in order"),
         Column("cost", MONEY, "cost of all attempts; null when any part of it is unknown", "dollars", nullable=True),
+        _text("reason", "why it is not finished; null when it is"),
+        _RECONSTRUCTED,
         _METHODOLOGY,
         _KNOWN_AT,
     ),
@@ -158,10 +167,38 @@ TRADES = Table(
         _price("mid", "midpoint; null when none", nullable=True),
         _price("ask", "best ask for the side; null when none", nullable=True),
         _time("quoted_at", "when it was quoted; null when the source does not say", nullable=True),
-        Column("quote_source", TEXT, "where the quote is from"),
+        Column("quote_source", TEXT, "where the quote is from: clob, or prices-history where it is reconstructed"),
         _time("known_at", "when it was executed"),
     ),
     key=("week", "trade_id"),
+    partitioned_by=("week",),
+)
+
+EVIDENCE = Table(
+    name="arena/evidence",
+    row="One look at a market that a bet waits for, as the venue answered.",
+    columns=(
+        _WEEK,
+        _MARKET,
+        _text("market_type", "binary, named or multi"),
+        Column("outcomes", pl.List(pl.String()), "names of the outcomes, in the venue's order"),
+        Column("closed", pl.Boolean(), "the market is closed", nullable=True),
+        _text("uma_resolution_status", "UMA's last word"),
+        Column("uma_statuses", pl.List(pl.String()), "UMA's words in order", nullable=True),
+        _text("resolution_status", "the venue's own word"),
+        Column("outcome_prices", pl.List(EXACT_PRICE), "final or last price of each outcome", _PER_SHARE, nullable=True),
+        Column("winners", pl.List(pl.String()), "outcomes that the CLOB flags; null where it was not asked", nullable=True),
+        Column("is_50_50", pl.Boolean(), "the CLOB says that it ended half and half", nullable=True),
+        Column("lower_bound", USDC, "lowest value of a scalar market", "units of the question", nullable=True),
+        Column("upper_bound", USDC, "highest value of a scalar market", "units of the question", nullable=True),
+        _time("end_time", "scheduled end", nullable=True),
+        _time("closed_at", "when it closed", nullable=True),
+        _time("uma_end_at", "when UMA's resolution ended", nullable=True),
+        _text("cancelled_by", "operator who cancelled the market; null for a look at the venue"),
+        _RECONSTRUCTED,
+        _time("known_at", "when it was looked at, or, reconstructed, when it could have been"),
+    ),
+    key=("week", "market_id", "known_at"),
     partitioned_by=("week",),
 )
 
@@ -241,9 +278,11 @@ PRICES = Table(
         _time("observed_at", "when it was quoted; null when the source does not say", nullable=True),
         _price("other", "what the listing says; null when it was not looked at", nullable=True),
         Column("disagrees", pl.Boolean(), "the two are further apart than the methodology allows"),
+        _RECONSTRUCTED,
     ),
     key=("day", "market_id", "outcome", "at"),
     partitioned_by=("day",),
+    often=True,
 )
 
 PORTFOLIOS = Table(
@@ -287,4 +326,46 @@ SCORES = Table(
     key=("trade_id",),
 )
 
-TABLES = (UNIVERSE, AGENTS, DECISIONS, REFUSALS, TRADES, SETTLEMENTS, LEDGER, POSITIONS, PRICES, PORTFOLIOS, SCORES)
+LEADERBOARD = Table(
+    name="arena/leaderboard",
+    row="One family of one methodology over its cohorts; live and reconstructed cohorts are apart.",
+    columns=(
+        _METHODOLOGY,
+        _RECONSTRUCTED,
+        Column("family", TEXT, "family: the competitor over the years"),
+        Column(
+            "rank",
+            pl.Int32(),
+            "by the methodology's first primary metric, from 1; null without it, or where half of its decisions have no usable answer",
+            nullable=True,
+        ),
+        Column("cohorts", pl.Int32(), "cohorts that it took part in"),
+        Column("completed", pl.Int32(), "of these, cohorts that are complete"),
+        Column("decisions", pl.Int32(), "decisions that were due"),
+        Column("finished", pl.Int32(), "finished with an answer that could be used, or bankrupt"),
+        Column("invalid", pl.Int32(), "finished with an answer that could not be used"),
+        Column("unfinished", pl.Int32(), "without an answer: open, in progress, read, failed or blocked"),
+        Column("bets", pl.Int32(), "bets that were executed"),
+        Column("refused", pl.Int32(), "legs that were refused"),
+        Column("scored", pl.Int32(), "bets on markets that have a winner"),
+        Column("stated", pl.Int32(), "of these, bets with a stated probability"),
+        _score("brier_stated", "mean over the stated probabilities; null without any"),
+        _score("brier_size", "mean over the confidences that sizes imply; null without any"),
+        _score("brier_price", "mean over the prices paid; null without any"),
+        Column("skill_price", PROBABILITY, "1 - brier_stated / brier_price over the same bets", nullable=True),
+        _probability("win_rate", "share of the scored bets whose side won"),
+        _money("initial_cash", "cash that its agents started with"),
+        _money("cash", "cash that they have"),
+        _money("total", "cash, and positions at the newest prices"),
+        _money("profit", "total less the initial cash"),
+        Column("return", PROBABILITY, "profit / initial cash", "fraction"),
+        Column("drawdown", PROBABILITY, "largest fall of one of its agents from an earlier peak", "fraction"),
+        Column("turnover", PROBABILITY, "dollars bought and sold per dollar of initial cash", "dollars per dollar"),
+        Column("open_positions", pl.Int32(), "positions that wait for a resolution"),
+        _money("cost", "cost of all calls; null when any part of it is unknown", nullable=True),
+    ),
+    key=("methodology", "reconstructed", "family"),
+    mart=True,
+)
+
+TABLES = (UNIVERSE, AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, SETTLEMENTS, LEDGER, POSITIONS, PRICES, PORTFOLIOS, SCORES, LEADERBOARD)

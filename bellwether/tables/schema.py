@@ -53,6 +53,7 @@ class Table:
         partitioned_by: the columns that hold the partition's value, in the order of the partition key; () when unpartitioned.
         sort: the order in which the rows of a partition are stored; the key when left out.
         mart: True when the warehouse holds the rows themselves instead of a view over the lake.
+        often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
         version: of the rules that make the rows; part of every manifest.
     """
 
@@ -63,6 +64,7 @@ class Table:
     partitioned_by: tuple[str, ...] = ()
     sort: tuple[str, ...] = ()
     mart: bool = False
+    often: bool = False
     version: str = "1"
 
     def __post_init__(self) -> None:

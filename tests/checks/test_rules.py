@@ -19,6 +19,7 @@ from bellwether.forecasting import forecaster
 from bellwether.questions import Release, build
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
+from tests.checks import arena_rows
 from tests.clean.rows import (
     CLOSE,
     DAY,
@@ -103,7 +104,7 @@ def good(name: str) -> pl.DataFrame:
         "replay/fills": [fill(0), fill(1, role="taker")],
         "replay/backtests": [backtest("random"), backtest("passive")],
     }
-    return table(name).validate(table(name).frame(made[name]))
+    return table(name).validate(table(name).frame((made | arena_rows.ROWS)[name]))
 
 
 def change(**columns: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
@@ -342,6 +343,10 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     },
 }
 
+BAD |= {
+    name: {"unique_key": repeat_first_row, **{rule: change(**values) for rule, values in bad.items()}}
+    for name, bad in arena_rows.BAD.items()
+}
 CASES = [(name, rule) for name, bad in BAD.items() for rule in bad]
 
 

@@ -318,7 +318,11 @@ def test_pnl_per_market_has_the_outcome_in_the_words_of_clean_markets(path: Path
     assert rows.rows() == [("maker", "M0", "yes", Decimal("2.5"))]
 
 
-@pytest.mark.parametrize("name", sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql")))
+#: Those of the arena are asked in tests/arena/test_queries.py.
+ANALYSES = sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql") if not file.stem.startswith("arena_"))
+
+
+@pytest.mark.parametrize("name", ANALYSES)
 def test_every_analysis_answers_with_rows(path: Path, name: str) -> None:
     known = {"release": "q", "forecaster": "a", "venue": "kalshi", "market_id": "M0", "hours": "1", "other": "q v2"}
     params = {param: known[param] for param in re.findall(r"\$(\w+)", re.sub("--.*", "", sql_text(f"analysis/{name}")))}
@@ -347,7 +351,7 @@ def test_every_command_of_the_page_on_querying_runs(path: Path, monkeypatch: pyt
     monkeypatch.setattr(commands, "settings", lambda: SimpleNamespace(warehouse_path=path))
     monkeypatch.chdir(ROOT)
     shown = re.findall(r"`bellwether query (@[^`]*)`", PAGE)
-    assert len(shown) == 6
+    assert len(shown) == 10
     for line in shown:
         words = line.replace("sandbox-2026.v2", "q v2").replace("sandbox-2026", "q").split("--set ")
         given = [words[0].strip(), *(word for value in words[1:] for word in ("--set", value.strip()))]

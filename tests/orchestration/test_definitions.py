@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 import yaml
 
+from assets.arena.partitions import WEEK
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from assets.venues.partitions import RECORDING
@@ -58,6 +59,7 @@ def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
         ("recording",): RECORDING,
         ("release",): RELEASE,
         ("release", "forecaster"): RELEASE_FORECASTER,
+        ("week",): WEEK,
         ("episode",): EPISODE,
         ("episode", "agent"): EPISODE_AGENT,
     }
@@ -86,6 +88,10 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "replay",
         "compare_agents",
         "trading_report",
+        "arena_week",
+        "arena_evidence",
+        "arena_marks",
+        "arena_books",
         "publish",
     }
     assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {
@@ -93,6 +99,8 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "weekly_series": "RUNNING",
         "daily_operations": "RUNNING",
         "daily_prune": "RUNNING",
+        "weekly_decisions": "RUNNING",
+        "daily_books": "RUNNING",
     }
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",
@@ -100,6 +108,8 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "recorded_episodes": "RUNNING",
         "automation": "RUNNING",
         "publisher": "RUNNING",
+        "resolutions": "RUNNING",
+        "marks": "RUNNING",
     }
 
 
@@ -109,7 +119,7 @@ def test_tables_that_reach_a_ranking_are_guarded_by_blocking_checks(defs: dg.Def
         for check in defs.resolve_asset_graph().asset_check_keys
         if defs.resolve_asset_graph().get_check_spec(check).blocking
     }
-    assert {"raw/kalshi_markets", "clean/markets", "clean/prices", "benchmark/questions", "benchmark/forecasts"} <= blocking
+    assert {"raw/kalshi_markets", "clean/markets", "clean/prices", "benchmark/questions", "benchmark/forecasts", "arena/ledger"} <= blocking
 
 
 def test_loading_imports_nothing_heavy() -> None:

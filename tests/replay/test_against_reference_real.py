@@ -17,7 +17,7 @@ from tests.replay.reference.portfolio import portfolio
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 #: The plain engine takes its time: no more events than these of an episode.
-EVENTS = 100_000
+EVENTS = 25_000
 SETTINGS = {
     "as it was": Settings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
     "reconciled, late": Settings(
@@ -49,7 +49,7 @@ def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures
 def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures, settings: str) -> None:
     """A game of March and a quarter of an hour of May, of different rules, with one bankroll."""
     prepared = [prepare(captures.built(folder)[0].episode) for folder in ("ws_nba_2026_03", "ws_btc15m_2026_05")]
-    parts = [(first(one.tape, EVENTS // 5), one.rules) for one in prepared]
+    parts = [(first(one.tape, 20_000), one.rules) for one in prepared]
     tape = merge_tapes([with_units(one, rules.units) for one, rules in parts])
     temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
     agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=10), temper)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from bellwether.sandbox.models.bettor import Belief, Slip, bet, in_full, slip_of
 from bellwether.sandbox.models.desk import Called, Desk, desk_of, trader
-from bellwether.sandbox.models.reading import Form, wish_of
+from bellwether.sandbox.models.reading import Form, Wish, wish_of
 from bellwether.sandbox.models.request import ChatRequest
 from bellwether.sandbox.models.schema import fill
 from bellwether.sandbox.models.tools import Mind, Tool, arguments, choose
@@ -75,6 +76,8 @@ class Author:
     def reply(self, sample: int) -> Reply:
         """The answer number `sample`."""
         request = self._request
+        if (slip := slip_of(request)) is not None:
+            return self._bet(slip, sample)
         desk = desk_of(request) if request.forced_tool is None else None
         if self._manner == "refusing":
             words = REFUSALS[self._subject.key % len(REFUSALS)]
@@ -89,6 +92,26 @@ class Author:
             filled = fill(request.json_schema, mind.wanted())
             return Reply(json.dumps(filled, ensure_ascii=False), reasoning)
         return Reply(self._text(mind, sample), reasoning)
+
+    def _bet(self, slip: Slip, sample: int) -> Reply:
+        """A decision of the arena."""
+        request, truth, personality = self._request, self._truth, self._request.personality
+        key = number_of(request.question)
+        if self._manner == "refusing":
+            words = REFUSALS[key % len(REFUSALS)]
+            return Reply(None, refusal=words) if request.json_schema is not None else Reply(words)
+
+        def belief(market_id: str) -> Belief | None:
+            known = truth.foreseen(market_id, slip.at, self._now)
+            return None if known is None else Belief(known.outcome, personality.states(known.probability, truth.seed, known.key, sample))
+
+        said = f"{len(slip.markets)} markets are listed and {len(slip.held)} positions can be sold. I act where the price is furthest from what I expect."
+        decision = bet(slip, belief, said)
+        reasoning = said if personality.reasons else ""
+        if request.json_schema is not None and self._manner != "malformed":
+            return Reply(json.dumps(in_full(decision), ensure_ascii=False), reasoning)
+        statement = Statement(Wish(Form.DECISION, of_yes=True, percent=False), 0.5, said, decision)
+        return Reply(MALFORMED[malformed_form(key, sample)](statement) if self._manner == "malformed" else statement.text(), reasoning)
 
     def _trade(self, desk: Desk, sample: int) -> Reply:
         """The calls of a trader who stands at an exchange's tools."""

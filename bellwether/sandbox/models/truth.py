@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: A model knows what was known so long before the close (microseconds).
 LEAD = DAY
+#: In the arena it knows what was known so long after the date of its prompt.
+FORESIGHT = 7 * DAY
 
 _TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
 _TOKEN = re.compile(r"\b(?:0x[0-9a-f]{64}|[0-9]{60,78})\b")
@@ -56,6 +59,15 @@ class Subject:
 
     id: str
     key: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a model of the arena knows of a market: the market's key for drawing, and the probability of one of its outcomes."""
+
+    key: int
+    outcome: str
     probability: float
 
 
@@ -145,6 +157,7 @@ class Truth:
         self._world = world
         self._polymarket = polymarket
         self._indexes = [_Index(self._of_world), _Index(self._of_polymarket)]
+        self._foreseen = lru_cache(maxsize=1 << 14)(self._look_ahead)
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
         """The questions of one day, as the venue and the clean tables word them."""
@@ -170,6 +183,23 @@ class Truth:
         """The market as `by_id` finds it, with what was known at the instant `at`: for who trades at a past time. As `by_id` where it is None."""
         found = self._candidate(market_id, now)
         return found.subject(now, at) if found else None
+
+    def foreseen(self, market_id: str, at: int, now: int) -> Foreseen | None:
+        """What is known of Polymarket's market of this id a week after the instant `at`, at most a day before its answer.
+
+        It is the same whatever the present is, so that a week that is decided later is decided alike. None for a market that is not listed by now.
+        """
+        found = self._foreseen(market_id, at)
+        return found[1] if found is not None and found[0] <= now else None
+
+    def _look_ahead(self, market_id: str, at: int) -> tuple[int, Foreseen] | None:
+        market = self._polymarket.listed(market_id) if self._polymarket else None
+        if market is None:
+            return None
+        claim = market.opinion.claim
+        known = max(claim.opens, min(at + FORESIGHT, claim.closes - LEAD))
+        p = float(claim.probabilities_at(np.asarray([known], dtype=np.int64))[0])
+        return market.created, Foreseen(number_of(market.id), market.outcomes[market.yes], p)
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None

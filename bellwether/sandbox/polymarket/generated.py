@@ -296,6 +296,11 @@ class GeneratedPolymarket:
             )
         return pair[1]
 
+    def listed(self, market_id: str) -> ListedMarket | None:
+        """The market of this id; None when the world has none, now or ever."""
+        pair = self._pair(self._ids.market_number(market_id))
+        return pair[1] if pair else None
+
     def market(self, market_id: str) -> ListedMarket:
         """The market with everything that will ever happen to it. Raises `BellwetherError` for an unknown id."""
         return self._known(market_id)

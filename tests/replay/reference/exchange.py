@@ -28,6 +28,8 @@ class Exchange:
         self.markets = [Market() for _ in tape.tickers]
         self.account = Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net")
         self.orders: list[Order] = []
+        self.unended: list[Order] = []  # those that may change
+        self.states: dict[int, tuple[str, int, int, int]] = {}  # of those that have arrived
         self.fills: list[Fill] = []
         self.now = self.clock = tape.start
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
@@ -40,13 +42,15 @@ class Exchange:
         self.over = False
         self.updates: list[Update] = []
         self.said: dict[int, tuple[str, str, int, int, int]] = {}  # what was last said of an order
+        self.unsaid: list[Order] = []  # those of which more may be said
 
     def place(self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = GTC, expires: int = 0) -> int:
         """The order's number; -1 where nothing is logged."""
         if len(self.orders) >= self.settings.max_orders:
             return -1
         order = Order(len(self.orders), ticker, side, action, price, lots, tif, expires, self.now)
-        self.orders.append(order)
+        for orders in (self.orders, self.unended, self.unsaid):
+            orders.append(order)
         self.said[order.number] = ("pending", "", price, lots, 0)
         self._send(lambda at: self._arrive(order, at))
         if self._immediate and order.reason == "no_book" and self.rules.trade_after_settlement:
@@ -122,8 +126,11 @@ class Exchange:
 
     def _known_at(self, at: int) -> Known:
         account = self.account.copy()
-        reached = [order for order in self.orders if order.status != "pending"]
-        orders = {order.number: (order.status, order.filled, order.price, order.count) for order in reached}
+        for order in self.unended:
+            if order.status != "pending":
+                self.states[order.number] = (order.status, order.filled, order.price, order.count)
+        self.unended = [order for order in self.unended if order.status in ("pending", "resting")]
+        orders = self.states.copy() if self.late else self.states
         return Known(at, account.cash, self.reserved, account.position, account.basis, self.resting(), len(self.fills), orders)
 
     def _may_live(self, order: Order) -> bool:
@@ -136,11 +143,12 @@ class Exchange:
 
     def _say(self, at: int) -> None:
         """Every order that is not what was last said of it is said anew."""
-        for order in self.orders if self.tells else []:
+        for order in self.unsaid if self.tells else []:
             after = (order.status, order.reason, order.price, order.count, order.filled)
             if self.said[order.number] != after:
                 self.updates.append(Update(at, order.number, *after))
                 self.said[order.number] = after
+        self.unsaid = [order for order in self.unsaid if order.status in ("pending", "resting")]
         if self.late:
             now = self._known_at(at)
             if not self.history or now != replace(self.history[-1][1], at=at):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from math import floor
 
 from tests.replay.reference.orders import Order
@@ -115,6 +116,7 @@ def log(lots: int) -> Fraction:
     return log2(100 + lots) - log2(100)
 
 
+@cache
 def log2(number: int) -> Fraction:
     """16 binary digits of log2, each by squaring what is left, which is cut to 30 digits."""
     result = Fraction(number.bit_length() - 1)

@@ -1,0 +1,234 @@
+"""The arena: universes, decisions, trades and evidence by week, marks by day, and what one fold makes of them."""
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import polars as pl
+
+from assets.arena.partitions import BEFORE, WEEK
+from bellwether.errors import BellwetherError
+from bellwether.lake import Slice
+from orchestration.automation import FOLLOW_ANY
+from orchestration.declare import key, of, out
+from orchestration.figures import MOST_BYTES, picture
+from orchestration.partitions import DAY, DAYS_PER_RUN
+from resources.arena import ArenaResource
+from resources.models import payer
+
+if TYPE_CHECKING:
+    from bellwether.arena.results import Facts, Results
+    from bellwether.arena.weekly.deciding import WeekDecided
+    from bellwether.arena.weekly.means import World
+
+DECIDED_TABLES = ("arena/agents", "arena/refusals", "arena/trades", "arena/evidence", "arena/decisions")
+BOOK_TABLES = ("arena/settlements", "arena/ledger", "arena/positions", "arena/scores", "arena/portfolios", "arena/leaderboard")
+FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trades", "arena/evidence", "arena/prices")
+
+
+class WeekConfig(dg.Config):
+    """How a week is run."""
+
+    forced: bool = True
+    """Whether the week's cohort is started although its first hour is over; the clock does not."""
+    dollars: float | None = None
+    """Most dollars that calls of models may cost; BELLWETHER_BUDGET when left out."""
+    lineup: str | None = None
+    """Lineup of the cohort, if it is started now; BELLWETHER_LINEUP when left out."""
+
+
+@dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK)
+def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[dict[str, pl.DataFrame]]:
+    """One market of a week's universe, frozen before the first agent decided."""
+    from bellwether.arena.weekly.means import frozen_universe
+    from bellwether.arena.weekly.rows import universe_rows
+
+    made: dict[str, pl.DataFrame] = {}
+    shown: dict[str, Any] = {}
+    try:
+        world = arena.world(context.run_id)
+        for name in sorted(context.partition_keys):
+            found = frozen_universe(world, date.fromisoformat(name))
+            made[name] = universe_rows(date.fromisoformat(name), found)
+            shown = {"as of": found.at.isoformat(), "reconstructed": found.reconstructed, "source": found.source}
+            shown |= {"digest": found.universe.digest[:16], "objects that are no market": found.rejects}
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return dg.Output(made, metadata=shown)
+
+
+@dg.multi_asset(
+    name="week",
+    outs={name.split("/")[1]: dg.AssetOut(**of(name, "python"), is_required=False) for name in DECIDED_TABLES},
+    deps=[key("arena/universe"), dg.AssetDep(key("arena/decisions"), partition_mapping=BEFORE)],
+    internal_asset_deps={
+        name.split("/")[1]: {key("arena/universe"), *([key(name)] if name == "arena/decisions" else [])} for name in DECIDED_TABLES
+    },
+    partitions_def=WEEK,
+    can_subset=True,
+    pool="arena",
+)
+def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource) -> Iterator[dg.Output]:
+    """A week: its cohort, every decision with trades and refusals, and evidence. What is done already is used as it is stored."""
+    wanted = context.op_execution_context.selected_output_names
+    made: dict[str, dict[str, pl.DataFrame]] = {name.split("/")[1]: {} for name in DECIDED_TABLES}
+    shown: dict[str, Any] = {}
+    try:
+        world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup)
+        for name, rows, about in _weeks(world, sorted(context.partition_keys), wanted, forced=config.forced):
+            context.log.info(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
+            shown = about or shown
+            for table, found in rows.items():
+                made[table][name] = found
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    # Decisions last: the next week waits for them, and then finds the rest.
+    for table in (name.split("/")[1] for name in DECIDED_TABLES):
+        if table in wanted:
+            yield dg.Output(made[table], table, metadata=shown if table == "decisions" else None)
+
+
+def _weeks(
+    world: "World", names: Sequence[str], wanted: Collection[str], *, forced: bool
+) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
+    """The rows of each week by table, the earliest week first, and what is said of it."""
+    from bellwether.arena.weekly import rows
+    from bellwether.arena.weekly.deciding import decide_week
+    from bellwether.arena.weekly.evidence import Known, evidence_rows
+
+    known = Known.stored(world)
+    for name in names:
+        sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
+        if set(wanted) - {"evidence"}:
+            done = decide_week(world, sunday, forced=forced)
+            made = {
+                "agents": rows.agents_rows(world, done),
+                "refusals": rows.refusals_rows(done),
+                "trades": rows.trades_rows(done),
+                "decisions": rows.decisions_rows(done),
+            }
+            known = known.with_week(sunday, agents=made["agents"], trades=made["trades"])
+            shown = _of_week(done, made)
+        if "evidence" in wanted:
+            made["evidence"] = evidence_rows(world, sunday, known)
+            known = known.with_week(sunday, evidence=made["evidence"])
+        yield name, made, shown
+
+
+def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
+    """Counts by state, trades, what calls cost, and the agents' own words."""
+    from bellwether.arena.weekly.rows import counts
+
+    decisions = made["decisions"]
+    cost = decisions["cost"].sum()
+    words = decisions.filter(pl.col("reasoning").str.len_chars() > 0).sort("place").head(8)
+    said = "\n\n".join(
+        f"**{name}**\n\n    {' '.join(text.split())[:300]}" for name, text in words.select("agent_id", "reasoning").iter_rows()
+    )
+    open_ones = [f"- `{one.decision_id}`: {one.state}: {one.reason[:200]}" for _, one in done.decisions if one.problem and one.reason]
+    return {
+        **{f"decisions {state}": number for state, number in counts(done.decisions).items()},
+        "cohorts": len(done.cohorts),
+        "trades": made["trades"].height,
+        "refused legs": made["refusals"].height,
+        "reconstructed": done.universe.reconstructed,
+        **({"dollars": float(cost)} if cost is not None else {}),
+        **({"in their words": dg.MetadataValue.md(said)} if said else {}),
+        **({"look at": dg.MetadataValue.md("\n".join(open_ones[:20]))} if open_ones else {}),
+    }
+
+
+@dg.asset(
+    **of("arena/prices", "polymarket"),
+    partitions_def=DAY,
+    deps=[dg.AssetDep(key(name), partition_mapping=dg.AllPartitionMapping()) for name in ("arena/trades", "arena/evidence")],
+    backfill_policy=DAYS_PER_RUN,
+    pool="arena",
+)
+def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str, pl.DataFrame]:
+    """The price of one outcome from a mark on, until the next row of the outcome: of past days what was seen live, and what reconstructed cohorts held."""
+    from bellwether.arena.weekly.marking import past_rows
+
+    days = [date.fromisoformat(name) for name in context.partition_keys]
+    try:
+        made = past_rows(arena.world(context.run_id), days)
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return {day.isoformat(): rows for day, rows in made.items()}
+
+
+@dg.multi_asset(
+    name="books",
+    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW_ANY) for name in BOOK_TABLES},
+    ins={name.split("/")[1]: dg.AssetIn(key(name), partition_mapping=dg.AllPartitionMapping()) for name in FACT_TABLES},
+    check_specs=[
+        dg.AssetCheckSpec(
+            "invariants", asset=key("arena/ledger"), description="Money adds up, and every fact could be booked.", blocking=True
+        ),
+        dg.AssetCheckSpec(
+            "decided_on_these_books",
+            asset=key("arena/ledger"),
+            description="Each decision was made with the cash that the books have for its agent at that time: no past fact has changed since.",
+        ),
+    ],
+)
+def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.Output | dg.AssetCheckResult]:
+    """Settlements, ledger, positions, scores, portfolios and the leaderboard: one fold over the facts of all weeks."""
+    from bellwether.arena.results import Facts, changed_bases, results
+
+    try:
+        known = Facts(**{name: rows.read() for name, rows in facts.items()})
+        found = results(known, arena.world(context.run_id).rules)
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    for name in BOOK_TABLES[:3]:
+        yield dg.Output(found.frames[name], name.split("/")[1])
+    broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
+    yield _checked("invariants", broken, dg.AssetCheckSeverity.ERROR)
+    yield _checked("decided_on_these_books", changed_bases(known, found.book), dg.AssetCheckSeverity.WARN)
+    if broken:
+        raise dg.Failure(f"the books do not hold, and nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
+    for name in BOOK_TABLES[3:]:
+        yield dg.Output(found.frames[name], name.split("/")[1], metadata=_of_board(known, found) if name == "arena/leaderboard" else None)
+
+
+def _checked(name: str, found: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
+    shown = {"sample": dg.MetadataValue.md("\n".join(f"- `{line}`" for line in found[:20]))} if found else {}
+    return dg.AssetCheckResult(
+        passed=not found, check_name=name, asset_key=key("arena/ledger"), severity=severity, metadata={"found": len(found), **shown}
+    )
+
+
+def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
+    """Numbers that a person follows over time, the table and the equity curves."""
+    from bellwether.report.plots_arena import family_equity
+
+    board = found.frames["arena/leaderboard"]
+    columns = [
+        "family",
+        "rank",
+        "decisions",
+        "invalid",
+        "unfinished",
+        "bets",
+        "scored",
+        "brier_stated",
+        "brier_size",
+        "brier_price",
+        "return",
+        "cost",
+    ]
+    rows = (
+        board.sort("rank", nulls_last=True).select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
+    )
+    png = family_equity(found.frames["arena/portfolios"], facts.agents, "Equity per agent, by family") if found.curves else b""
+    records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
+    return {
+        "families": board.height,
+        "cost of all": float(board["cost"].sum() or 0),
+        "profit of all": float(board["profit"].sum() or 0),
+        "open positions": int(board["open_positions"].sum() or 0),
+        "table": dg.MetadataValue.table(records) if records else dg.MetadataValue.text("no cohort"),
+        **({"equity": picture(png)} if 0 < len(png) <= MOST_BYTES else {}),
+    }

@@ -1,0 +1,96 @@
+"""The clocks of the arena: the weekly decisions, the looks at markets, the marks.
+
+A mark is a tick of a sensor and no run: it writes rows of arena/prices where a price changed, and Dagster keeps one line of it, which is pruned.
+Concept: https://docs.dagster.io/guides/automate/sensors
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import dagster as dg
+
+from assets.arena.jobs import BOOKS, EVIDENCE, WEEKS
+from assets.arena.partitions import WEEK
+from bellwether.arena.identity import start_of, week_of
+from bellwether.errors import BellwetherError
+from bellwether.settings import settings
+from orchestration.precedence import AUTOMATIC
+from resources.arena import ArenaResource
+
+
+@dg.schedule(
+    job=WEEKS,
+    cron_schedule="5 * * * *",
+    execution_timezone="UTC",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Sunday 00:05 UTC: the week's cohort and decisions; then every hour until its deadline, while a decision is left.",
+)
+def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
+    """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
+    from bellwether.arena.states import decisions_due
+    from bellwether.arena.weekly.reading import week_is_decided
+
+    tick = context.scheduled_execution_time
+    week = week_of(tick)
+    if week.isoformat() not in set(WEEK.get_partition_keys()):
+        return dg.SkipReason(f"{week} is no week of this world: its clock stands still")
+    if week_of(settings().now()) != week:
+        return dg.SkipReason(f"the clock of this world shows another week than {week}")
+    world = arena.world(f"schedule@{week}")
+    if tick >= max(decisions_due(start_of(week), rules) for rules in world.rules.values()):
+        return dg.SkipReason(f"the decisions of {week} are due no more")
+    if week_is_decided(world, week):
+        return dg.SkipReason(f"every decision of {week} is made")
+    config = {"ops": {"week": {"config": {"forced": False}}}}
+    return dg.RunRequest(run_key=f"{tick:%Y-%m-%dT%H}", partition_key=week.isoformat(), run_config=config, tags=AUTOMATIC)
+
+
+@dg.sensor(
+    job=EVIDENCE,
+    minimum_interval_seconds=1800,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Looks at the markets that live bets wait for, when one is due: less often the longer nothing happens.",
+)
+def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
+    """One run for all markets that are due."""
+    from bellwether.arena.weekly.evidence import due_markets
+
+    world = arena.world("resolutions")
+    week = week_of(world.now()).isoformat()
+    due = due_markets(world)
+    if not due or week not in set(WEEK.get_partition_keys()):
+        return dg.SkipReason("no market that a live bet waits for is due")
+    name = sha256("\n".join(due).encode()).hexdigest()[:12]
+    return dg.RunRequest(run_key=f"{name}@{world.now():%Y-%m-%dT%H:%M}", partition_key=week, tags=AUTOMATIC)
+
+
+@dg.sensor(
+    minimum_interval_seconds=600,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Marks what live cohorts hold, every ten minutes: rows of arena/prices where a price changed. No run.",
+)
+def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
+    """A tick writes the day's rows itself, and says how many changed."""
+    from bellwether.arena.weekly.marking import mark
+
+    try:
+        day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
+    except BellwetherError as error:
+        return dg.SkipReason(f"no mark: {error}")
+    context.update_cursor(str(int(context.cursor or 0) + 1))
+    return dg.SkipReason(f"{changed} prices of {day} changed" if changed else "no price that is held changed")
+
+
+daily_books = dg.ScheduleDefinition(
+    name="daily_books",
+    job=BOOKS,
+    cron_schedule="30 0 * * *",
+    execution_timezone="UTC",
+    tags=AUTOMATIC,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every day at 00:30 UTC: portfolios and the leaderboard at the marks of the day; they follow trades and evidence by themselves.",
+)
+
+SCHEDULES = (weekly_decisions, daily_books)
+SENSORS = (resolutions, marks)

@@ -1,0 +1,274 @@
+"""The command `bellwether arena`. Dagster is imported inside the command that runs weeks; the others read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bellwether.console import AS_JSON, console, emit, grid
+from bellwether.settings import settings
+from bellwether.text_tables import visible
+
+if TYPE_CHECKING:
+    from bellwether.arena.weekly.means import World
+    from bellwether.arena.weekly.reading import Explained
+
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+
+
+@click.group()
+def arena() -> None:
+    """Run weeks of the arena; show cohorts, decisions and the leaderboard."""
+
+
+@arena.command()
+@click.option("--week", "day", type=DAY, help="A day of the (last) week to run, YYYY-MM-DD; today when left out.")
+@click.option("--weeks", default=1, show_default=True, type=click.IntRange(1, 520), help="Weeks to run, up to and with that one.")
+@click.option("--lineup", help="Lineup of the cohorts that are started; BELLWETHER_LINEUP when left out.")
+@click.option(
+    "--budget",
+    "dollars",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Most dollars for calls of models; BELLWETHER_BUDGET when left out.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the prompts of one week, their size and the most they may cost. Changes nothing.")
+@AS_JSON
+def run(day: datetime | None, weeks: int, *, lineup: str | None, dollars: float | None, dry_run: bool, as_json: bool) -> None:
+    """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. What is done is not done again.
+
+    A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC.
+    """
+    from bellwether.arena.identity import WEEK, week_of
+
+    last = week_of(datetime.combine(day.date(), datetime.min.time(), settings().now().tzinfo) if day else settings().now())
+    wanted = [last - number * WEEK for number in reversed(range(weeks))]
+    _require_weeks(wanted)
+    if dry_run:
+        if weeks > 1:
+            raise click.BadParameter("--dry-run shows one week; leave --weeks out")
+        _dry_run(last, lineup, as_json)
+        return
+    from assets.arena.results import demo as leaderboard_of
+    from assets.arena.runs import run_weeks
+    from assets.warehouse.runs import publish
+    from orchestration.session import close, runner
+
+    with runner() as work:
+        run_weeks(work, wanted, lineup=lineup, dollars=dollars)
+        publish(work)
+    close(work, as_json, results=leaderboard_of(as_json))
+
+
+def _require_weeks(weeks: list[date]) -> None:
+    """Raise `click.BadParameter` for weeks that this world does not have."""
+    from bellwether.arena.identity import week_of
+
+    first, last = settings().first_day.date(), week_of(settings().now())
+    for week in weeks:
+        if not first <= week <= last:
+            raise click.BadParameter(f"the week {week} is none of the world {settings().world}, which has {first} to {last}")
+
+
+@arena.command()
+@AS_JSON
+def status(as_json: bool) -> None:
+    """Show the weeks: who started, what was decided, what is left, what is open."""
+    from bellwether.arena.weekly.reading import status as found
+
+    rows = found(_lake())
+    if as_json:
+        emit({"weeks": rows.to_dicts()})
+    elif rows.is_empty():
+        console().print("No week was run. `bellwether arena run` runs one.")
+    else:
+        console().print(grid(rows))
+
+
+@arena.command()
+@AS_JSON
+def leaderboard(as_json: bool) -> None:
+    """Show the leaderboard, live and reconstructed cohorts apart."""
+    from bellwether.arena.show import board
+    from bellwether.tables.arena import LEADERBOARD
+
+    rows = _lake().slice(LEADERBOARD, missing="skip").read().sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
+    if as_json:
+        emit({"arena": rows.to_dicts()})
+        return
+    for part in board(rows):
+        console().print(part)
+
+
+@arena.command()
+@click.argument("cohort", type=DAY)
+@click.argument("agent", required=False)
+@AS_JSON
+def show(cohort: datetime, agent: str | None, as_json: bool) -> None:
+    """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
+    from bellwether.arena.weekly.reading import agent_rows, cohort_rows
+
+    found: dict[str, Any] = (
+        {"agents": cohort_rows(_lake(), cohort.date())} if agent is None else dict(agent_rows(_lake(), cohort.date(), agent))
+    )
+    if as_json:
+        emit({name: rows.to_dicts() for name, rows in found.items()})
+        return
+    for name, rows in found.items():
+        console().print(grid(rows, title=name) if rows.height else f"{name}: none")
+
+
+@arena.command()
+@click.argument("decision")
+@AS_JSON
+def explain(decision: str, as_json: bool) -> None:
+    """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
+    from bellwether.arena.weekly.reading import decision_key
+    from bellwether.arena.weekly.reading import explain as explained
+
+    decision_key(decision)
+    with _world() as world:
+        found = explained(world.journal, world.lake, world, decision)
+    if as_json:
+        emit(_as_json(found))
+        return
+    for title, text in _told(found):
+        console().print(f"[bold]{title}[/bold]")
+        console().print(visible(text, "\n"), markup=False, soft_wrap=True)
+    for title, rows in (("Refused legs", found.refusals), ("Trades", found.trades), ("Cash", found.ledger)):
+        console().print(grid(rows, title=title) if rows.height else f"{title}: none")
+
+
+def _told(found: Explained) -> Iterator[tuple[str, str]]:
+    """The parts of an explanation that are text, with their titles."""
+    if found.plan is not None:
+        yield (
+            "Prompt",
+            f"{found.plan.model}, {found.plan.prompt_version}, {found.plan.prompt_hash}, made {found.plan.planned_at.isoformat()}",
+        )
+        for message in found.plan.messages:
+            yield message["role"], message["content"]
+    for number, answer in enumerate(found.answers, start=1):
+        yield f"Answer {number}", answer[:20_000] or "(empty)"
+    if found.intent is None:
+        yield "Read as", "nothing yet"
+        return
+    read = found.intent.decision
+    cost = "unknown" if found.intent.cost is None else f"${found.intent.cost / 1_000_000:.6f}"
+    yield "Read as", read.to_json() if read.problem is None else f"INVALID: {read.problem}: {read.message}"
+    yield "Calls", f"{len(found.intent.calls)}, cost {cost}"
+    for number, execution in enumerate(found.executions, start=1):
+        yield (
+            f"Execution {number}",
+            f"{execution.executed_at.isoformat()}: {len(execution.trades)} trades, {len(execution.refusals)} refused legs",
+        )
+
+
+def _as_json(found: Explained) -> dict[str, Any]:
+    read = found.intent
+    return {
+        "decision": found.decision_id,
+        "prompt": None
+        if found.plan is None
+        else {"model": found.plan.model, "messages": list(found.plan.messages), "hash": found.plan.prompt_hash},
+        "answers": list(found.answers),
+        "read": None
+        if read is None
+        else {
+            "action": read.decision.action,
+            "problem": read.decision.problem,
+            "message": read.decision.message,
+            "json": read.decision.to_json(),
+        },
+        "cost": None if read is None or read.cost is None else f"{read.cost / 1_000_000:.6f}",
+        "executions": [{"at": one.executed_at, "trades": len(one.trades), "refusals": len(one.refusals)} for one in found.executions],
+        "refusals": found.refusals.to_dicts(),
+        "trades": found.trades.to_dicts(),
+        "cash": found.ledger.to_dicts(),
+    }
+
+
+def _dry_run(week: date, lineup: str | None, as_json: bool) -> None:
+    from bellwether.arena.weekly.preview import preview
+
+    with _world(lineup) as world:
+        plan, prompts = preview(world, week)
+    universe = plan.universe
+    unknown = [one.member for one in prompts if one.most_cost is None]
+    most = sum(one.most_cost or 0 for one in prompts if not one.stored) / 1_000_000
+    if as_json:
+        emit(
+            {
+                "week": week,
+                "reconstructed": universe.reconstructed,
+                "markets": len(universe.universe.markets),
+                "most_dollars": most,
+                "unknown_prices": unknown,
+                "prompts": [
+                    {
+                        "decision": one.decision_id,
+                        "model": one.member,
+                        "tokens": one.tokens,
+                        "most_cost": one.most_cost,
+                        "messages": list(one.messages),
+                    }
+                    for one in prompts
+                ],
+            }
+        )
+        return
+    kind = "reconstructed" if universe.reconstructed else "live"
+    console().print(
+        f"Week {week}, {kind}: {len(universe.universe.markets)} markets ({universe.source}), {len(prompts)} decisions. Nothing was stored or asked."
+    )
+    if prompts:
+        longest = max(prompts, key=lambda one: one.tokens)
+        console().print(f"[bold]The longest prompt, of {longest.decision_id}[/bold]")
+        for message in longest.messages:
+            console().print(visible(message["content"], "\n"), markup=False, soft_wrap=True)
+    import polars as pl
+
+    rows = [
+        {"decision": one.decision_id, "model": one.member, "tokens": one.tokens, "most dollars": _dollars(one.most_cost)} for one in prompts
+    ]
+    console().print(grid(pl.DataFrame(rows), most=200) if rows else "No decision is due.")
+    console().print(
+        f"At most ${most:.2f} for the calls{f'; no price is known of {len(unknown)} models' if unknown else ''}. Tokens are estimated."
+    )
+
+
+def _dollars(cost: int | None) -> str:
+    return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
+
+
+def _lake() -> Any:
+    from bellwether.lake import Lake
+
+    return Lake(settings().lake_uri)
+
+
+@contextmanager
+def _world(lineup: str | None = None) -> Iterator[World]:
+    """What reading needs: no model is asked in it."""
+    from resources.arena import ArenaResource
+    from resources.journal import JournalResource
+    from resources.lake import LakeResource
+    from resources.models import ModelsResource
+    from resources.venues import PolymarketVenue, WorldResource
+
+    config = settings()
+    world, journal = WorldResource.of(config), JournalResource()
+    means = ArenaResource(
+        lake=LakeResource(uri=config.lake_uri),
+        journal=journal,
+        polymarket=PolymarketVenue(world=world),
+        models=ModelsResource(world=world, journal=journal),
+        lineup=config.arena_lineup,
+    )
+    try:
+        yield means.world("reading", lineup=lineup)
+    finally:
+        journal.journal.close()

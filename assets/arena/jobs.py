@@ -1,0 +1,30 @@
+"""Jobs of the arena: the selections that people and clocks launch.
+
+Concept: https://docs.dagster.io/guides/build/jobs
+"""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
+from orchestration.declare import select
+
+#: A week: universe, cohort, decisions, trades, evidence.
+WEEKS = dg.define_asset_job(
+    "arena_week", select("arena/universe", *DECIDED_TABLES), description="Run a week of the arena: what is done stays."
+)
+#: Looks at the markets that bets wait for.
+EVIDENCE = dg.define_asset_job(
+    "arena_evidence", select("arena/evidence"), description="Look at the markets that the arena's bets wait for."
+)
+#: Marks of past days.
+MARKS = dg.define_asset_job(
+    "arena_marks", select("arena/prices"), description="Reconstruct the marks of past days, and check those that were seen."
+)
+#: Everything that follows from the facts.
+BOOKS = dg.define_asset_job(
+    "arena_books", select(*BOOK_TABLES), description="Fold the arena's facts: ledger, scores, portfolios, leaderboard."
+)
+
+JOBS = (WEEKS, EVIDENCE, MARKS, BOOKS)

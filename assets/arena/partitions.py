@@ -1,0 +1,31 @@
+"""Partitions of the arena: weeks, named by their Sunday. The week under way is one.
+
+Not here: days (orchestration/partitions.py).
+Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import dagster as dg
+
+from bellwether.arena.identity import WEEK as SEVEN_DAYS
+from bellwether.arena.identity import week_of
+from bellwether.settings import World, settings
+
+
+def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
+    """UTC weeks from the first whole one after the first day of the settings; the sandbox's clock stands still, so its weeks end with its own."""
+    config = settings()
+    first = week_of(config.first_day + timedelta(days=6))
+    if config.world is World.SANDBOX:
+        last = week_of(config.now()) + SEVEN_DAYS
+        return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), end_date=last.isoformat(), timezone="UTC")
+    return dg.WeeklyPartitionsDefinition(start_date=first.isoformat(), timezone="UTC", end_offset=1)
+
+
+WEEK = weekly_partitions()
+
+#: What a week needs of the week before.
+BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)

@@ -1,0 +1,117 @@
+"""What commands launch for the arena, where it is out of date: weeks in order, evidence, marks, books."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from assets.arena import jobs
+from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
+from bellwether.arena.history import LATEST
+from bellwether.arena.identity import WEEK, week_of
+from bellwether.errors import BellwetherError
+from bellwether.settings import settings
+from bellwether.tables import table
+from orchestration.checks import RANGE_END, RANGE_START
+from orchestration.declare import key
+from orchestration.freshness import spans, stale
+from orchestration.runner import Runner
+
+#: Weeks of the demo, the last so long ago that their markets are resolved.
+DEMO_WEEKS = 8
+#: Weeks of one run.
+MOST_WEEKS = 13
+_RESOLVED = LATEST + timedelta(days=7)
+
+
+def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
+    """Run weeks in order, look for evidence up to the present, mark what was held, and fold the books.
+
+    config: of the week's step: lineup, dollars. A past week in which nothing is left is not run again.
+    """
+    due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
+    work.stats.fresh += len(weeks) - len(due)
+    given = {"ops": {"week": {"config": {name: value for name, value in config.items() if value is not None}}}}
+    with work.progress.stage("arena weeks", len(due)) as advance:
+        for span in _runs(due):
+            _launch(work, jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", span, given)
+            advance(len(span))
+    follow(work)
+
+
+def follow(work: Runner) -> None:
+    """Make what follows from decided weeks, where it is out of date."""
+    _evidence(work)
+    _marks(work)
+    record = work.record()
+    newest = max((record.whole(key(name)) or 0 for name in FACT_TABLES), default=0)
+    if newest > min(record.whole(key(name)) or 0 for name in BOOK_TABLES):
+        work.launch(jobs.BOOKS, "arena books")
+    else:
+        work.stats.fresh += 1
+
+
+def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
+    """Run the sandbox's weeks whose markets are all resolved."""
+    last = week_of(settings().now() - _RESOLVED)
+    run_weeks(work, [last - number * WEEK for number in reversed(range(DEMO_WEEKS))])
+    return {}
+
+
+def _is_left(work: Runner, week: date) -> bool:
+    """Whether a week was not run, is still under way, or has decisions that a further run may finish."""
+    name, record = week.isoformat(), work.record()
+    if any(name not in record.partitions(key(one)) for one in ("arena/universe", *DECIDED_TABLES)):
+        return True
+    rows = work.lake.slice(table("arena/decisions"), [(name,)]).read()
+    return week == week_of(settings().now()) or bool(set(rows["state"]) - {"finished", "failed"})
+
+
+def _evidence(work: Runner) -> None:
+    """Look for evidence in each week from the first cohort to the present that has none, or none since the trades of a week before it."""
+    traded = work.record().partitions(key("arena/trades"))
+    if not traded:
+        return
+    present, first = week_of(settings().now()), date.fromisoformat(min(traded))
+    weeks = [first + number * WEEK for number in range((present - first).days // 7 + 1)]
+    known = {week.isoformat(): max(number for name, number in traded.items() if name <= week.isoformat()) for week in weeks}
+    # A week's own evidence is made with its trades, in one run: earlier weeks' trades alone make it out of date.
+    found = work.record().partitions(key("arena/evidence"))
+    earlier = {name: max((number for other, number in traded.items() if other < name), default=0) for name in known}
+    for span in _runs(stale(known, [found], [earlier])):
+        _launch(work, jobs.EVIDENCE, f"arena evidence of {span[0]} to {span[-1]}", span, {})
+
+
+def _runs(weeks: Sequence[str]) -> list[list[str]]:
+    """Weeks in order, those that follow each other together, at most `MOST_WEEKS` of them: a run over neighbours is one run."""
+    found: list[list[str]] = []
+    for name in sorted(weeks):
+        if found and len(found[-1]) < MOST_WEEKS and date.fromisoformat(found[-1][-1]) + WEEK == date.fromisoformat(name):
+            found[-1].append(name)
+        else:
+            found.append([name])
+    return found
+
+
+def _launch(work: Runner, job: Any, label: str, span: Sequence[str], config: dict[str, Any]) -> None:
+    if len(span) == 1:
+        work.launch(job, label, partition=span[0], config=config)
+    else:
+        work.launch(job, label, tags={RANGE_START: span[0], RANGE_END: span[-1]}, config=config)
+
+
+def _marks(work: Runner) -> None:
+    """Reconstruct the marks of the days on which reconstructed cohorts held something, where trades or evidence are newer."""
+    agents = work.lake.slice(table("arena/agents"), missing="skip").read()
+    weeks = agents.filter("reconstructed")["week"]
+    if weeks.is_empty():
+        return
+    first, today = weeks.min(), settings().now().date()
+    assert isinstance(first, date)
+    days = [(first + timedelta(days=number)).isoformat() for number in range((today - first).days)]
+    record = work.record()
+    facts = [record.partitions(key(name)) for name in ("arena/trades", "arena/evidence")]
+    newest = {day: max((number for found in facts for week, number in found.items() if week <= day), default=0) for day in days}
+    for start, end in spans(stale(days, [record.partitions(key("arena/prices"))], [newest])):
+        work.launch(jobs.MARKS, f"arena marks {start} to {end}", tags={RANGE_START: start, RANGE_END: end})

@@ -1,0 +1,127 @@
+"""Rules of the arena's tables, and what operators want to know of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import polars as pl
+
+from bellwether.arena.identity import WEEK, start_of, week_of
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.states import decisions_due
+from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
+from bellwether.lake import Lake
+from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS
+
+_UNIVERSE = (
+    unique("week", "market_id"),
+    holds(
+        "prices_fit_outcomes",
+        "there is a price, or none, for each outcome",
+        pl.col("prices").list.len() == pl.col("outcomes").list.len(),
+        blocking=True,
+    ),
+    holds("one_digest", "all markets are of one frozen universe", pl.col("digest") == pl.col("digest").first().over("week"), blocking=True),
+)
+_DECISIONS = (
+    unique("decision_id"),
+    words("known_action", "an action is BET, SELL, HOLD or INVALID", "action", "BET", "SELL", "HOLD", "INVALID", blocking=True),
+    holds(
+        "invalid_says_why",
+        "an INVALID answer names its problem",
+        concerning(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
+    ),
+    holds("is_finished", "the decision is finished, or its week is still under way", pl.col("state") == "finished"),
+)
+_TRADES = (
+    unique("trade_id"),
+    words("known_action", "a trade is a BUY or a SELL", "action", "BUY", "SELL", blocking=True),
+    holds("moves_something", "a trade has shares", pl.col("shares") > 0, blocking=True),
+    between("price_is_a_price", "a fill price lies between 0 and 1", "price", 0, 1, blocking=True),
+    holds(
+        "price_was_quoted",
+        "the midpoint lies between bid and ask, where both are known",
+        concerning(
+            pl.col("bid").is_not_null() & pl.col("ask").is_not_null() & pl.col("mid").is_not_null(), pl.col("mid").is_between("bid", "ask")
+        ),
+    ),
+)
+_PRICES = (
+    unique("market_id", "outcome", "at"),
+    between("price_is_a_price", "a mark lies between 0 and 1", "price", 0, 1, blocking=True),
+    holds("sources_agree", "the two sources of a mark are close", ~pl.col("disagrees")),
+)
+_LEADERBOARD = (
+    unique("methodology", "reconstructed", "family"),
+    holds(
+        "profit_is_the_change",
+        "profit is total less initial cash",
+        pl.col("profit") == pl.col("total") - pl.col("initial_cash"),
+        blocking=True,
+    ),
+    present("costs_are_known", "what every call cost is known", "cost"),
+)
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "arena/universe": _UNIVERSE,
+    "arena/decisions": _DECISIONS,
+    "arena/trades": _TRADES,
+    "arena/prices": _PRICES,
+    "arena/leaderboard": _LEADERBOARD,
+}
+
+
+def _cohort_of_the_week(lake: Lake, now: datetime) -> Observation:
+    week = week_of(now)
+    live = lake.slice(AGENTS, missing="skip").scan().filter(~pl.col("reconstructed")).select("week").unique().collect()["week"]
+    if live.is_empty():
+        return Observation(True, "no live cohort was ever started")
+    missed = [at for at in (week, week - WEEK) if at not in set(live) and at > live.min()]  # type: ignore[operator]
+    return Observation(
+        not missed, f"no live cohort started on {', '.join(map(str, missed))}" if missed else f"the cohort of {live.max()!s} is there"
+    )
+
+
+def _nothing_left(lake: Lake, now: datetime) -> Observation:
+    rules = methodologies()
+    late = max(rules.values(), key=lambda one: one.deadline_hours)
+    rows = (
+        lake.slice(DECISIONS, missing="skip")
+        .scan()
+        .filter(pl.col("state") != "finished")
+        .select("decision_id", "week", "state", "reason")
+        .collect()
+    )
+    over = [row for row in rows.iter_rows(named=True) if decisions_due(start_of(row["week"]), late) <= now]
+    named = "; ".join(f"{row['decision_id']} is {row['state']} ({row['reason'] or 'no reason'})" for row in over[:3])
+    return Observation(
+        not over,
+        f"{len(over)} decisions past their deadline are not finished: {named}" if over else "every decision is finished",
+        {"unfinished": len(over)},
+    )
+
+
+def _resolved_in_time(lake: Lake, now: datetime) -> Observation:
+    held = lake.slice(POSITIONS, missing="skip").scan().filter(pl.col("status") == "open").select("market_id").unique()
+    closed = (
+        lake.slice(EVIDENCE, missing="skip")
+        .scan()
+        .filter("closed")
+        .join(held, on="market_id", how="semi")
+        .group_by("market_id")
+        .agg(since=pl.col("closed_at").min())
+    ).collect()
+    late = closed.filter(pl.lit(now) - pl.col("since") > WEEK)
+    found = (
+        f"{late.height} markets that are held closed more than a week ago, such as {late['market_id'][0]}"
+        if late.height
+        else "no closed market is held for long"
+    )
+    return Observation(not late.height, found, {"markets": late.height})
+
+
+LAKE_CHECKS = (
+    LakeCheck("cohort_of_the_week", "arena/agents", "A live cohort starts every week", _cohort_of_the_week),
+    LakeCheck("decisions_are_finished", "arena/decisions", "No decision is left past its deadline", _nothing_left),
+    LakeCheck("held_markets_resolve", "arena/positions", "No market that is held has been closed for more than a week", _resolved_in_time),
+)

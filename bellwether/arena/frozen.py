@@ -1,0 +1,109 @@
+"""What a week fixes once, as JSON: its universe, and the cohort that starts in it. Stored as steps in the journal (`bellwether.arena.steps`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from bellwether.arena.facts import Agent
+from bellwether.arena.identity import AgentKey
+from bellwether.arena.market import Market, MarketStatus
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.universe import Universe, frozen
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
+
+
+@dataclass(frozen=True)
+class FrozenUniverse:
+    """A week's universe as of an instant. reconstructed: made afterwards. source: what from, in words. rejects: listed objects that are no market."""
+
+    universe: Universe
+    at: datetime
+    reconstructed: bool
+    source: str
+    rejects: int = 0
+
+
+@dataclass(frozen=True)
+class FrozenCohort:
+    """The cohort that starts in a week: who decides by family (a model of the registry or a rule), by which methodology, from which lineup.
+
+    reconstructed: its weeks are decided afterwards, and none of them live. started_at: as of when.
+    """
+
+    week: date
+    lineup: str
+    methodology: str
+    reconstructed: bool
+    members: Mapping[str, str]
+    started_at: datetime
+
+    def agents(self, rules: Methodology) -> list[Agent]:
+        """Its agents, by family."""
+        return [
+            Agent(AgentKey(self.week, family).agent_id, str(self.week), family, self.methodology, rules.cash)
+            for family in sorted(self.members)
+        ]
+
+
+def encoded_universe(found: FrozenUniverse) -> bytes:
+    """A universe as JSON in UTF-8; the same universe gives the same bytes."""
+    said = {
+        "at": found.at.isoformat(),
+        "reconstructed": found.reconstructed,
+        "source": found.source,
+        "rejects": found.rejects,
+        "markets": [_said(market) for market in found.universe.markets],
+    }
+    return json.dumps(said, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+def universe_of(body: bytes) -> FrozenUniverse:
+    """The universe that a record holds."""
+    said = json.loads(body)
+    markets = frozen([_market(one) for one in said["markets"]])
+    return FrozenUniverse(markets, datetime.fromisoformat(said["at"]), said["reconstructed"], said["source"], said["rejects"])
+
+
+def encoded_cohort(found: FrozenCohort) -> bytes:
+    """A cohort as JSON in UTF-8; the same cohort gives the same bytes."""
+    said = {**asdict(found), "week": found.week.isoformat(), "started_at": found.started_at.isoformat()}
+    return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+
+
+def cohort_of(body: bytes) -> FrozenCohort:
+    """The cohort that a record holds."""
+    said = json.loads(body)
+    return FrozenCohort(**{**said, "week": date.fromisoformat(said["week"]), "started_at": datetime.fromisoformat(said["started_at"])})
+
+
+def fee_text(fees: FeeSchedule) -> str:
+    """Terms of fees as JSON."""
+    return json.dumps({**asdict(fees), "regime": fees.regime.name}, default=str, sort_keys=True, separators=(",", ":"))
+
+
+def _fees(text: str | None) -> FeeSchedule:
+    if text is None:
+        return FREE
+    said = json.loads(text)
+    exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate")}
+    return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
+
+
+_FIELDS = tuple(field.name for field in fields(Market) if field.init)
+
+
+def _said(market: Market) -> dict[str, Any]:
+    said = {name: getattr(market, name) for name in _FIELDS}
+    closes_at = market.closes_at.isoformat() if market.closes_at else None
+    return {**said, "closes_at": closes_at, "fees": None if market.fees is FREE or market.fees == FREE else fee_text(market.fees)}
+
+
+def _market(said: Mapping[str, Any]) -> Market:
+    lists = {name: tuple(said[name]) for name in ("outcomes", "prices", "token_ids")}
+    closes_at = datetime.fromisoformat(said["closes_at"]) if said["closes_at"] else None
+    return Market(**{**said, **lists, "closes_at": closes_at, "status": MarketStatus(said["status"]), "fees": _fees(said["fees"])})

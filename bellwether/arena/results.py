@@ -1,0 +1,241 @@
+"""Everything that follows from the arena's facts: settlements, ledger, positions, scores, portfolios and the leaderboard, by one fold."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.facts import Settlement, Trade
+from bellwether.arena.frames import (
+    agents_of,
+    ledger_frame,
+    millionths,
+    observations_of,
+    portfolios_frame,
+    positions_frame,
+    prices_of,
+    scores_frame,
+    settlements_frame,
+    trades_of,
+)
+from bellwether.arena.identity import decision_of, start_of
+from bellwether.arena.invariants import violations
+from bellwether.arena.ledger import Book, Entry, Violation, fold
+from bellwether.arena.marks import Valuation, curves
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.resolution import settlements
+from bellwether.arena.returns import drawdown, turnover
+from bellwether.arena.scores import Score, Summary, scores, skill, summary
+from bellwether.arena.states import Cohort as CohortState
+from bellwether.arena.states import window_ends
+from bellwether.arena.units import dollars
+from bellwether.tables.arena import LEADERBOARD
+
+#: Share of its decisions in which a family must have given a usable answer to be ranked.
+COVERED = 0.5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Rows of the arena's tables of facts, of all weeks."""
+
+    agents: pl.DataFrame
+    decisions: pl.DataFrame
+    refusals: pl.DataFrame
+    trades: pl.DataFrame
+    evidence: pl.DataFrame
+    prices: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Results:
+    """What follows from facts, as known at one instant."""
+
+    book: Book
+    settlements: Sequence[Settlement]
+    curves: Sequence[Valuation]
+    violations: Sequence[Violation]
+    frames: Mapping[str, pl.DataFrame]
+
+
+def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
+    """All results, from the facts known by an instant; of all facts when it is left out. The same facts give the same rows, in any order."""
+    if known_at is not None:
+        facts = _known(facts, known_at)
+    agents, trades = agents_of(facts.agents), trades_of(facts.trades)
+    held = {trade.market_id for trade in trades}
+    seen = [one for one in observations_of(facts.evidence) if one.market_id in held]
+    used = {agent.methodology for agent in agents}
+    settled = [one for name in sorted(used) for one in settlements(seen, rules[name])]
+    book = fold(agents, trades, settled, known_at=known_at)
+    drawn = curves(book, prices_of(facts.prices))
+    found = violations(book, trades, _legs(facts.decisions))
+    frames = {
+        "arena/settlements": settlements_frame(settled),
+        "arena/ledger": ledger_frame(book),
+        "arena/positions": positions_frame(book),
+        "arena/scores": scores_frame(book),
+        "arena/portfolios": portfolios_frame(drawn, book),
+        "arena/leaderboard": leaderboard(facts, book, trades, drawn, rules),
+    }
+    return Results(book, settled, drawn, found, frames)
+
+
+def _known(facts: Facts, at: datetime) -> Facts:
+    then = {
+        name: getattr(facts, name).filter(pl.col("at" if name == "prices" else "known_at") <= at) for name in Facts.__dataclass_fields__
+    }
+    return Facts(**then)
+
+
+def _legs(decisions: pl.DataFrame) -> dict[str, int]:
+    """How many trades each finished BET asked for, by decision."""
+    rows = decisions.filter(pl.col("state") == "finished", pl.col("action") == "BET").select("decision_id", "legs")
+    return dict(rows.iter_rows())
+
+
+def leaderboard(
+    facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation], rules: Mapping[str, Methodology]
+) -> pl.DataFrame:
+    """Rows of arena/leaderboard."""
+    by_agent = _ByAgent.of(facts, book, trades, drawn)
+    groups: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
+    for row in facts.agents.sort("agent_id").iter_rows(named=True):
+        groups[row["methodology"], row["reconstructed"], row["family"]].append(row["agent_id"])
+    rows = [_family(key, names, by_agent, rules[key[0]]) for key, names in sorted(groups.items())]
+    _rank(rows, rules)
+    return millionths(LEADERBOARD, rows, "initial_cash", "cash", "total", "profit", "cost")
+
+
+@dataclass(frozen=True)
+class _ByAgent:
+    book: Book
+    decisions: Mapping[str, list[dict[str, Any]]]
+    refused: Mapping[str, int]
+    scores: Mapping[str, list[Score]]
+    trades: Mapping[str, list[Trade]]
+    totals: Mapping[str, list[int]]
+
+    @classmethod
+    def of(cls, facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation]) -> _ByAgent:
+        decisions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in facts.decisions.select("agent_id", "state", "action", "cost", "decision_id", "known_at").iter_rows(named=True):
+            decisions[row["agent_id"]].append(row)
+        refused: dict[str, int] = defaultdict(int)
+        for (name,) in facts.refusals.select("decision_id").iter_rows():
+            refused[name.rpartition("/")[0]] += 1
+        scored: dict[str, list[Score]] = defaultdict(list)
+        for one in scores(book):
+            scored[one.agent_id].append(one)
+        traded: dict[str, list[Trade]] = defaultdict(list)
+        for trade in trades:
+            traded[trade.agent_id].append(trade)
+        totals: dict[str, list[int]] = defaultdict(list)
+        for valuation in drawn:
+            totals[valuation.agent_id].append(valuation.total)
+        return cls(book, decisions, refused, scored, traded, totals)
+
+
+def _family(key: tuple[str, bool, str], names: Sequence[str], by: _ByAgent, rules: Methodology) -> dict[str, Any]:
+    methodology, reconstructed, family = key
+    decisions = [row for name in names for row in by.decisions[name]]
+    finished = [row for row in decisions if row["state"] == "finished"]
+    invalid = [row for row in finished if row["action"] == "INVALID"]
+    scored: Summary = summary([one for name in names for one in by.scores[name]])
+    stated = summary([one for name in names for one in by.scores[name] if one.brier_stated is not None])
+    accounts = [by.book.accounts[name] for name in names]
+    traded = [trade for name in names for trade in by.trades[name]]
+    initial = sum(account.agent.initial_cash for account in accounts)
+    totals = {name: (by.totals[name] or [by.book.accounts[name].agent.initial_cash]) for name in names}
+    total = sum(values[-1] for values in totals.values())
+    costs = [row["cost"] for row in decisions]
+    moved = {side: sum(trade.amount for trade in traded if trade.action == side) for side in ("BUY", "SELL")}
+    return {
+        "methodology": methodology,
+        "reconstructed": reconstructed,
+        "family": family,
+        "rank": None,
+        "cohorts": len(names),
+        "completed": sum(_complete(name, by, rules) for name in names),
+        "decisions": len(decisions),
+        "finished": len(finished) - len(invalid),
+        "invalid": len(invalid),
+        "unfinished": len(decisions) - len(finished),
+        "bets": sum(trade.action == "BUY" for trade in traded),
+        "refused": sum(by.refused[name] for name in names),
+        "scored": sum(len(by.scores[name]) for name in names),
+        "stated": scored.stated,
+        "brier_stated": scored.brier_stated,
+        "brier_size": scored.brier_size,
+        "brier_price": scored.brier_price,
+        "skill_price": skill(stated.brier_stated, stated.brier_price),
+        "win_rate": scored.win_rate,
+        "initial_cash": initial,
+        "cash": sum(account.cash for account in accounts),
+        "total": total,
+        "profit": total - initial,
+        "return": (total - initial) / initial,
+        "drawdown": max(drawdown([by.book.accounts[name].agent.initial_cash, *values]) or 0.0 for name, values in totals.items()),
+        "turnover": turnover(moved["BUY"], moved["SELL"], initial),
+        "open_positions": sum(len(account.open) for account in accounts),
+        "cost": None if None in costs else sum(int(cost * 1_000_000) for cost in costs),
+    }
+
+
+def _complete(name: str, by: _ByAgent, rules: Methodology) -> bool:
+    """Whether an agent's decision window is over as far as facts show, it has a finished decision, and no position of it is open."""
+    account = by.book.accounts[name]
+    start = start_of(datetime.fromisoformat(account.agent.cohort).date())
+    newest = max((row["known_at"] for rows in by.decisions.values() for row in rows), default=start)
+    over = newest >= window_ends(CohortState(1, start, account.agent.methodology), rules)
+    return over and not account.open and any(row["state"] == "finished" for row in by.decisions[name])
+
+
+def _rank(rows: list[dict[str, Any]], rules: Mapping[str, Methodology]) -> None:
+    """Rank the families of each methodology by its first primary metric: the smallest score, or the largest return, is first.
+
+    Not ranked is whoever has no such metric, or gave a usable answer in less than `COVERED` of its decisions.
+    """
+    for row in rows:
+        name = rules[row["methodology"]].primary[0]
+        sign = -1 if name == "return" else 1
+        alike = [other[name] for other in rows if _is_alike(row, other) and _is_ranked(other, name)]
+        if _is_ranked(row, name):
+            row["rank"] = 1 + sum(sign * other < sign * row[name] for other in alike)
+
+
+def _is_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return (other["methodology"], other["reconstructed"]) == (row["methodology"], row["reconstructed"])
+
+
+def _is_ranked(row: Mapping[str, Any], metric: str) -> bool:
+    return row[metric] is not None and row["finished"] >= COVERED * row["decisions"] > 0
+
+
+def changed_bases(facts: Facts, book: Book) -> list[str]:
+    """Decisions whose cash before them is not what the ledger has now: a past fact has changed since they were made.
+
+    A decision cannot be made again, so it stands, and its week is shown as out of date.
+    """
+    entries: dict[str, list[Entry]] = defaultdict(list)
+    for entry in book.entries:
+        entries[entry.agent_id].append(entry)
+    found = []
+    for row in facts.decisions.filter(pl.col("planned_at").is_not_null()).sort("decision_id").iter_rows(named=True):
+        account = book.accounts.get(row["agent_id"])
+        if account is None:
+            continue
+        before = [one.cash for one in entries[row["agent_id"]] if one.known_at <= row["planned_at"] and not _of(one, row["decision_id"])]
+        cash = before[-1] if before else account.agent.initial_cash
+        if max(cash, 0) != int(row["cash"] * 1_000_000):
+            found.append(f"{row['decision_id']}: decided with {row['cash']}, the books have {dollars(cash)}")
+    return found
+
+
+def _of(entry: Entry, decision_id: str) -> bool:
+    return entry.trade_id is not None and decision_of(entry.trade_id) == decision_id

@@ -1,0 +1,124 @@
+"""Evidence of a week: looks at the markets that bets wait for. Live ones are made when they are due; those of reconstructed cohorts are dated back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.frames import agents_of, evidence_frame, observations_of, trades_of
+from bellwether.arena.identity import WEEK, start_of, week_of
+from bellwether.arena.ledger import Book, fold
+from bellwether.arena.market import MarketStatus
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.polling import Polled, awaited, due
+from bellwether.arena.resolution import evidence_of, settlements
+from bellwether.arena.universe import status_of
+from bellwether.arena.weekly.means import World
+from bellwether.arena.weekly.state import evidence_of_past
+from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
+from bellwether.venues.polymarket import looks
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows of arena/agents, arena/trades and arena/evidence of all weeks."""
+
+    agents: pl.DataFrame
+    trades: pl.DataFrame
+    evidence: pl.DataFrame
+
+    @classmethod
+    def stored(cls, world: World) -> Known:
+        """What the lake has."""
+        return cls(*(world.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE)))
+
+    def with_week(self, week: date, **rows: pl.DataFrame) -> Known:
+        """With these rows in place of those of a week: of the tables that are named, agents, trades or evidence."""
+        made = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
+        return replace(self, **made)
+
+
+def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
+    """Rows of arena/evidence of a week: those that are known, and the looks that were missing.
+
+    Live cohorts' markets are looked at in the present week alone, when they are due; what could have been seen of reconstructed cohorts' markets within
+    the week, and is not known, is added as of then.
+    """
+    now = world.now()
+    until = min(now, start_of(week) + WEEK)
+    found = [known.evidence.filter(pl.col("week") == week)]
+    book = _book(world, known, until, reconstructed=True)
+    waiting, rules = awaited(book), _rules(world, book)
+    if waiting:
+        made = world.venue(lambda gamma, clob: evidence_of_past(gamma, clob, waiting, until, rules))
+        within = [look for look in made if start_of(week) <= look["fetched_at"] < start_of(week) + WEEK]
+        found.append(evidence_frame(within, reconstructed=True))
+    if week == week_of(now):
+        found.append(_looked_at(world, known, now))
+    rows = pl.concat(found).unique(["market_id", "known_at"], keep="first", maintain_order=True)
+    return EVIDENCE.validate(rows.sort(EVIDENCE.order))
+
+
+def due_markets(world: World) -> list[str]:
+    """Markets of live cohorts whose next look is due."""
+    return _due(world, Known.stored(world), world.now())
+
+
+def _due(world: World, known: Known, now: datetime) -> list[str]:
+    book = _book(world, known, now, reconstructed=False)
+    return due(book, polled(known.evidence.filter(pl.col("market_id").is_in(awaited(book)))), now)
+
+
+def _looked_at(world: World, known: Known, now: datetime) -> pl.DataFrame:
+    wanted = _due(world, known, now)
+    if not wanted:
+        return EVIDENCE.empty()
+    return evidence_frame(world.venue(lambda gamma, clob: _look(gamma, clob, wanted, now)))
+
+
+async def _look(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+    seen = await looks.by_id(gamma, market_ids)
+    flags = await looks.winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
+    at = seen.at or now
+    return [
+        evidence_of(row, fetched_at=at, winners=winners, is_50_50=half)
+        for row in seen.rows
+        for winners, half in [flags.get(row.get("condition_id") or "", (None, None))]
+    ]
+
+
+def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
+    """What is known of each market from rows of arena/evidence, looks at the venue alone."""
+    found: dict[str, Polled] = {}
+    words: dict[str, object] = {}
+    for row in evidence.filter(pl.col("cancelled_by").is_null()).sort("known_at").iter_rows(named=True):
+        name, status = row["market_id"], status_of({**row, "active": True, "accepting_orders": True})
+        before = found.get(name)
+        said = {column: value for column, value in row.items() if column not in ("week", "known_at", "reconstructed")}
+        same = before.same + 1 if before is not None and words[name] == said else 1
+        since = (before.since if before is not None else None) or (None if status is MarketStatus.ACTIVE else row["known_at"])
+        found[name] = Polled(status, row["known_at"], same, row["end_time"], None if status is MarketStatus.ACTIVE else since)
+        words[name] = said
+    return found
+
+
+def _book(world: World, known: Known, at: datetime, *, reconstructed: bool) -> Book:
+    """The books of the live or the reconstructed agents as known at an instant."""
+    agents = agents_of(known.agents.filter(pl.col("reconstructed") == reconstructed))
+    names = {agent.agent_id for agent in agents}
+    trades = [trade for trade in trades_of(known.trades) if trade.agent_id in names and trade.executed_at <= at]
+    held = {trade.market_id for trade in trades}
+    seen = observations_of(known.evidence.filter(pl.col("market_id").is_in(list(held)), pl.col("known_at") <= at))
+    used = {agent.methodology for agent in agents}
+    settled = [one for name, rules in world.rules.items() if name in used for one in settlements(seen, rules)]
+    return fold(agents, trades, settled, known_at=at)
+
+
+def _rules(world: World, book: Book) -> Mapping[str, Methodology]:
+    used = {account.agent.methodology for account in book.accounts.values()}
+    return {name: rules for name, rules in world.rules.items() if name in used}

@@ -1,0 +1,155 @@
+"""Marks: prices of what is held, seen now in a tick, or reconstructed from past prices for the days of reconstructed cohorts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+
+import polars as pl
+
+from bellwether.arena.frames import agents_of, observations_of, prices_frame, prices_of, trades_of
+from bellwether.arena.history import Points
+from bellwether.arena.ledger import Book, fold
+from bellwether.arena.market import Market, wanted_tokens
+from bellwether.arena.marks import Price, PriceKey, Seen, Source, bucket, merged, price_key, tick
+from bellwether.arena.methodology import methodology
+from bellwether.arena.resolution import settlements
+from bellwether.arena.units import price_micros
+from bellwether.arena.weekly.deciding import quote_of_book
+from bellwether.arena.weekly.means import World
+from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
+from bellwether.venues.polymarket import looks
+
+_DAY = timedelta(days=1)
+
+
+def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
+    """A tick: its UTC day, the rows of arena/prices of that day with what the tick changed, and how many rows it added or replaced.
+
+    The first tick of a day has every price that is held, so that a day's rows can be read without those of the day before.
+    """
+    now = world.now()
+    rules = methodology(folder=world.registry)
+    stamp = bucket(now, rules.mark_minutes)
+    today, yesterday = (prices_of(_stored(world, day)) for day in (stamp.date(), stamp.date() - _DAY))
+    last = {row[:2]: row for row in [*yesterday, *today]}
+    keys = sorted(key for key, spans in held_spans(_book(world, reconstructed=None)).items() if spans[-1][1] is None)
+    tokens = _tokens(world, keys)
+    books = world.venue(lambda gamma, clob: looks.books(clob, tokens.values())) if keys else {}
+    seen: dict[PriceKey, Seen] = {}
+    for key, token in tokens.items():
+        if token in books:
+            quote = quote_of_book(books[token])
+            seen[key] = Seen(quote.mid, quote.at)
+    rows = tick(last, keys, seen, now, rules)
+    if not today:
+        changed = {row[:2] for row in rows}
+        rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
+    return stamp.date(), prices_frame(merged(today, rows)), len(rows)
+
+
+def mark(world: World) -> tuple[date, int]:
+    """Make a tick and store what it changed; returns the day and how many rows it added or replaced."""
+    day, rows, changed = tick_rows(world)
+    if changed:
+        world.lake.write(PRICES, (day.isoformat(),), rows, run_id=world.run)
+    return day, changed
+
+
+def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
+    """Rows of arena/prices by day, reconstructed from hourly past prices for what reconstructed cohorts held; what was seen live stays as it is.
+
+    The first row of an outcome on a day is always there, later ones where the price changed.
+    """
+    first, last = _start(min(days)), _start(max(days)) + _DAY
+    now, minutes = world.now(), methodology(folder=world.registry).mark_minutes
+    spans: dict[PriceKey, list[tuple[datetime, datetime]]] = {}
+    for key, found in held_spans(_book(world, reconstructed=True)).items():
+        clipped = [(max(begin, first), min(end or now, last)) for begin, end in found]
+        spans[key] = [span for span in clipped if span[0] < span[1]]
+    spans = {key: found for key, found in spans.items() if found}
+    tokens = _tokens(world, sorted(spans))
+    asked = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
+    prices = world.venue(lambda gamma, clob: looks.past_prices(clob, asked)) if asked else {}
+    made: dict[date, list[Price]] = {day: [] for day in days}
+    for key, token in tokens.items():
+        for row in _changes(key, prices[token], spans[key], minutes):
+            if row.at.date() in made:
+                made[row.at.date()].append(row)
+    return {
+        day: prices_frame(merged(rows, [row for row in prices_of(_stored(world, day)) if not row.reconstructed]))
+        for day, rows in made.items()
+    }
+
+
+def _changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, datetime]], minutes: int) -> list[Price]:
+    rows: list[Price] = []
+    for at, said in points:
+        price = price_micros(said)
+        if price is None or not any(begin <= at < end for begin, end in spans):
+            continue
+        stamp = bucket(at, minutes)
+        if rows and rows[-1].price == price and rows[-1].at.date() == stamp.date():
+            continue
+        rows.append(Price(*key, stamp, price, Source.LIVE, at, reconstructed=True))
+    return rows
+
+
+def held_spans(book: Book) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
+    """When the outcomes were held by anybody, by the price that values them: from when, and until when; None for still."""
+    positions = {name: position for account in book.accounts.values() for name, position in account.positions.items()}
+    held: dict[PriceKey, set[str]] = {}
+    spans: dict[PriceKey, list[tuple[datetime, datetime | None]]] = {}
+    for entry in sorted(book.entries, key=lambda entry: entry.known_at):
+        key = price_key(positions[entry.position_id])
+        before = bool(held.setdefault(key, set()))
+        (held[key].add if entry.shares else held[key].discard)(entry.position_id)
+        if held[key] and not before:
+            spans.setdefault(key, []).append((entry.known_at, None))
+        elif before and not held[key]:
+            spans[key][-1] = spans[key][-1][0], entry.known_at
+    return spans
+
+
+def _book(world: World, *, reconstructed: bool | None) -> Book:
+    """The books of live or reconstructed cohorts, or of all."""
+    rows = world.lake.slice(AGENTS, missing="skip").read()
+    agents = agents_of(rows if reconstructed is None else rows.filter(pl.col("reconstructed") == reconstructed))
+    names = {agent.agent_id for agent in agents}
+    trades = [trade for trade in trades_of(world.lake.slice(TRADES, missing="skip").read()) if trade.agent_id in names]
+    seen = observations_of(world.lake.slice(EVIDENCE, missing="skip").read())
+    used = {agent.methodology for agent in agents}
+    settled = [one for name, rules in world.rules.items() if name in used for one in settlements(seen, rules)]
+    return fold(agents, trades, settled)
+
+
+def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
+    """The token whose price each key is, from the universes in which the markets were."""
+    wanted = list(keys)
+    ids = sorted({market_id for market_id, _ in wanted})
+    rows = (
+        world.lake.slice(UNIVERSE, missing="skip")
+        .scan()
+        .filter(pl.col("market_id").is_in(ids))
+        .select("market_id", "outcomes", "token_ids")
+    )
+    markets = {
+        market_id: Market(market_id, "", tuple(outcomes), token_ids=tuple(tokens))
+        for market_id, outcomes, tokens in rows.collect().iter_rows()
+    }
+    found = {place: token for token, place in wanted_tokens(markets, list(markets)).items()}
+    tokens: dict[PriceKey, str] = {}
+    for market_id, outcome in wanted:
+        market = markets.get(market_id)
+        place = None if market is None else market.place(outcome)
+        if place is not None and (market_id, place) in found:
+            tokens[market_id, outcome] = found[market_id, place]
+    return tokens
+
+
+def _stored(world: World, day: date) -> pl.DataFrame:
+    return world.lake.slice(PRICES, [(day.isoformat(),)], missing="skip").read()
+
+
+def _start(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)

@@ -1,0 +1,171 @@
+"""What people ask of the arena: how weeks stand, what an agent did, and everything behind one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.deciding import executions_of
+from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.identity import AgentKey, DecisionKey
+from bellwether.arena.records import Execution, Intent, Plan, intent_of, plan_of
+from bellwether.arena.weekly.means import World, deciding, rules_of, stored_cohort
+from bellwether.arena.weekly.state import keys_of
+from bellwether.errors import ConfigError
+from bellwether.journal import Journal
+from bellwether.lake import Lake
+from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
+
+
+def week_is_decided(world: World, week: date) -> bool:
+    """Whether the week's cohort was started and every decision that is due in the week is finished or given up, by the lake's rows."""
+    cohorts = deciding(world, week, reconstructed=False)
+    if stored_cohort(world.steps, week) is None:
+        return False
+    wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week) if rules_of(world, cohort)}
+    rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
+    done = rows.filter(pl.col("state").is_in([str(DecisionState.FINISHED), str(DecisionState.FAILED)]))
+    return wanted <= set(done["decision_id"])
+
+
+def status(lake: Lake) -> pl.DataFrame:
+    """One row per week with a universe, a cohort or decisions, the newest first: what is decided, what is left, what is open."""
+    markets = _read(lake, UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
+    cohorts = (
+        _read(lake, AGENTS)
+        .group_by("week")
+        .agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
+    )
+    is_done = pl.col("state") == "finished"
+    decisions = (
+        _read(lake, DECISIONS)
+        .group_by("week")
+        .agg(
+            decisions=pl.len(),
+            finished=(is_done & (pl.col("action").fill_null("") != "INVALID")).sum(),
+            invalid=(is_done & (pl.col("action") == "INVALID")).sum(),
+            unfinished=(~is_done).sum(),
+            cost=pl.col("cost").sum(),
+        )
+    )
+    trades = _read(lake, TRADES).group_by("week").agg(trades=pl.len())
+    held = (
+        _read(lake, POSITIONS)
+        .filter(pl.col("status") == "open")
+        .join(_read(lake, AGENTS).select("agent_id", "week"), on="agent_id")
+        .group_by("week")
+        .agg(open_positions=pl.len())
+    )
+    found = markets
+    for part in (cohorts, decisions, trades, held):
+        found = found.join(part, on="week", how="full", coalesce=True)
+    return found.with_columns(pl.col("trades", "open_positions", "decisions").fill_null(0)).sort("week", descending=True)
+
+
+def cohort_rows(lake: Lake, cohort: date) -> pl.DataFrame:
+    """The agents of a cohort with what each has now. Raises `ConfigError` for a cohort that there is not."""
+    agents = _read(lake, AGENTS).filter(pl.col("week") == cohort)
+    if agents.is_empty():
+        raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
+    newest = _read(lake, PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
+    scored = (
+        _read(lake, SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
+    )
+    rows = agents.join(newest, on="agent_id", how="left").join(scored, on="agent_id", how="left")
+    start = pl.col("initial_cash")
+    return rows.select(
+        "family",
+        "model",
+        cash=pl.col("cash").fill_null(start),
+        positions=pl.col("positions").fill_null(0),
+        total=pl.col("total").fill_null(start),
+        profit=pl.col("profit").fill_null(0),
+        scored=pl.col("scored").fill_null(0),
+        brier_stated="brier_stated",
+        won="won",
+    ).sort("total", "family", descending=[True, False])
+
+
+def agent_rows(lake: Lake, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
+    """What an agent of a cohort did: its decisions, positions and cash movements. Raises `ConfigError` for one that there is not."""
+    agent = AgentKey(cohort, family).agent_id
+    mine = pl.col("agent_id") == agent
+    if _read(lake, AGENTS).filter(mine).is_empty():
+        raise ConfigError(f"showing {agent}: the cohort {cohort} has no such family; `bellwether arena show {cohort}` lists them")
+    return {
+        "decisions": _read(lake, DECISIONS).filter(mine).select("week", "state", "action", "legs", "cash", "problem", "cost").sort("week"),
+        "positions": _read(lake, POSITIONS)
+        .filter(mine)
+        .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result")
+        .sort("position_id"),
+        "cash movements": _read(lake, LEDGER)
+        .filter(mine)
+        .select("number", "known_at", "kind", "amount", "cash", "market_id", "side")
+        .sort("number"),
+    }
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Everything behind one decision. answers: what was said, in the order of the calls. None: not yet, or none."""
+
+    decision_id: str
+    plan: Plan | None
+    answers: tuple[str, ...]
+    intent: Intent | None
+    executions: tuple[Execution, ...]
+    refusals: pl.DataFrame
+    trades: pl.DataFrame
+    ledger: pl.DataFrame
+
+
+def explain(journal: Journal, lake: Lake, world: World, decision_id: str) -> Explained:
+    """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week).
+
+    Raises `ConfigError` for what names no decision.
+    """
+    key = decision_key(decision_id)
+    steps = world.steps
+    plan, intent = steps.stored("prompt", decision_id), steps.stored("intent", decision_id)
+    if plan is None and intent is None:
+        raise ConfigError(
+            f"explaining {decision_id}: nothing is stored of it; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists decisions"
+        )
+    read = None if intent is None else intent_of(intent)
+    trades = _read(lake, TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
+    return Explained(
+        decision_id,
+        None if plan is None else plan_of(plan),
+        tuple(_said(journal, name) for name in (read.calls if read else ())),
+        read,
+        tuple(executions_of(steps, decision_id)),
+        _read(lake, REFUSALS).filter(pl.col("decision_id") == decision_id),
+        trades,
+        _read(lake, LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
+    )
+
+
+def decision_key(decision_id: str) -> DecisionKey:
+    """The decision that `cohort/family/week` names. Raises `ConfigError` for anything else."""
+    try:
+        cohort, family, week = decision_id.split("/")
+        return DecisionKey(AgentKey(date.fromisoformat(cohort), family), date.fromisoformat(week))
+    except ValueError:
+        raise ConfigError(
+            f"reading {decision_id!r:.120}: a decision is COHORT/FAMILY/WEEK, such as 2026-05-24/calibrated/2026-05-31"
+        ) from None
+
+
+def _said(journal: Journal, call: str) -> str:
+    from bellwether.journal import Answered, CallKey
+
+    found = journal.look(CallKey(call))
+    return found.content if isinstance(found, Answered) else "(not in this journal)"
+
+
+def _read(lake: Lake, table: Any) -> pl.DataFrame:
+    return lake.slice(table, missing="skip").read()

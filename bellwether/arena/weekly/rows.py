@@ -1,0 +1,105 @@
+"""Rows of a week's tables from what its decisions stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.deciding import Decided, Task
+from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
+from bellwether.arena.frozen import FrozenUniverse
+from bellwether.arena.weekly.deciding import WeekDecided
+from bellwether.arena.weekly.means import World, rules_of
+from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS
+
+
+def universe_rows(week: date, found: FrozenUniverse) -> pl.DataFrame:
+    """Rows of arena/universe."""
+    return universe_frame(found.universe, week, found.at, reconstructed=found.reconstructed, source=found.source)
+
+
+def agents_rows(world: World, done: WeekDecided) -> pl.DataFrame:
+    """Rows of arena/agents: the cohort that starts in the week; none when it was not started."""
+    cohort = done.cohort
+    if cohort is None:
+        return AGENTS.empty()
+    agents = cohort.agents(rules_of(world, cohort))
+    return agents_frame(agents, cohort.members, done.week, cohort.started_at, lineup=cohort.lineup, reconstructed=cohort.reconstructed)
+
+
+def decisions_rows(done: WeekDecided) -> pl.DataFrame:
+    """Rows of arena/decisions: one for each agent that decides in the week."""
+    rows = [_decision(done, task, one) for task, one in done.decisions]
+    return millionths(DECISIONS, rows, "cash", "cost")
+
+
+def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
+    plan, intent = one.plan, one.intent
+    decision = intent.decision if intent else None
+    return {
+        "week": done.week,
+        "decision_id": one.decision_id,
+        "agent_id": task.key.agent.agent_id,
+        "place": plan.place if plan else task.place,
+        "state": str(one.state),
+        "action": decision and str(decision.action),
+        "problem": decision and decision.problem and str(decision.problem),
+        "message": decision and decision.message,
+        "tolerated": decision and decision.tolerated,
+        "legs": decision.legs if decision else 0,
+        "decision": decision and decision.to_json(),
+        "reasoning": decision and decision.reasoning,
+        "cash": plan and plan.cash,
+        "planned_at": plan and plan.planned_at,
+        "prompt_hash": plan and plan.prompt_hash,
+        "prompt_version": plan and plan.prompt_version,
+        "universe_digest": plan and plan.digest,
+        "attempts": len(intent.calls) if intent else 0,
+        "call_keys": list(intent.calls) if intent else [],
+        "cost": intent.cost if intent else 0 if plan is None else None,
+        "reason": one.reason or None,
+        "reconstructed": done.universe.reconstructed,
+        "methodology": task.methodology.name,
+        "known_at": _known_at(done, one),
+    }
+
+
+def _known_at(done: WeekDecided, one: Decided) -> datetime:
+    """When the decision was executed, else when its prompt was made, else as of when the week's universe is."""
+    return one.execution.executed_at if one.execution else one.plan.planned_at if one.plan else done.universe.at
+
+
+def refusals_rows(done: WeekDecided) -> pl.DataFrame:
+    """Rows of arena/refusals."""
+    rows: list[Mapping[str, Any]] = [
+        {
+            "week": done.week,
+            "decision_id": one.decision_id,
+            "leg": refusal.leg,
+            "reason": str(refusal.reason),
+            "message": refusal.message,
+            "known_at": one.execution.executed_at,
+        }
+        for _, one in done.decisions
+        if one.execution is not None
+        for refusal in one.execution.refusals
+    ]
+    return REFUSALS.validate(REFUSALS.frame(rows).sort(REFUSALS.order))
+
+
+def trades_rows(done: WeekDecided) -> pl.DataFrame:
+    """Rows of arena/trades."""
+    return trades_frame([trade for _, one in done.decisions if one.execution is not None for trade in one.execution.trades])
+
+
+def counts(decisions: Sequence[tuple[Task, Decided]]) -> dict[str, int]:
+    """How many decisions are in which state, and how many finished ones are INVALID."""
+    found: dict[str, int] = {}
+    for _, one in decisions:
+        invalid = one.intent is not None and one.intent.decision.problem is not None
+        word = "invalid" if invalid and str(one.state) == "finished" else str(one.state)
+        found[word] = found.get(word, 0) + 1
+    return found

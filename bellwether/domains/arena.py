@@ -1,0 +1,21 @@
+"""The domain of the arena: paper portfolios on open markets, decided once a week."""
+
+from __future__ import annotations
+
+from bellwether.domains.domain import Domain
+from bellwether.lazy_commands import PlatformCommand
+
+ARENA = Domain(
+    "arena",
+    groups={
+        "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
+    },
+    tables=("bellwether.tables.arena",),
+    rules="bellwether.arena.checks",
+    definitions="assets.arena.definitions",
+    demo="assets.arena.runs:demo",
+    results="assets.arena.results:demo",
+    commands=(
+        PlatformCommand("arena", "assets.arena.commands:arena", "Run weeks of the arena; show cohorts, decisions and the leaderboard."),
+    ),
+)

@@ -1,0 +1,158 @@
+"""How a model bets in the arena: it reads its prompt line by line, and acts on what it believes of the markets that are listed there.
+
+The same prompt gives the same decision, whatever the sandbox's clock shows: what a model believes depends on the date that the prompt states.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bellwether.sandbox.instants import parse_time
+from bellwether.sandbox.models.trading import EDGE
+
+if TYPE_CHECKING:
+    from bellwether.sandbox.models.request import ChatRequest
+
+#: Most bets of one decision.
+MOST_BETS = 3
+#: A position is sold when its price exceeds what it is believed to be worth by so much (dollars).
+DEAR = 0.1
+
+_DATE = re.compile(r"^Date: (\d{4}-\d{2}-\d{2}) ", re.MULTILINE)
+_LEAST = re.compile(r"smallest bet is \$([\d,.]*\d)")
+_MOST = re.compile(r"^(Largest single bet|Most for all bets together): \$([\d,.]*\d)", re.MULTILINE)
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_MARKET = re.compile(
+    rf"^- market_id ({_TEXT}) \| ({_TEXT}) \| category {_TEXT} \| (?:binary|multi) \| (.*) \| volume [^|]* \| closes [^|]*$"
+)
+_POSITION = re.compile(rf"^- position_id ({_TEXT}) \| ({_TEXT}) \| side ({_TEXT}) \| .* \| current ([\d.]+)% \| [^|]* \| [^|]*$")
+_PRICE = re.compile(rf"(YES|NO|{_TEXT}) ([\d.]+)%")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A market as the prompt lists it: its id, its question, and the price of each side in dollars."""
+
+    market_id: str
+    question: str
+    prices: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A position that can be sold, as the prompt lists it. price: of its side, in dollars."""
+
+    position_id: str
+    question: str
+    side: str
+    price: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """What the arena asks: the date as an instant, the smallest and the largest bet in dollars, whether that is for all bets together, and what
+    is listed. most: 0 where no bet is possible.
+    """
+
+    at: int
+    least: float
+    most: float
+    together: bool
+    markets: tuple[Listed, ...]
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """The probability that an outcome of a market wins; of the other outcome of two it is what that leaves."""
+
+    outcome: str
+    probability: float
+
+    def of(self, side: str) -> float:
+        """The probability of a side."""
+        return self.probability if side.casefold() == self.outcome.casefold() else 1 - self.probability
+
+
+#: What is believed of the market of this id; None of one that is unknown.
+Beliefs = Callable[[str], Belief | None]
+
+
+def slip_of(request: ChatRequest) -> Slip | None:
+    """What a request of the arena asks; None for any other request."""
+    said = request.question
+    date, least = _DATE.search(said), _LEAST.search(request.instructions)
+    if request.tools or date is None or least is None or "\nMarkets (" not in said:
+        return None
+    lines = said.splitlines()
+    most = _MOST.search(said)
+    return Slip(
+        at=parse_time(f"{date[1]}T00:00:00Z"),
+        least=_dollars(least[1]),
+        most=_dollars(most[2]) if most else 0.0,
+        together=most is not None and most[1].startswith("Most"),
+        markets=tuple(_listed(match) for line in lines if (match := _MARKET.match(line))),
+        held=tuple(_held(match) for line in lines if (match := _POSITION.match(line))),
+    )
+
+
+def _listed(match: re.Match[str]) -> Listed:
+    prices = {(name if name in ("YES", "NO") else json.loads(name)): float(price) / 100 for name, price in _PRICE.findall(match[3])}
+    return Listed(json.loads(match[1]), json.loads(match[2]), prices)
+
+
+def _held(match: re.Match[str]) -> Held:
+    return Held(json.loads(match[1]), json.loads(match[2]), json.loads(match[3]), float(match[4]) / 100)
+
+
+def _dollars(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def bet(slip: Slip, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
+    """The decision: sell what is too dear; else bet where the price is furthest off; else hold.
+
+    A bet is the largest that is allowed times the probability that it wins, so that its size states the probability; the probability itself is
+    stated beside it.
+    """
+    believed = {market.market_id: found for market in slip.markets if (found := beliefs(market.market_id)) is not None}
+    if sold := _too_dear(slip, believed):
+        return {"action": "SELL", "sells": [{"position_id": one.position_id, "percentage": 100} for one in sold], "reasoning": thoughts}
+    chosen = sorted(_edges(slip, believed), reverse=True)[:MOST_BETS]
+    most = slip.most / len(chosen) if slip.together and chosen else slip.most
+    bets = [
+        {"market_id": market_id, "side": side, "amount": amount, "probability": round(p, 4)}
+        for _, market_id, side, p in chosen
+        if (amount := math.floor(100 * most * p) / 100) >= slip.least
+    ]
+    return {"action": "BET", "bets": bets, "reasoning": thoughts} if bets else {"action": "HOLD", "reasoning": thoughts}
+
+
+def _too_dear(slip: Slip, believed: Mapping[str, Belief]) -> list[Held]:
+    """Positions that bring more than they are believed to be worth, on markets that the prompt lists once by their question."""
+    asked = Counter(market.question for market in slip.markets)
+    of_question = {market.question: believed.get(market.market_id) for market in slip.markets if asked[market.question] == 1}
+    return [one for one in slip.held if (held := of_question.get(one.question)) and one.price - held.of(one.side) >= DEAR]
+
+
+def _edges(slip: Slip, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
+    """What a side is believed to be worth beyond its price, for the best side of each market with two that is worth acting on."""
+    found = []
+    for market in slip.markets:
+        if len(market.prices) != 2 or (known := believed.get(market.market_id)) is None:
+            continue
+        edge, side = max((known.of(side) - price, side) for side, price in market.prices.items())
+        if edge >= EDGE and 0 < market.prices[side] < 1:
+            found.append((round(edge, 6), market.market_id, side, known.of(side)))
+    return found
+
+
+def in_full(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision as a strict schema wants it: every field, null where it does not apply."""
+    return {name: decision.get(name) for name in ("action", "bets", "sells", "reasoning")}

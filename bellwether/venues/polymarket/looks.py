@@ -1,0 +1,159 @@
+"""Looks at markets, books, past prices and winners, in memory: for decisions and marks, which use an answer once and keep what they need of it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import polars as pl
+
+from bellwether.venues.http.page import Page
+from bellwether.venues.polymarket import routes
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.venues.polymarket.pull.price_plan import MOST_DAYS
+from bellwether.venues.polymarket.wire import parse_books, parse_winners
+from bellwether.venues.polymarket.wire.markets import parse_markets
+from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, plain
+
+#: What the CLOB answers about tokens and markets that it does not know.
+_UNKNOWN = frozenset({400, 404})
+_PRICE = re.compile(r"[01](\.[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Rows of raw/polymarket_markets, as dictionaries. at: when the venue gave the first of them; None without an answer. rejects: objects that fit no row."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    at: datetime | None
+    rejects: int = 0
+
+
+async def largest_open(gamma: GammaClient, count: int) -> Seen:
+    """The open markets of the largest volume, `count` at least where there are so many, the largest first."""
+    listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
+    return await _gathered(listing, count)
+
+
+async def ending(gamma: GammaClient, first: datetime, last: datetime) -> Seen:
+    """All markets whose scheduled end lies between two instants, open and closed, the earliest end first."""
+    found = []
+    # The open ones first: a market that closes meanwhile is then in both lists, never in none.
+    for closed in (False, True):
+        listing = gamma.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True, include_tag=True)
+        found.append(await _gathered(listing))
+    return _joined(found)
+
+
+async def by_id(gamma: GammaClient, market_ids: Sequence[str]) -> Seen:
+    """These markets, open or closed; what the venue does not know is left out."""
+    found: list[Seen] = []
+    answered: set[str] = set()
+    for closed in (False, True):
+        rest = [market_id for market_id in market_ids if market_id not in answered]
+        for first in range(0, len(rest), routes.MOST_MARKETS):
+            some = await _gathered(gamma.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True))
+            found.append(some)
+            answered.update(row["market_id"] for row in some.rows)
+    return _joined(found)
+
+
+async def winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
+    """The names of the outcomes that the CLOB flags as winners, and its word on fifty-fifty, by condition; without those that it does not know."""
+    calls = [routes.clob_market(condition_id) for condition_id in dict.fromkeys(condition_ids)]
+    pages = [page for page in await clob.answers(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
+    found: dict[str, tuple[list[str], bool | None]] = {}
+    if not pages:
+        return found
+    rows = parse_winners([page.json for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
+    for row in rows.iter_rows(named=True):
+        names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
+        if row["winner"]:
+            names.append(row["outcome"])
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The resting orders of a token as (price, size) in dollars and shares, best first. at: when they were so, as the venue says."""
+
+    bids: tuple[tuple[Decimal, Decimal], ...]
+    asks: tuple[tuple[Decimal, Decimal], ...]
+    at: datetime
+
+
+async def books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
+    """The order books of tokens; a token without one is left out, and so is one whose book cannot be right."""
+    levels: dict[str, dict[str, list[tuple[Decimal, Decimal]]]] = defaultdict(lambda: {"bid": [], "ask": []})
+    times: dict[str, datetime] = {}
+    for page in await clob.books(token_ids):
+        rows = parse_books(page.items("books"), page.origin, day=page.fetched_at.date()).rows
+        for token, at, side, price, size in rows.select("token_id", "at", "side", "price", "size").iter_rows():
+            levels[token][side].append((price, size))
+            times[token] = at
+    return {token: Book(tuple(sides["bid"]), tuple(sides["ask"]), times[token]) for token, sides in levels.items()}
+
+
+Points = list[tuple[datetime, Decimal]]
+
+
+async def past_prices(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, minutes: int = 60) -> dict[str, Points]:
+    """Prices every so many minutes between two instants, both included, by token, the earliest first; [] for a token without any.
+
+    spans: by token. One of more than `MOST_DAYS` is asked for in parts. What is no price from 0 to 1 is left out.
+    """
+    calls = [
+        routes.prices_history(token, start=first, end=last, fidelity_minutes=minutes)
+        for token, span in spans.items()
+        for first, last in _parts(*span)
+    ]
+    found: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
+    for page in await clob.answers(calls, accept=_UNKNOWN):
+        if page.status not in _UNKNOWN:
+            (token,) = routes.asked_tokens(page)
+            start, end = spans[token]
+            found[token].update((at, price) for at, price in _points(page) if start <= at <= end)
+    return {token: sorted(points.items()) for token, points in found.items()}
+
+
+def _parts(start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
+    longest = timedelta(days=MOST_DAYS)
+    while end - start > longest:
+        yield start, start + longest
+        start += longest
+    yield start, end
+
+
+def _points(page: Page) -> Iterable[tuple[datetime, Decimal]]:
+    for point in page.items("history"):
+        seconds, text = (point.get("t"), plain(point.get("p"), PRICE_PLACES)) if isinstance(point, dict) else (None, None)
+        if type(seconds) is int and isinstance(text, str) and _PRICE.fullmatch(text) and (price := Decimal(text)) <= 1:
+            yield datetime.fromtimestamp(seconds, UTC), price
+
+
+async def _gathered(pages: AsyncIterator[Page], count: int | None = None) -> Seen:
+    """The rows of a listing, up to the page with which they are `count`."""
+    rows: list[Mapping[str, Any]] = []
+    at, rejects = None, 0
+    async with aclosing(pages) as walked:  # type: ignore[type-var]
+        async for page in walked:
+            at = at or page.fetched_at
+            parsed = parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date())
+            rows += parsed.rows.select(pl.exclude("body")).iter_rows(named=True)
+            rejects += parsed.rejects.height
+            if count is not None and len(rows) >= count:
+                break
+    return Seen(tuple(rows), at, rejects)
+
+
+def _joined(parts: Sequence[Seen]) -> Seen:
+    """Several looks as one; of a market that is in several the last, which is the latest."""
+    rows = {row["market_id"]: row for part in parts for row in part.rows}
+    at = min((part.at for part in parts if part.at is not None), default=None)
+    return Seen(tuple(rows.values()), at, sum(part.rejects for part in parts))

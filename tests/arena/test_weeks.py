@@ -1,0 +1,382 @@
+"""Whole weeks on the sandbox: decided once whatever happens, the same whenever they are decided, and the money adds up."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.results import changed_bases
+from bellwether.arena.steps import Steps
+from bellwether.arena.weekly.deciding import decide_week
+from bellwether.arena.weekly.evidence import due_markets
+from bellwether.arena.weekly.marking import mark, past_rows
+from bellwether.arena.weekly.means import frozen_cohort, frozen_universe
+from bellwether.arena.weekly.preview import preview
+from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, status, week_is_decided
+from bellwether.errors import ConfigError, VenueError
+from bellwether.journal import Attempt, Claim
+from bellwether.tables import arena as tables
+from tests.arena.weeks import SEVEN, WEEK, Arena
+
+FAMILIES = ["calibrated", "favourite", "hold", "malformed", "random"]
+
+
+def _same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
+    assert one.keys() == other.keys()
+    for name, rows in one.items():
+        assert rows.equals(other[name]), name
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """Two weeks decided one after the other, undisturbed, with their evidence."""
+    arena = Arena(tmp_path_factory.mktemp("arena"))
+    for week in (WEEK, WEEK + SEVEN):
+        arena.decide(week)
+        arena.evidence(week)
+    return arena
+
+
+def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
+    universe, agents, trades = (decided.read(table) for table in (tables.UNIVERSE, tables.AGENTS, tables.TRADES))
+    first = universe.filter(pl.col("week") == WEEK)
+    at = datetime(2026, 4, 19, 0, 5, tzinfo=UTC)
+    assert first.height == 25
+    assert first["known_at"].unique().to_list() == [at]
+    assert first["reconstructed"].all()
+    assert first["volume"].null_count() == first["tick"].null_count() == first.height
+    assert first.filter(~pl.col("closes_at").is_between(at + timedelta(days=1), at + timedelta(days=28))).is_empty()
+    assert agents["reconstructed"].all()
+    assert agents.filter(pl.col("week") == WEEK)["family"].to_list() == FAMILIES
+    own = trades.filter(pl.col("week") == WEEK)
+    assert own["quote_source"].unique().to_list() == ["prices-history"]
+    assert own["known_at"].unique().to_list() == [at]
+    assert own["bid"].null_count() == own["ask"].null_count() == own.height > 0
+
+
+def test_each_agent_decides_once_a_week_one_after_another(decided: Arena) -> None:
+    decisions = decided.read(tables.DECISIONS)
+    counts = Counter(decisions["agent_id"])
+    assert [counts[f"{WEEK}/{family}"] for family in FAMILIES] == [2] * 5
+    assert [counts[f"{WEEK + SEVEN}/{family}"] for family in FAMILIES] == [1] * 5
+    for (_, _), rows in decisions.with_columns(cohort=pl.col("agent_id").str.slice(0, 10)).group_by("week", "cohort"):
+        assert sorted(rows["place"]) == [1, 2, 3, 4, 5]
+    assert sorted(decided.calls) == sorted(set(decided.calls)), "no call is made twice"
+    assert set(decisions.filter(pl.col("state") == "finished")["action"]) <= {"BET", "SELL", "HOLD", "INVALID"}
+
+
+def test_the_money_adds_up(decided: Arena) -> None:
+    found = decided.results()
+    assert found.violations == []
+    ledger = found.frames["arena/ledger"]
+    assert ledger.height > 20
+    cash = ledger.group_by("agent_id").agg(pl.col("amount").sum(), pl.col("cash").last())
+    assert cash.filter(pl.col("cash") != 10_000 + pl.col("amount")).is_empty()
+    board = found.frames["arena/leaderboard"]
+    assert sorted(board["family"]) == FAMILIES
+    assert board.filter(pl.col("profit") != pl.col("total") - pl.col("initial_cash")).is_empty()
+    hold = board.row(by_predicate=pl.col("family") == "hold", named=True)
+    assert (hold["bets"], hold["profit"], hold["rank"], hold["decisions"], hold["cohorts"]) == (0, 0, None, 3, 2)
+    facts = {
+        name: decided.read(getattr(tables, name.upper())) for name in ("agents", "decisions", "refusals", "trades", "evidence", "prices")
+    }
+    from bellwether.arena.results import Facts
+
+    assert changed_bases(Facts(**facts), found.book) == []
+    # Evidence of the first week that nobody had seen changes the cash with which the second was decided, and is named.
+    first = {**facts, "evidence": facts["evidence"].filter(pl.col("week") > WEEK)}
+    from bellwether.arena.methodology import methodologies
+    from bellwether.arena.results import results
+
+    less = results(Facts(**first), methodologies(decided.registry))
+    assert changed_bases(Facts(**first), less.book)
+
+
+def test_a_second_run_asks_nobody_and_stores_the_same_bytes(decided: Arena) -> None:
+    before, asked = decided.stored(), len(decided.calls)
+    files = {table.name: [one.sha256 for one in decided.lake.manifests(table).values()] for table in (tables.TRADES, tables.DECISIONS)}
+    decided.decide(WEEK, run="again")
+    decided.decide(WEEK + SEVEN, run="again")
+    assert len(decided.calls) == asked
+    _same(decided.stored(), before)
+    for table in (tables.TRADES, tables.DECISIONS):
+        assert [one.sha256 for one in decided.lake.manifests(table).values()] == files[table.name]
+
+
+def test_later_facts_change_neither_universe_nor_prompts_nor_decisions(decided: Arena, tmp_path: Path) -> None:
+    """The same week, reconstructed when most of its markets are still open and nobody knows how they end."""
+    soon = Arena(tmp_path, now=datetime(2026, 4, 21, 1, tzinfo=UTC))
+    soon.decide(WEEK)
+    mine = {name: rows.filter(pl.col("week") == WEEK) for name, rows in decided.stored().items()}
+    _same(soon.stored(), mine)
+    assert mine["arena/decisions"]["prompt_hash"].null_count() == 0
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside."""
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4, 6, 9, 13])
+def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
+    decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
+    arena, done, do = Arena(tmp_path), [0], Steps._do
+
+    def killed(self: Steps, claim: Claim, attempt: Attempt, make: Callable[[], bytes]) -> bytes:
+        def work() -> bytes:
+            body = make()
+            done[0] += 1
+            if done[0] == step:
+                raise Killed
+            return body
+
+        return do(self, claim, attempt, work)
+
+    monkeypatch.setattr(Steps, "_do", killed)
+    with pytest.raises(Killed):
+        arena.decide(WEEK)
+    arena.decide(WEEK, run="second")
+    assert len(arena.calls) == len(set(arena.calls)), "what was answered is not asked again"
+    _same(arena.stored(), {name: rows.filter(pl.col("week") == WEEK) for name, rows in decided.stored().items()})
+
+
+def test_two_runs_at_once_make_one_set_of_decisions(decided: Arena, tmp_path: Path) -> None:
+    arena = Arena(tmp_path)
+    failed: list[BaseException] = []
+
+    def run(name: str) -> None:
+        try:
+            with arena.journal() as journal:
+                decide_week(arena.world(journal, name), WEEK)
+        except ConfigError as error:
+            failed.append(error)
+        except Exception as error:
+            # One of the two may find the universe in the other's hands: it says so, and does nothing.
+            if "is at it" not in str(error):
+                failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    arena.decide(WEEK, run="three")
+    assert sorted(arena.calls) == sorted(set(arena.calls))
+    _same(arena.stored(), {name: rows.filter(pl.col("week") == WEEK) for name, rows in decided.stored().items()})
+
+
+def test_a_week_before_a_decided_one_is_left_open(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="rules")
+    arena.decide(WEEK)
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        frozen_universe(world, WEEK + SEVEN)
+    arena.decide(WEEK + 2 * SEVEN)
+    late = arena.decide(WEEK + SEVEN)
+    old = [one for task, one in late.decisions if task.key.agent.cohort == WEEK]
+    assert {one.state for one in old} == {DecisionState.OPEN}
+    assert all("decided in order" in one.reason for one in old)
+    assert {one.state for task, one in late.decisions if task.key.agent.cohort == WEEK + SEVEN} == {DecisionState.FINISHED}
+
+
+def test_an_outage_of_the_venue_leaves_the_week_open(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC), lineup="rules")
+    with arena.journal() as journal:
+        frozen_universe(arena.world(journal), arena.now.date())
+
+    def breaks() -> None:
+        raise VenueError("GET /books", 1, "the venue is down", "Wait", kind="outage")
+
+    arena.breaks = breaks
+    first = arena.decide(arena.now.date())
+    states = Counter(one.state for _, one in first.decisions)
+    assert states[DecisionState.READ] == 3
+    assert states[DecisionState.FINISHED] == 1, "who holds needs no quote"
+    arena.breaks = lambda: None
+    second = arena.decide(arena.now.date())
+    assert {one.state for _, one in second.decisions} == {DecisionState.FINISHED}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """A week that was decided while it began."""
+    arena = Arena(tmp_path_factory.mktemp("live"), now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC))
+    arena.decide(arena.now.date())
+    return arena
+
+
+def test_a_live_week_has_the_largest_open_markets_and_quotes_of_its_decisions(live: Arena) -> None:
+    universe, trades = live.read(tables.UNIVERSE), live.read(tables.TRADES)
+    assert not universe["reconstructed"].any()
+    volumes = universe.sort("place")["volume"].to_list()
+    assert volumes == sorted(volumes, reverse=True)
+    assert universe["known_at"].unique().to_list() == [live.now]
+    assert trades.height > 0
+    assert trades["quote_source"].unique().to_list() == ["clob"]
+    assert trades.filter(pl.col("bid").is_null() | pl.col("ask").is_null()).is_empty()
+    assert trades.filter(~pl.col("price").is_between("bid", "ask")).is_empty()
+    assert live.results().violations == []
+
+
+def test_a_live_week_is_known_to_be_decided(live: Arena) -> None:
+    with live.journal() as journal:
+        world = live.world(journal)
+        assert week_is_decided(world, live.now.date())
+        assert not week_is_decided(world, live.now.date() - SEVEN)
+
+
+def test_held_markets_are_looked_at_when_they_are_due(live: Arena) -> None:
+    with live.journal() as journal:
+        due = due_markets(live.world(journal))
+    held = sorted(set(live.read(tables.TRADES)["market_id"]))
+    assert due == held
+    rows = live.evidence(live.now.date())
+    assert sorted(rows["market_id"]) == held
+    assert not rows["reconstructed"].any()
+    with live.journal() as journal:
+        assert due_markets(live.world(journal)) == [], "nothing is due at once again"
+
+
+def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena, tmp_path: Path) -> None:
+    with live.journal() as journal:
+        world = live.world(journal)
+        day, changed = mark(world)
+        held = {(row["market_id"], row["side"]) for row in live.results().frames["arena/positions"].iter_rows(named=True)}
+        prices = live.read(tables.PRICES)
+        assert changed == prices.height == len({market for market, _ in held})
+        assert prices["at"].unique().to_list() == [datetime(2026, 6, 28, 0, 10, tzinfo=UTC)]
+        assert mark(world) == (day, 0)
+        assert past_rows(world, [day])[day].equals(prices), "what was seen live stays"
+
+
+def test_past_marks_cover_what_was_held_and_store_changes_alone(decided: Arena) -> None:
+    days = [WEEK + timedelta(days=number) for number in range(3)]
+    with decided.journal() as journal:
+        made = past_rows(decided.world(journal), days)
+    held = set(decided.read(tables.TRADES).filter(pl.col("week") == WEEK)["market_id"])
+    rows = pl.concat(list(made.values()))
+    assert set(rows["market_id"]) <= held
+    assert rows["reconstructed"].all()
+    for _, part in rows.sort("at").group_by("day", "market_id", "outcome", maintain_order=True):
+        assert (part["price"].diff().drop_nulls() != 0).all()
+
+
+def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    """D24, D25."""
+    arena = Arena(tmp_path, now=datetime(2026, 6, 28, 12, tzinfo=UTC), lineup="rules")
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=False) is None
+        one = frozen_cohort(world, arena.now.date(), reconstructed=False, forced=True)
+        assert one is not None
+        assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=True) == one
+        assert frozen_cohort(world, arena.now.date(), reconstructed=False, forced=False) == one
+        with pytest.raises(ConfigError, match="it begins at"):
+            frozen_universe(world, arena.now.date() + SEVEN)
+
+
+def test_a_lineup_that_changes_concerns_later_cohorts(decided: Arena, tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="rules")
+    arena.decide(WEEK)
+    arena.lineup = "tiny"
+    arena.decide(WEEK)
+    assert sorted(arena.read(tables.AGENTS)["family"]) == ["favourite", "hold", "proportional", "random"]
+
+
+def test_a_preview_changes_nothing(tmp_path: Path, decided: Arena) -> None:
+    arena = Arena(tmp_path)
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        plan, prompts = preview(world, WEEK)
+        assert world.steps.stored("universe", WEEK.isoformat()) is None
+        assert world.steps.stored("cohort", WEEK.isoformat()) is None
+    assert [one.decision_id.split("/")[1] for one in prompts] == [task.key.agent.family for task in plan.tasks]
+    assert sorted(one.decision_id.split("/")[1] for one in prompts) == FAMILIES
+    asked = {row["decision_id"]: row["prompt_hash"] for row in decided.read(tables.DECISIONS).iter_rows(named=True)}
+    from bellwether.forecasting.prompt import prompt_hash
+
+    assert {one.decision_id: prompt_hash(one.messages) for one in prompts} == {
+        name: found for name, found in asked.items() if name.endswith(f"/{WEEK}") and name.startswith(str(WEEK))
+    }
+    assert all(one.tokens > 500 for one in prompts if one.member.startswith("sandbox"))
+    assert arena.calls == []
+    assert plan.universe.universe.digest == decided.read(tables.UNIVERSE).filter(pl.col("week") == WEEK)["digest"][0]
+
+
+def test_everything_behind_a_decision_is_told(decided: Arena) -> None:
+    decided.lake.write(tables.LEDGER, (), decided.results().frames["arena/ledger"], run_id="test")
+    name = f"{WEEK}/calibrated/{WEEK}"
+    with decided.journal() as journal:
+        found = explain(journal, decided.lake, decided.world(journal), name)
+        with pytest.raises(ConfigError, match="COHORT/FAMILY/WEEK"):
+            explain(journal, decided.lake, decided.world(journal), "calibrated")
+        with pytest.raises(ConfigError, match="nothing is stored"):
+            explain(journal, decided.lake, decided.world(journal), f"{WEEK}/nobody/{WEEK}")
+    assert found.plan is not None
+    assert found.intent is not None
+    assert found.plan.messages[1]["content"].count("\n- market_id ") == 25
+    assert found.trades.height == found.intent.decision.legs > 0
+    assert found.answers[0].startswith("{")
+    assert set(found.ledger["kind"]) >= {"BUY"}
+    assert len(found.executions) == 1
+
+
+def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
+    found = decided.results().frames
+    for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
+        decided.lake.write(table, (), found[table.name], run_id="test")
+    weeks = status(decided.lake)
+    assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
+    assert weeks["decisions"].to_list() == [10, 5]
+    assert cohort_rows(decided.lake, WEEK)["family"].to_list().count("hold") == 1
+    mine = agent_rows(decided.lake, WEEK, "calibrated")
+    assert mine["decisions"].height == 2
+    assert mine["cash movements"].height >= mine["positions"].height > 0
+    with pytest.raises(ConfigError, match="no such family"):
+        agent_rows(decided.lake, WEEK, "nobody")
+    with pytest.raises(ConfigError, match="no cohort started"):
+        cohort_rows(decided.lake, WEEK - SEVEN)
+
+
+def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="rules")
+    start = datetime(2026, 3, 1, 0, 10, tzinfo=UTC)
+    for week in range(8):
+        arena.now = start + week * SEVEN
+        sunday = arena.now.date()
+        if week < 2:
+            arena.decide(sunday, forced=False)
+        for hours in (1, 60, 120, 160):
+            arena.now = start + week * SEVEN + timedelta(hours=hours)
+            arena.evidence(sunday)
+            if week < 2:
+                with arena.journal() as journal:
+                    mark(arena.world(journal))
+    found = arena.results()
+    assert found.violations == []
+    evidence, prices = arena.read(tables.EVIDENCE), arena.read(tables.PRICES)
+    assert not evidence["reconstructed"].any()
+    assert (evidence["known_at"].dt.weekday().is_in([7, 2, 5, 6])).all(), "each look is dated when it was made"
+    settled = found.frames["arena/settlements"]
+    assert settled.height >= 2
+    closed = evidence.filter("closed").group_by("market_id").agg(first=pl.col("known_at").min(), closed_at=pl.col("closed_at").min())
+    late = settled.join(closed, on="market_id")
+    assert (late["known_at"] >= late["closed_at"]).all(), "nothing counts before it was seen"
+    assert prices.filter(~pl.col("price").is_between(0, 1)).is_empty()
+    assert prices.height >= 4
+    board = found.frames["arena/leaderboard"]
+    assert not board["reconstructed"].any()
+    assert board["cohorts"].to_list() == [2] * 4
+    cash = found.frames["arena/ledger"]["amount"].sum()
+    held = found.frames["arena/positions"].filter(pl.col("status") == "open")
+    assert board["cash"].sum() == 80_000 + cash
+    assert held.height < found.frames["arena/positions"].height

@@ -1,0 +1,163 @@
+"""A small arena on the sandbox for tests of whole weeks: its own journal and lake, a clock that stands where it is put, a lineup of two models and three rules."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether import interruptible
+from bellwether.arena.results import Facts, Results, results
+from bellwether.arena.weekly import rows
+from bellwether.arena.weekly.deciding import WeekDecided, decide_week
+from bellwether.arena.weekly.evidence import Known, evidence_rows
+from bellwether.arena.weekly.means import World
+from bellwether.journal import Journal
+from bellwether.lake import Lake
+from bellwether.models.client import Limits, ModelClient
+from bellwether.models.keys import endpoints
+from bellwether.settings import Settings
+from bellwether.tables import arena as tables
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.worlds import addresses
+
+#: A Sunday, and the present of the sandbox long after it.
+WEEK = date(2026, 4, 19)
+LATER = datetime(2026, 7, 1, tzinfo=UTC)
+SEVEN = timedelta(days=7)
+
+REGISTRY = {
+    "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 25\n',
+    "lineups.toml": (
+        '[tiny]\ntitle = "two models and three rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
+        'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-malformed"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n'
+    ),
+}
+
+
+@dataclass
+class Arena:
+    """An arena below a folder. calls: how often models were really asked, by everybody who uses this object."""
+
+    home: Path
+    now: datetime = LATER
+    lineup: str = "tiny"
+    calls: list[str] = field(default_factory=list)
+    breaks: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.registry = self.home / "registry"
+        self.registry.mkdir(parents=True, exist_ok=True)
+        for name, text in REGISTRY.items():
+            (self.registry / name).write_text(text)
+        self.lake = Lake(str(self.home / "lake"))
+
+    def journal(self) -> Journal:
+        return Journal(f"sqlite:///{self.home / 'journal.db'}")
+
+    def world(self, journal: Journal, run: str = "r") -> World:
+        return World(journal, self.lake, self._ask, _Models(self, journal, run), lambda: self.now, run, self.lineup, self.registry)
+
+    @property
+    def config(self) -> Settings:
+        return Settings(sandbox_now=self.now, home=self.home)
+
+    def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+        self.breaks()
+
+        async def session() -> Any:
+            with addresses(self.config, served=False) as found:
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": found.transport}
+                async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
+                    return await work(gamma, clob)
+
+        return interruptible.run(session())
+
+    def decide(self, week: date = WEEK, run: str = "r", **more: Any) -> WeekDecided:
+        """Decide a week and store its rows."""
+        with self.journal() as journal:
+            done = decide_week(self.world(journal, run), week, **more)
+            self.store(journal, week, done)
+        return done
+
+    def store(self, journal: Journal, week: date, done: WeekDecided) -> None:
+        world, partition = self.world(journal), (week.isoformat(),)
+        made = {
+            tables.UNIVERSE: rows.universe_rows(week, done.universe),
+            tables.AGENTS: rows.agents_rows(world, done),
+            tables.DECISIONS: rows.decisions_rows(done),
+            tables.REFUSALS: rows.refusals_rows(done),
+            tables.TRADES: rows.trades_rows(done),
+        }
+        for table, frame in made.items():
+            self.lake.write(table, partition, frame, run_id="test")
+
+    def evidence(self, week: date) -> pl.DataFrame:
+        """Look for evidence of a week, and store it."""
+        with self.journal() as journal:
+            world = self.world(journal)
+            found = evidence_rows(world, week, Known.stored(world))
+        self.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
+        return found
+
+    def read(self, table: Any) -> pl.DataFrame:
+        return self.lake.slice(table, missing="skip").read()
+
+    def results(self) -> Results:
+        names = ("agents", "decisions", "refusals", "trades", "evidence", "prices")
+        facts = Facts(**{name: self.read(getattr(tables, name.upper())) for name in names})
+        with self.journal() as journal:
+            return results(facts, self.world(journal).rules)
+
+    def stored(self) -> dict[str, pl.DataFrame]:
+        """The rows of a week's tables."""
+        return {
+            table.name: self.read(table) for table in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES)
+        }
+
+
+@dataclass
+class _Models:
+    arena: Arena
+    journal: Journal
+    run: str
+
+    def client(self) -> AbstractAsyncContextManager[ModelClient]:
+        return _Client(self)
+
+
+class _Client(AbstractAsyncContextManager[ModelClient]):
+    def __init__(self, models: _Models) -> None:
+        self._models = models
+
+    async def __aenter__(self) -> ModelClient:
+        arena = self._models.arena
+        self._site = addresses(arena.config)
+        self._endpoints = endpoints(self._site.__enter__().models)
+        self._inner = _Counting(arena, self._models.journal, endpoint=self._endpoints.__enter__(), run=self._models.run, limits=Limits())
+        return await self._inner.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._inner.__aexit__(*error)
+        self._endpoints.__exit__(*error)
+        self._site.__exit__(*error)
+
+
+class _Counting(ModelClient):
+    """A client that notes what it really asks."""
+
+    def __init__(self, arena: Arena, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._arena = arena
+
+    async def ask(self, model: Any, messages: Any, **terms: Any) -> Any:
+        answer = await super().ask(model, messages, **terms)
+        if not answer.reused:
+            self._arena.calls.append(f"{terms['scope']} {terms['sample']}")
+        return answer

@@ -1,0 +1,210 @@
+"""The arena in Dagster and on the command line: weeks in one run, results behind their checks, clocks that ask for what is due."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+import dagster as dg
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from assets.arena import runs
+from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
+from assets.arena.clocks import marks, resolutions, weekly_decisions
+from assets.arena.jobs import BOOKS
+from assets.arena.partitions import WEEK as WEEKS
+from assets.warehouse.sensors import _PROCESS, publisher
+from bellwether.cli import main
+from bellwether.settings import settings
+from bellwether.tables import table
+from orchestration.declare import key
+from orchestration.runner import RunFailed
+from resources.arena import ArenaResource
+from tests.orchestration.conftest import World, open_world
+
+WEEK = date(2026, 5, 17)
+SEVEN = timedelta(days=7)
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Two past weeks of the rules, with evidence to the present, marks and books."""
+    home = tmp_path_factory.mktemp("arena")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BELLWETHER_HOME", str(home))
+        patch.setenv("BELLWETHER_LINEUP", "rules")
+        settings.cache_clear()
+        world = open_world(home)
+        work = world.runner()
+        runs.run_weeks(work, [WEEK, WEEK + SEVEN])
+        assert work.stats.by_job.keys() == {"arena_week", "arena_evidence", "arena_marks", "arena_books"}
+    settings.cache_clear()
+    yield world
+    world.instance.dispose()
+
+
+@pytest.fixture
+def here(arena: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same world, with the settings of its home."""
+    monkeypatch.setenv("BELLWETHER_HOME", str(arena.config.home))
+    monkeypatch.setenv("BELLWETHER_LINEUP", "rules")
+    settings.cache_clear()
+    return arena
+
+
+def rows(world: World, name: str) -> pl.DataFrame:
+    return world.lake.slice(table(name)).read()
+
+
+def test_weeks_run_together_and_their_books_hold(here: World) -> None:
+    decisions = rows(here, "arena/decisions")
+    assert decisions.group_by("week").len().sort("week").rows() == [(WEEK, 4), (WEEK + SEVEN, 8)]
+    assert decisions["state"].unique().to_list() == ["finished"]
+    board = rows(here, "arena/leaderboard")
+    assert sorted(board["family"]) == ["favourite", "hold", "proportional", "random"]
+    assert board["open_positions"].sum() == 0, "every market of these weeks is resolved"
+    assert board["profit"].sum() == rows(here, "arena/ledger")["amount"].sum()
+    checks = here.instance.event_log_storage.get_latest_asset_check_execution_by_key(
+        [dg.AssetCheckKey(key("arena/ledger"), "invariants"), dg.AssetCheckKey(key("arena/ledger"), "decided_on_these_books")]
+    )
+    assert [found.status.value for found in checks.values()] == ["SUCCEEDED", "SUCCEEDED"]
+
+
+def test_what_is_done_is_not_run_again(here: World) -> None:
+    work = here.runner()
+    runs.run_weeks(work, [WEEK, WEEK + SEVEN])
+    assert work.stats.runs == 0
+    assert work.stats.fresh >= 3
+
+
+def test_a_week_needs_the_one_before_and_the_present_one_is_a_partition() -> None:
+    keys = WEEKS.get_partition_keys()
+    assert keys[0] == "2025-07-06"
+    assert keys[-1] == "2026-06-28"
+    assert all(date.fromisoformat(name).isoweekday() == 7 for name in keys)
+
+
+def test_the_graph_makes_decisions_from_those_of_the_week_before(here: World) -> None:
+    node = here.defs.resolve_asset_graph().get(key("arena/decisions"))
+    assert {key("arena/decisions"), key("arena/universe")} == set(node.parent_keys)
+    mapping = node.partition_mappings[key("arena/decisions")]
+    assert isinstance(mapping, dg.TimeWindowPartitionMapping)
+    assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
+
+
+def test_books_that_do_not_hold_rank_nobody(here: World) -> None:
+    partition = (WEEK.isoformat(),)
+    right, board = here.lake.slice(table("arena/trades"), [partition]).read(), rows(here, "arena/leaderboard")
+    # A trade of more shares than were ever bought, as if its position were another's.
+    wrong = right.with_columns(position_id=pl.lit("nobody's"))
+    here.lake.write(table("arena/trades"), partition, wrong, run_id="wrong")
+    try:
+        with pytest.raises(RunFailed, match="the books do not hold"):
+            here.runner().launch(BOOKS, "books")
+        assert rows(here, "arena/leaderboard").equals(board)
+    finally:
+        here.lake.write(table("arena/trades"), partition, right, run_id="right")
+        here.runner().launch(BOOKS, "books")
+    assert rows(here, "arena/leaderboard").equals(board)
+
+
+def _resource(world: World) -> ArenaResource:
+    found = world.defs.resources or {}
+    arena = found["arena"]
+    assert isinstance(arena, ArenaResource)
+    return arena
+
+
+def _tick(world: World, at: datetime) -> dg.RunRequest | dg.SkipReason:
+    means = {"arena": _resource(world)}
+    with dg.build_schedule_context(instance=world.instance, scheduled_execution_time=at, resources=means) as context:
+        found = weekly_decisions(context)
+    assert isinstance(found, dg.RunRequest | dg.SkipReason)
+    return found
+
+
+def test_the_clock_asks_for_the_week_under_way_alone(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(_tick(here, datetime(2026, 11, 22, 0, 5, tzinfo=UTC)), dg.SkipReason)
+    assert isinstance(_tick(here, datetime(2026, 6, 21, 0, 5, tzinfo=UTC)), dg.SkipReason)
+    asked = _tick(here, datetime(2026, 6, 28, 0, 5, tzinfo=UTC))
+    assert isinstance(asked, dg.RunRequest)
+    assert asked.partition_key == "2026-06-28"
+    assert asked.run_config == {"ops": {"week": {"config": {"forced": False}}}}
+    again = _tick(here, datetime(2026, 6, 28, 0, 5, tzinfo=UTC))
+    assert isinstance(again, dg.RunRequest)
+    assert again.run_key == asked.run_key, "fired twice, it is one run"
+    late = _tick(here, datetime(2026, 6, 30, 0, 5, tzinfo=UTC))
+    assert isinstance(late, dg.SkipReason)
+    assert "due no more" in str(late.skip_message)
+
+
+def test_sensors_are_quiet_where_no_live_cohort_holds_anything(here: World) -> None:
+    with dg.build_sensor_context(instance=here.instance, resources={"arena": _resource(here)}) as context:
+        found = resolutions(context)
+        tick = marks(context)
+    assert isinstance(found, dg.SkipReason)
+    assert isinstance(tick, dg.SkipReason)
+    assert "no price that is held changed" in str(tick.skip_message)
+
+
+def test_marks_alone_are_published_once_an_hour(here: World) -> None:
+    warehouse = (here.defs.resources or {})["warehouse"]
+    lake = (here.defs.resources or {})["lake"]
+    warehouse.publish(here.lake)
+    day = ("2026-06-29",)
+    with dg.build_sensor_context(instance=here.instance, cursor=f"{datetime.now(UTC):%Y-%m-%d} {_PROCESS}") as context:
+        here.lake.write(table("arena/prices"), day, table("arena/prices").empty(), run_id="tick")
+        found = publisher(context, lake=lake, warehouse=warehouse)
+        assert isinstance(found, dg.SkipReason)
+        assert "once an hour" in str(found.skip_message)
+        here.lake.write(table("arena/leaderboard"), (), rows(here, "arena/leaderboard"), run_id="more")
+        assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.RunRequest)
+
+
+def told(*words: str) -> str:
+    done = CliRunner().invoke(main, ["arena", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_commands_show_weeks_cohorts_agents_and_decisions(here: World) -> None:
+    assert json.loads(told("status", "--json"))["weeks"][0]["week"] == str(WEEK + SEVEN)
+    assert str(WEEK) in told("status")
+    assert "2 reconstructed cohorts" in told("leaderboard")
+    families = [row["family"] for row in json.loads(told("show", str(WEEK), "--json"))["agents"]]
+    assert sorted(families) == ["favourite", "hold", "proportional", "random"]
+    assert "cash movements" in told("show", str(WEEK), "random")
+    text = told("explain", f"{WEEK}/favourite/{WEEK}")
+    assert "You manage a paper portfolio" in text
+    assert "Read as" in text and "BUY" in text
+    found = json.loads(told("explain", f"{WEEK}/favourite/{WEEK}", "--json"))
+    assert found["read"]["action"] == "BET"
+    assert len(found["trades"]) == len(json.loads(found["read"]["json"])["bets"])
+
+
+def test_a_dry_run_shows_prompts_and_changes_nothing(here: World) -> None:
+    before = {name: list(here.lake.manifests(table(name))) for name in ("arena/universe", *DECIDED_TABLES, *BOOK_TABLES)}
+    found = json.loads(told("run", "--week", "2026-04-12", "--dry-run", "--lineup", "sandbox", "--json"))
+    assert (found["week"], found["reconstructed"], found["most_dollars"]) == ("2026-04-12", True, 0.0)
+    assert len(found["prompts"]) == 12
+    assert {name: list(here.lake.manifests(table(name))) for name in before} == before
+    assert "At most $0.00" in told("run", "--week", "2026-04-12", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--week", "2027-01-01"), "is none of the world sandbox"),
+        (("run", "--dry-run", "--weeks", "2"), "--dry-run shows one week"),
+        (("show", "2026-01-04"), "no cohort started"),
+        (("explain", "yesterday"), "COHORT/FAMILY/WEEK"),
+        (("run", "--dry-run", "--week", "2026-04-12", "--lineup", "nobody's"), "none is called"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(here: World, words: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(main, ["arena", *words])
+    assert done.exit_code != 0
+    assert said in " ".join((done.output + str(done.exception)).split())
