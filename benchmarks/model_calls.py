@@ -98,7 +98,7 @@ async def _ask_all(make: Callable[[Journal], ModelClient], folder: str) -> tuple
             asked = (client.ask(MODEL, _question(number), purpose="benchmark/forecasts", scope="r2026") for number in range(CALLS))
             answers = await asyncio.gather(*asked)
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            if client.tally[MODEL.name].asked != CALLS + 1 or not all(isinstance(one, Answer) and not one.reused for one in answers):
+            if client.stats[MODEL.name].asked != CALLS + 1 or not all(isinstance(one, Answer) and not one.reused for one in answers):
                 raise AssertionError("not every call was asked once and answered")
         if journal.counts().filter(state="answered")["calls"].sum() != CALLS + 1:
             raise AssertionError("not every answer was stored")
@@ -130,7 +130,7 @@ def _wall() -> dict[str, Any]:
 
 
 def _work() -> dict[str, Any]:
-    """Without a transport: look, claim, begin within two budgets, answer, tally."""
+    """Without a transport: look, claim, begin within two budgets, answer, stats."""
     limits = Limits(dollars=Decimal(1000), dollars_per_model=Decimal(1000))
 
     def make(journal: Journal) -> ModelClient:

@@ -37,7 +37,7 @@ def resources(config: Settings) -> dict[str, Any]:
     return {
         "lake": lake,
         "io_manager": LakeIOManager(lake=lake),
-        "warehouse": WarehouseResource(path=str(config.warehouse_path)),
+        "warehouse": WarehouseResource(database=str(config.warehouse_path)),
         "world": world,
         "journal": journal,
         "models": ModelsResource(world=world, journal=journal),

@@ -42,7 +42,7 @@ class RunFailed(BellwetherError):
 
 
 @dataclass
-class Tally:
+class RunStats:
     """What a call did: runs launched, partitions found fresh, runs that were interrupted, seconds spent in runs."""
 
     runs: int = 0
@@ -60,7 +60,7 @@ class Runner:
         self.instance = instance
         self.progress = progress or Silent()
         self.doing = "the start"
-        self.tally = Tally()
+        self.stats = RunStats()
         self._process = Process(instance)
         end_orphans(instance, of_killed_processes(instance))
         for request in registered_partitions(instance):
@@ -99,12 +99,12 @@ class Runner:
         )
         listener.reset(token)
         seconds = time.perf_counter() - started
-        self.tally.runs += 1
-        self.tally.seconds += seconds
-        self.tally.by_job[job.name] = self.tally.by_job.get(job.name, 0.0) + seconds
+        self.stats.runs += 1
+        self.stats.seconds += seconds
+        self.stats.by_job[job.name] = self.stats.by_job.get(job.name, 0.0) + seconds
         compress(self.instance, [result.run_id])
         if _was_interrupted(result):
-            self.tally.interrupted += 1
+            self.stats.interrupted += 1
             run = self.instance.get_run_by_id(result.run_id)
             if run is not None and run.status is not dg.DagsterRunStatus.CANCELED:
                 self.instance.report_run_canceled(run, message=STOPPED)
@@ -118,7 +118,7 @@ class Runner:
         """Run a job for each partition that is out of date. go_on: a failure does not stop the others."""
         record = self.record()
         due = stale(wanted, [record.partitions(key(name)) for name in names], [sources])
-        self.tally.fresh += len(wanted) - len(due)
+        self.stats.fresh += len(wanted) - len(due)
         ends: dict[str, BellwetherError | None] = dict.fromkeys(wanted)
         with self.progress.stage(f"{label}s", len(due)) as advance:
             for partition in due:
@@ -135,7 +135,7 @@ class Runner:
         """Run the job of an unpartitioned table, unless that was done less than `most_age` ago; the venue is asked again where it was."""
         event = self.instance.get_latest_materialization_event(key(name))
         if event is not None and time.time() - event.timestamp < most_age.total_seconds() and self.record().whole(key(name)):
-            self.tally.fresh += 1
+            self.stats.fresh += 1
             return
         again = event is not None
         self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": again}}}})

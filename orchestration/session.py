@@ -48,7 +48,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
         try:
             yield work
         except KeyboardInterrupt:
-            ended = work.tally.runs - work.tally.interrupted
+            ended = work.stats.runs - work.stats.interrupted
             click.echo(
                 f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what the one under way had stored. "
                 "The same command goes on from there.",
@@ -99,11 +99,11 @@ def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: M
     results: what `--json` adds; without it the command has shown that before.
     """
     config = settings()
-    summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.tally.runs, "fresh": work.tally.fresh}
+    summary = {"warehouse": str(config.warehouse_path), "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}
     if as_json:
-        emit({**summary, "seconds": work.tally.by_job, **results, "stopped": dict(stopped)})
+        emit({**summary, "seconds": work.stats.by_job, **results, "stopped": dict(stopped)})
         return
-    console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
+    console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions were fresh.")
     console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
     console().print(f'Query it   {command} query "FROM benchmark.leaderboard", or any DuckDB client: it is never locked', soft_wrap=True)

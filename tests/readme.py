@@ -1,4 +1,4 @@
-"""The tables of the README, written by the commands that its comments name: `<!-- bellwether COMMAND -->` before a block that is indented.
+"""The tables of the README and of the tour, written by the commands that its comments name: `<!-- bellwether COMMAND -->` before a block that is indented.
 
 `| TITLE` takes the part of the output from that line to the next empty one. `query, as above` stands for the query that is shown before it.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*\n|\n(?= {4}))+)", re.MULTILINE)
 QUERY = re.compile(r'^    \.venv/bin/bellwether (query "[^"]*")', re.MULTILINE)
 #: Columns of a terminal that are left for a block.
@@ -49,4 +49,5 @@ def bellwether(words: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8"), bellwether), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(rewritten(page.read_text(encoding="utf-8"), bellwether), encoding="utf-8")

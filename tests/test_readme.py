@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""What the README and the tour show is what happens."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bellwether.commands import LazyCommand
 from tests import readme
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md")
+README = "\n".join(page.read_text(encoding="utf-8") for page in readme.PAGES)
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy" / "README.md")
 
 
 def test_the_python_example_runs_and_gives_the_number_shown() -> None:
@@ -111,8 +111,8 @@ def test_every_command_shown_exists_with_its_options(page: Path) -> None:
         assert {word for word in words if word.startswith("--")} <= options, shown
 
 
-def test_the_readme_names_every_command() -> None:
-    assert {shown.split()[0] for shown in commands(ROOT / "README.md")} >= set(main.commands) - {"demo", "ui"}
+def test_every_command_is_named() -> None:
+    assert {shown.split()[0] for page in readme.PAGES for shown in commands(page)} >= set(main.commands) - {"demo", "ui"}
 
 
 def test_the_environment_example_names_every_setting() -> None:

@@ -31,7 +31,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
     config: of the week's step: lineup, dollars. A past week in which nothing is left is not run again.
     """
     due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
-    work.tally.fresh += len(weeks) - len(due)
+    work.stats.fresh += len(weeks) - len(due)
     given = {"ops": {"week": {"config": {name: value for name, value in config.items() if value is not None}}}}
     with work.progress.stage("arena weeks", len(due)) as advance:
         for span in _runs(due):
@@ -49,7 +49,7 @@ def follow(work: Runner) -> None:
     if newest > min(record.whole(key(name)) or 0 for name in BOOK_TABLES):
         work.launch(jobs.BOOKS, "arena books")
     else:
-        work.tally.fresh += 1
+        work.stats.fresh += 1
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:

@@ -47,7 +47,7 @@ def questions(work: Runner, release: str) -> pl.DataFrame:
         if frozen(work.lake, name) is None:
             work.launch(jobs.QUESTIONS, f"questions of {name}", partition=name)
         else:
-            work.tally.fresh += 1
+            work.stats.fresh += 1
     return work.lake.slice(table("benchmark/questions"), [(release,)]).read()
 
 
@@ -77,7 +77,7 @@ def _forecaster(work: Runner, release: str, name: str, asking: Mapping[str, Any]
     made = [record.partitions(key(output)) for output in ("benchmark/forecasts", *SCORE_TABLES)]
     pair = str(dg.MultiPartitionKey({"release": release, "forecaster": name}))
     if not always and not stale([pair], made, [{pair: questions}]) and _is_as_registered(work, release, name):
-        work.tally.fresh += 1
+        work.stats.fresh += 1
         return None
     work.instance.add_dynamic_partitions(str(FORECASTER.name), [name])
     config = {"ops": {"benchmark__forecasts": {"config": dict(asking)}}}
@@ -110,7 +110,7 @@ def _follow(work: Runner, release: str) -> None:
         if stale([release], [record.partitions(key(name)) for name in names], [{release: newest}]):
             work.launch(job, f"{label} of {release}", partition=release)
         else:
-            work.tally.fresh += 1
+            work.stats.fresh += 1
 
 
 def _rescore(work: Runner, release: str) -> None:

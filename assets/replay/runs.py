@@ -63,4 +63,4 @@ def _compare_agents(work: Runner) -> None:
         if newest > min(record.whole(key(name)) or 0 for name in names):
             work.launch(job, job.name.replace("_", " "))
         else:
-            work.tally.fresh += 1
+            work.stats.fresh += 1

@@ -42,8 +42,8 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
     with runner() as work:
         runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
         publish(work)
-    summary: dict[str, Any] = {"runs": work.tally.runs, "fresh": work.tally.fresh, "seconds": work.tally.by_job}
-    emit(summary) if as_json else console().print(f"{work.tally.runs} runs, {work.tally.fresh} partitions were fresh.")
+    summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
+    emit(summary) if as_json else console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions were fresh.")
 
 
 def _require_days(first: date, last: date) -> None:

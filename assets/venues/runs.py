@@ -29,7 +29,7 @@ def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> Non
     """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date."""
     wanted = [(first + timedelta(days=offset)).isoformat() for offset in range((last - first).days + 1)]
     due = wanted if refresh else _stale_days(work, wanted)
-    work.tally.fresh += len(wanted) - len(due)
+    work.stats.fresh += len(wanted) - len(due)
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
     with work.progress.stage("days", len(due)) as advance:
         for start, end in spans(due):

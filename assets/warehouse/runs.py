@@ -18,7 +18,7 @@ def publish(work: Runner) -> None:
     if published is None or newest > published:
         work.launch(PUBLISH, "warehouse")
     else:
-        work.tally.fresh += 1
+        work.stats.fresh += 1
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:

@@ -25,7 +25,7 @@ from bellwether.arena.validation import Limits
 from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.models.answers import Answer, NoAnswer
-from bellwether.models.lane import Stopped
+from bellwether.models.scheduler import Stopped
 
 #: Asks a model: its name, the messages, the decision's id and the number of the sample; at most once for the same of these four. An answer without an
 #: attempt is of a rule, and no call.

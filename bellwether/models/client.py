@@ -23,19 +23,19 @@ from bellwether.journal import (
 )
 from bellwether.journal.writer import Urgency, Writer
 from bellwether.models.answers import Answer, NoAnswer
-from bellwether.models.flights import Asked, Flights, Landed, Missed, Passed, Stored
+from bellwether.models.in_flight import Asked, CallEnd, InFlight, Missed, Passed, Stored
 from bellwether.models.keys import Endpoint
-from bellwether.models.lane import Lane, Run, Stopped
 from bellwether.models.limits import Limits
 from bellwether.models.model import Model
-from bellwether.models.retry import Retry, Verdict
-from bellwether.models.tally import Tally
+from bellwether.models.retry import Decision, Retry
+from bellwether.models.scheduler import Run, Scheduler, Stopped
+from bellwether.models.stats import ModelStats
 from bellwether.models.wire.call import Call, Result, Wire
 
 if TYPE_CHECKING:
     from bellwether.models.wire.message import Message
 
-__all__ = ["Answer", "Limits", "ModelClient", "NoAnswer", "Retry", "Stopped", "Tally", "asked_as", "request_of"]
+__all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "asked_as", "request_of"]
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -95,7 +95,7 @@ class ModelClient:
         self._wire = wire
         self._most_cost = most_cost
         self._sleep, self._now, self._rng = sleep, now, Random(seed)
-        self._lanes: dict[str, Lane] = {}
+        self._schedulers: dict[str, Scheduler] = {}
         self._interrupted = False
         self._endpoints: dict[str, Endpoint] = {}
 
@@ -111,7 +111,7 @@ class ModelClient:
 
             self._wire = ProviderWire()
         await self._wire.__aenter__()
-        self._flights = Flights(
+        self._in_flight = InFlight(
             self._journal,
             self._writer,
             self._wire,
@@ -126,18 +126,18 @@ class ModelClient:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            self._flights.cut_off()
+            self._in_flight.cut_off()
         try:
-            await self._flights.settle()
+            await self._in_flight.settle()
             await self._writer.settle()
         finally:
             assert self._wire is not None
             await self._wire.__aexit__(kind, error, trace)
 
     @property
-    def tally(self) -> dict[str, Tally]:
+    def stats(self) -> dict[str, ModelStats]:
         """What was done so far, by model, in the order in which they were first asked."""
-        return {name: lane.tally for name, lane in self._lanes.items()}
+        return {name: scheduler.stats for name, scheduler in self._schedulers.items()}
 
     def interrupt(self) -> None:
         """Begin no more attempts, of any model. Requests under way come back and are stored: they are paid for.
@@ -145,8 +145,8 @@ class ModelClient:
         From now on `ask` raises `Stopped` for what the journal does not have.
         """
         self._interrupted = True
-        for lane in self._lanes.values():
-            lane.stop("interrupted", _BY_A_PERSON)
+        for scheduler in self._schedulers.values():
+            scheduler.stop("interrupted", _BY_A_PERSON)
 
     async def ask(
         self,
@@ -169,41 +169,41 @@ class ModelClient:
         Raises `Stopped` when no more calls are made to the model, `ConfigError` for what cannot be sent, and `LakeError` when the journal
         cannot be used.
         """
-        lane = self._lane(model)
-        await lane.entrance.take()
+        scheduler = self._scheduler(model)
+        await scheduler.entrance.take()
         try:
             request = request_of(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
-            await self._flights.end_of(request.key)
+            await self._in_flight.end_of(request.key)
             found = await self._look(request.key)
             if isinstance(found, Answered | Failed):
-                return await self._told(lane, found)
-            return await self._ask(self._asked(lane, request, messages), found)
+                return await self._told(scheduler, found)
+            return await self._ask(self._asked(scheduler, request, messages), found)
         finally:
-            lane.entrance.give_back()
+            scheduler.entrance.give_back()
 
     async def _look(self, key: CallKey) -> Answered | Busy | Failed | None:
         return await self._writer.do(partial(self._journal.look, key), Urgency.LOOK)
 
-    def _lane(self, model: Model) -> Lane:
-        lane = self._lanes.get(model.name)
-        if lane is None:
-            lane = Lane(model, self._shared, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
-            self._lanes[model.name] = lane
+    def _scheduler(self, model: Model) -> Scheduler:
+        scheduler = self._schedulers.get(model.name)
+        if scheduler is None:
+            scheduler = Scheduler(model, self._shared, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
+            self._schedulers[model.name] = scheduler
             if self._interrupted:
-                lane.stop("interrupted", _BY_A_PERSON)
-        elif lane.model != model:
+                scheduler.stop("interrupted", _BY_A_PERSON)
+        elif scheduler.model != model:
             raise ConfigError(f"asking {model.name}: the client has asked another entry of this name before; use one client for each")
-        return lane
+        return scheduler
 
-    def _asked(self, lane: Lane, request: Request, messages: Messages) -> Asked:
-        lane.check()
-        model = lane.model
+    def _asked(self, scheduler: Scheduler, request: Request, messages: Messages) -> Asked:
+        scheduler.check()
+        model = scheduler.model
         endpoint = self._endpoints.get(model.name)
         if endpoint is None:
             try:
                 endpoint = self._endpoints[model.name] = self._endpoint(model)
             except ConfigError as error:
-                raise lane.stop("authentication", str(error).removeprefix(f"asking {model.name}: ")) from error
+                raise scheduler.stop("authentication", str(error).removeprefix(f"asking {model.name}: ")) from error
         assert self._most_cost is not None
         estimate = self._most_cost(model, messages, request.parameters)
         if estimate is None and self._limits.budgets(self._run, request.model):
@@ -211,53 +211,53 @@ class ModelClient:
                 f"asking {model.name} within a budget: the price of {model.model} is not known; "
                 "give input_price and output_price in models.toml"
             )
-        guess = lane.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))
-        return Asked(lane, request, Call(model, endpoint, messages, request.parameters), estimate, guess)
+        guess = scheduler.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))
+        return Asked(scheduler, request, Call(model, endpoint, messages, request.parameters), estimate, guess)
 
     # --- one call, until it is settled -----------------------------------------------------------------------------
 
-    async def _ask(self, asked: Asked, found: Landed | None) -> Answer | NoAnswer:
+    async def _ask(self, asked: Asked, found: CallEnd | None) -> Answer | NoAnswer:
         failed = turned_away = looks = 0
         while True:
             match found:
                 case Stored(found=settled):
-                    return await self._end(asked.lane, settled)
+                    return await self._end(asked.scheduler, settled)
                 case Answered() | Failed():
-                    return await self._told(asked.lane, found)
+                    return await self._told(asked.scheduler, found)
                 case Busy() | Passed():
                     looks += 1
                     found = await self._look_later(asked.key, looks)
                     continue
-                case Missed(result=result, verdict=judged):
+                case Missed(result=result, decision=decision):
                     limited = result.outcome is Outcome.RATE_LIMIT
                     turned_away, failed = turned_away + limited, failed + (not limited)
-                    if judged is not Verdict.AGAIN or failed >= self._retry.attempts or turned_away >= self._retry.turned_away:
+                    if decision is not Decision.AGAIN or failed >= self._retry.attempts or turned_away >= self._retry.turned_away:
                         return await self._miss(asked, result)
                     if not limited:
-                        await asked.lane.nap(self._retry.wait(failed, self._rng, result.retry_after))
-            found = await self._flights.fly(asked)
+                        await asked.scheduler.nap(self._retry.wait(failed, self._rng, result.retry_after))
+            found = await self._in_flight.send(asked)
 
     async def _look_later(self, key: CallKey, looks: int) -> Answered | Busy | Failed | None:
         await self._sleep(min(_LOOK_CAP, _LOOK * 2.0 ** min(looks - 1, 10)) * self._rng.uniform(0.5, 1.0))
         return await self._look(key)
 
-    async def _told(self, lane: Lane, found: Answered | Failed) -> Answer | NoAnswer:
+    async def _told(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
         """The journal has the call settled already."""
-        lane.tally.reused += 1
+        scheduler.stats.reused += 1
         return await self._settled(found, reused=True)
 
-    async def _end(self, lane: Lane, found: Answered | Failed) -> Answer | NoAnswer:
-        lane.heard()
+    async def _end(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
+        scheduler.heard()
         if isinstance(found, Answered):
-            lane.tally.answered += 1
+            scheduler.stats.answered += 1
         else:
-            lane.tally.unanswered += 1
+            scheduler.stats.unanswered += 1
         return await self._settled(found, reused=False)
 
     async def _miss(self, asked: Asked, result: Result) -> NoAnswer:
         """The call is left to the next run."""
-        asked.lane.tally.unanswered += 1
-        asked.lane.missed(f"{result.outcome.value}: {result.reason}")
+        asked.scheduler.stats.unanswered += 1
+        asked.scheduler.missed(f"{result.outcome.value}: {result.reason}")
         attempts, usage = await self._used(asked.key)
         return NoAnswer(asked.key, result.outcome, result.reason, attempts, usage)
 

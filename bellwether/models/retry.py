@@ -42,7 +42,7 @@ class Retry:
         return max(rng.uniform(longest / 2, longest), min(asked or 0.0, self.patience))
 
 
-class Verdict(Enum):
+class Decision(Enum):
     """What to do with a result.
 
     ANSWER: store it as the answer, also one that was cut or filtered, as long as it has text: the parser may find the forecast in it.
@@ -62,15 +62,15 @@ class Verdict(Enum):
 _LAST_WORDS = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
 
 
-def verdict(result: Result) -> Verdict:
+def decide(result: Result) -> Decision:
     """What to do with what came of an attempt."""
     reply = result.reply
     if result.stop is not None:
-        return Verdict.STOP
+        return Decision.STOP
     if result.outcome in _LAST_WORDS:
         has_text = bool((reply.content or "").strip())
-        return Verdict.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else Verdict.FINAL
+        return Decision.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else Decision.FINAL
     if result.permanent:
-        return Verdict.REFUSED
+        return Decision.REFUSED
     spoke = reply.finish_reason is not None or bool(reply.usage.completion_tokens)
-    return Verdict.FINAL if result.outcome is Outcome.MALFORMED and spoke else Verdict.AGAIN
+    return Decision.FINAL if result.outcome is Outcome.MALFORMED and spoke else Decision.AGAIN

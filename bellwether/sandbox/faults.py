@@ -115,7 +115,7 @@ class Faults:
         self.seed = seed
         self.stall_seconds = stall_seconds
         #: How often each fault was committed.
-        self.tally: Counter[str] = Counter()
+        self.stats: Counter[str] = Counter()
         self._in_a_row = in_a_row
         self._memory = _Memory()
         self._lock = threading.Lock()
@@ -208,7 +208,7 @@ class Faults:
     def note(self, name: str, what: str) -> None:
         """Count a fault that was committed on `what`, and log it."""
         with self._lock:
-            self.tally[name] += 1
+            self.stats[name] += 1
         log.info("fault %s on %s", name, what)
 
     # --- streams -----------------------------------------------------------------------------------------------

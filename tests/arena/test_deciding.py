@@ -22,7 +22,7 @@ from bellwether.arena.refusals import Reason
 from bellwether.arena.steps import InProgress, Steps
 from bellwether.errors import VenueError
 from bellwether.journal import Journal, Outcome
-from bellwether.models.lane import Stopped
+from bellwether.models.scheduler import Stopped
 from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
 from tests.arena.world import COHORT, NOW, account, usd
 from tests.journal.calls import Clock

@@ -113,9 +113,9 @@ async def test_a_hundred_thousand_markets_are_pulled_whole_while_a_fifth_of_the_
     assert [height for height, _ in found["markets"]] == [PER_PAGE] * (MARKETS // PER_PAGE)
     assert sum(height for height, _ in found["events"]) == MARKETS // PER_EVENT
     assert sum(height for height, _ in found["rejects"]) == 0
-    assert undisturbed.requests == disturbed.requests == honest.tally.attempts
-    assert client.tally.attempts >= honest.tally.attempts + faults.tally.total()
-    assert faults.tally.keys() == set(passing)
+    assert undisturbed.requests == disturbed.requests == honest.stats.attempts
+    assert client.stats.attempts >= honest.stats.attempts + faults.stats.total()
+    assert faults.stats.keys() == set(passing)
     assert disturbed.markets_of_day.keys["ticker"].n_unique() == MARKETS
 
 

@@ -314,7 +314,7 @@ async def ask(venues: Served, known: Known, call: str, *, fault: str | None, **o
     """What `call` answers under a fault, and the number of attempts."""
     kind = {kind.__name__: kind for kind in client_classes()}[call.partition(".")[0]]
     async with venues.client(kind, f"{call} {fault}", fault, **options) as client:
-        return await CALLS[call](client, known), client.tally.attempts
+        return await CALLS[call](client, known), client.stats.attempts
 
 
 def records(answer: Any) -> list[Any]:
@@ -404,6 +404,6 @@ async def test_faults_of_the_application_itself_strike_without_being_asked_for(h
         async with HttpClient(site.kalshi, limits=RateLimit(tokens_per_second=1e9), sleep=at_once) as client:
             answer = await CALLS["HttpClient.answers"](client, known) + await CALLS["HttpClient.follow"](client, known)
     assert answer == honest["HttpClient.answers"] + honest["HttpClient.follow"]
-    assert client.tally.attempts == 6 + faults.tally.total()
-    assert client.tally.failures == {"malformed": faults.tally["html"], "server": faults.tally["status"]}
-    assert client.tally.failures.keys() == {"malformed", "server"}
+    assert client.stats.attempts == 6 + faults.stats.total()
+    assert client.stats.failures == {"malformed": faults.stats["html"], "server": faults.stats["status"]}
+    assert client.stats.failures.keys() == {"malformed", "server"}

@@ -200,7 +200,7 @@ async def test_pulls_under_faults_that_come_and_go_equal_undisturbed_ones(
     for name, pull in PULLS.items():
         assert frames(name, await pull(venue)) == undisturbed.frames[name], name
     assert stored(tmp_path) == undisturbed.files
-    assert len(faults.tally) >= min(len(rates), 5)
+    assert len(faults.stats) >= min(len(rates), 5)
 
 
 async def test_pulls_interrupted_by_every_fault_and_run_again_end_as_undisturbed_ones(
@@ -223,7 +223,7 @@ async def test_pulls_interrupted_by_every_fault_and_run_again_end_as_undisturbed
             assert done is not None or before.items() <= stored(tmp_path).items()
         assert frames(name, done) == undisturbed.frames[name], name
     assert stored(tmp_path) == undisturbed.files
-    assert 10 < interruptions <= faults.tally.total()
+    assert 10 < interruptions <= faults.stats.total()
 
 
 @pytest.mark.slow

@@ -201,7 +201,7 @@ def end_of(heard: Heard, faults: Faults) -> str:
     if not report.gaps and not report.outages and report.connections == 1:
         return "complete"
     check_gaps(heard)
-    assert report.lost <= faults.tally["gap"]
+    assert report.lost <= faults.stats["gap"]
     return "resumed"
 
 
@@ -215,7 +215,7 @@ async def test_a_stream_ends_under_a_fault_as_declared(
     with exchange(world, markets, forced, 1000 if mode == "always" else 1) as place:
         heard = await hear(place, fault, once=mode == "once")
     assert end_of(heard, place.faults) == table(CELLS)[fault][mode]
-    assert place.faults.tally[fault]
+    assert place.faults.stats[fault]
     secret = secret_of(place.credentials)
     assert secret not in "".join([caplog.text, repr(heard.error), repr(place.credentials), repr(heard.stream)])
 

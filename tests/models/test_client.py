@@ -57,7 +57,7 @@ async def test_what_was_answered_is_never_sent_again(journal: Journal) -> None:
     wire = FakeWire()
     async with client(journal, wire, run="another") as asking:
         again = await ask(asking)
-        assert asking.tally["oracle"].reused == 1
+        assert asking.stats["oracle"].reused == 1
     assert wire.count == 0
     assert again == Answer(**{**{name: getattr(first, name) for name in first.__slots__}, "reused": True})
 
@@ -70,7 +70,7 @@ async def test_the_same_call_asked_twice_at_once_is_sent_once(journal: Journal) 
     wire = FakeWire(slowly)
     async with client(journal, wire) as asking:
         answers = await ask_all(asking, [0] * 20)
-        assert asking.tally["oracle"].answered == 1
+        assert asking.stats["oracle"].answered == 1
     assert wire.count == 1
     assert {answer.content for answer in answers} == {"0.7"}
 
@@ -121,7 +121,7 @@ async def test_a_key_is_nowhere_in_the_journal(journal: Journal, tmp_path: Path)
 async def test_what_may_pass_is_asked_again(journal: Journal, outcome: Outcome) -> None:
     async with client(journal, FakeWire([failed(outcome), failed(outcome), said()])) as asking:
         answer = await ask(asking)
-        assert asking.tally["oracle"].failures == {outcome: 2}
+        assert asking.stats["oracle"].failures == {outcome: 2}
     assert (answer.content, answer.attempts) == ("0.7", 3)
 
 
@@ -159,13 +159,13 @@ async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal:
     broken = Result(Outcome.PROVIDER_ERROR, said("0.", finish="error", cost=7).reply, "broke off")
     async with client(journal, FakeWire([broken, said()])) as asking:
         await ask(asking)
-        assert asking.tally["oracle"].cost == 7 + COST
+        assert asking.stats["oracle"].cost == 7 + COST
     assert attempts(journal) == [(1, "provider_error", 7), (2, "ok", COST)]
     assert cut.reply.usage.cost == COST
 
 
 async def test_a_transport_that_never_returns_is_a_timeout(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.models.flights._GRACE", 0.0)
+    monkeypatch.setattr("bellwether.models.in_flight._GRACE", 0.0)
     wire = FakeWire(lambda call: asyncio.sleep(60))
     async with client(journal, wire, retry=Retry(attempts=1)) as asking:
         missed = await ask(asking, of=model(timeout=0.05))
@@ -213,7 +213,7 @@ async def test_the_models_last_word_is_a_row_with_its_cost_and_never_paid_twice(
 async def test_a_text_that_was_cut_or_filtered_is_given_to_the_parser(journal: Journal, finish: str, outcome: Outcome) -> None:
     async with client(journal, FakeWire([said("<answer>yes", finish=finish, outcome=outcome)])) as asking:
         answer = await ask(asking)
-        assert asking.tally["oracle"].failures == {outcome: 1}
+        assert asking.stats["oracle"].failures == {outcome: 1}
     assert (answer.content, answer.finish_reason) == ("<answer>yes", finish)
 
 
@@ -246,7 +246,7 @@ async def test_what_no_call_can_pass_stops_the_model_and_no_other(journal: Journ
     async with client(journal, wire) as asking:
         found = await ask_all(asking, range(50), of=model(concurrency=2))
         others = await ask_all(asking, range(5), of=model("other"))
-        assert asking.tally["oracle"].stopped == f"{stop.value}: HTTP 402"
+        assert asking.stats["oracle"].stopped == f"{stop.value}: HTTP 402"
     assert all(isinstance(one, Stopped) and one.kind == stop.value for one in found)
     assert all(isinstance(one, Answer) for one in others)
     assert wire.count <= 4 + 5
@@ -369,8 +369,8 @@ async def test_an_unknown_price_within_a_budget_is_refused_before_anything_is_se
 async def test_costs_that_nobody_knows_are_counted_as_unknown(journal: Journal) -> None:
     async with client(journal, FakeWire([said(cost=None)])) as asking:
         answer = await ask(asking)
-        tally = asking.tally["oracle"]
-    assert (answer.usage.cost, tally.cost, tally.unknown_costs) == (None, 0, 1)
+        stats = asking.stats["oracle"]
+    assert (answer.usage.cost, stats.cost, stats.unknown_costs) == (None, 0, 1)
 
 
 async def test_the_tally_counts_what_was_done(journal: Journal) -> None:
@@ -378,7 +378,7 @@ async def test_the_tally_counts_what_was_done(journal: Journal) -> None:
         await ask(asking, 0)
         await ask(asking, 0)
         await ask(asking, 1)
-        found = asking.tally["oracle"].to_dict()
+        found = asking.stats["oracle"].to_dict()
     assert found == {
         "asked": 3,
         "answered": 1,

@@ -60,7 +60,7 @@ async def test_what_goes_wrong_on_the_way_is_asked_again_until_it_comes(journal:
     with provider() as (doorman, url):
         async with asking(journal, url) as client:
             answer = await ask(client, f"[{fault}] Will it rain?")
-            failures = client.tally["sandbox-calibrated"].failures
+            failures = client.stats["sandbox-calibrated"].failures
     count = int(fault.partition("=")[2])
     assert isinstance(answer, Answer)
     assert (answer.attempts, doorman.total, failures.total()) == (count + 1, count + 1, count)
@@ -137,15 +137,15 @@ async def test_in_bad_weather_every_call_is_answered_once(journal: Journal) -> N
     with provider(rates={"storm": 0.01, "status": 0.1, "cut": 0.1, "html": 0.1}) as (doorman, url):
         async with asking(journal, url) as client:
             found = await asyncio.gather(*(ask(client, f"Question {number}") for number in range(150)))
-            tally = client.tally["sandbox-calibrated"]
+            stats = client.stats["sandbox-calibrated"]
         assert all(isinstance(one, Answer) for one in found)
-        assert tally.answered == 150
-        assert doorman.total == tally.asked == 150 + tally.failures.total()
-        assert {Outcome.PROVIDER_ERROR, Outcome.MALFORMED} <= set(tally.failures)
+        assert stats.answered == 150
+        assert doorman.total == stats.asked == 150 + stats.failures.total()
+        assert {Outcome.PROVIDER_ERROR, Outcome.MALFORMED} <= set(stats.failures)
         async with asking(journal, url) as client:
             again = await asyncio.gather(*(ask(client, f"Question {number}") for number in range(150)))
         assert all(one.reused for one in again)
-        assert doorman.total == tally.asked
+        assert doorman.total == stats.asked
 
 
 async def test_a_budget_stops_before_it_is_passed_and_resuming_pays_nothing_twice(journal: Journal) -> None:

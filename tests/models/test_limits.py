@@ -204,7 +204,7 @@ async def test_a_storm_slows_the_whole_model_down_and_no_other(journal: Journal)
 
     async with client(journal, wire := FakeWire(shut), time) as asking:
         found, others = await asyncio.gather(ask_all(asking, range(100)), ask_all(asking, range(20), of=model("other")))
-        refusals = asking.tally["oracle"].failures[Outcome.RATE_LIMIT]
+        refusals = asking.stats["oracle"].failures[Outcome.RATE_LIMIT]
     assert all(isinstance(one, Answer) for one in found + others)
     assert refusals <= 25
     assert wire.count == 120 + refusals

@@ -40,7 +40,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         world = open_world(home)
         work = world.runner()
         runs.run_weeks(work, [WEEK, WEEK + SEVEN])
-        assert work.tally.by_job.keys() == {"arena_week", "arena_evidence", "arena_marks", "arena_books"}
+        assert work.stats.by_job.keys() == {"arena_week", "arena_evidence", "arena_marks", "arena_books"}
     settings.cache_clear()
     yield world
     world.instance.dispose()
@@ -76,8 +76,8 @@ def test_weeks_run_together_and_their_books_hold(here: World) -> None:
 def test_what_is_done_is_not_run_again(here: World) -> None:
     work = here.runner()
     runs.run_weeks(work, [WEEK, WEEK + SEVEN])
-    assert work.tally.runs == 0
-    assert work.tally.fresh >= 3
+    assert work.stats.runs == 0
+    assert work.stats.fresh >= 3
 
 
 def test_a_week_needs_the_one_before_and_the_present_one_is_a_partition() -> None:

@@ -72,7 +72,7 @@ def test_the_starter_queries_run(published: World) -> None:
 
 @pytest.mark.slow
 def test_what_the_readme_reads_from_the_warehouse_can_be_read(published: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
     shown = re.findall(r'^    \.venv/bin/bellwether ((?:query "[^"]*"|models|report|export).*)$', page, re.MULTILINE)
     shown += re.findall(r"`bellwether (query @[^`]*)`", page)
     assert len(shown) == 5

@@ -512,7 +512,7 @@ def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_
         with desk.at(), runner(venues=False) as work:
             assert set(run_release(work, "changing", names).values()) <= {None}
             publish_warehouse(work)
-            return set(work.tally.by_job)
+            return set(work.stats.by_job)
 
     def counts() -> dict[str, tuple[int, int, str]]:
         return {name: (row["n"], row["n_questions"], row["kind"]) for name, row in leaderboard(desk, "changing").items()}
@@ -548,7 +548,7 @@ def test_more_history_changes_no_published_number_and_enters_with_a_new_version(
     untouched = contents(desk.home / "sandbox" / "lake" / "benchmark")
     with desk.at(), runner(venues=False) as work:
         assert fixed_questions(work, RELEASE).equals(questions)
-        assert work.tally.runs == 0
+        assert work.stats.runs == 0
     assert contents(desk.home / "sandbox" / "lake" / "benchmark") == untouched
     assert published() == before
     listed = next(row for row in json.loads(desk.run("release", "--list", "--json").stdout) if row["release"] == "sandbox-2026")

@@ -65,7 +65,7 @@ def test_the_leaderboard_is_published_with_intervals(evaluated: World) -> None:
 def test_a_second_run_finds_everything_fresh(evaluated: World) -> None:
     before = files(evaluated)
     again = run_all(evaluated)
-    assert again.tally.runs == 0
+    assert again.stats.runs == 0
     assert files(evaluated) == before
 
 
@@ -187,9 +187,9 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     damaged.write_bytes(b"PAR1")
     runner = evaluated.runner()
     runs.days(runner, FIRST, LAST)
-    assert runner.tally.runs == 1
+    assert runner.stats.runs == 1
     assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
     again = evaluated.runner()
     runs.days(again, FIRST, LAST)
-    assert again.tally.runs == 0
+    assert again.stats.runs == 0
     damaged.unlink()  # other tests read every file of this world

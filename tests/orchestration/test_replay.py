@@ -81,7 +81,7 @@ def test_agents_are_compared_and_a_second_run_makes_nothing(replayed: World, mon
     settings.cache_clear()
     again = replayed.runner()
     replay(again, AGENTS)
-    assert again.tally.runs == 0
+    assert again.stats.runs == 0
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def test_a_fault_that_finds_nothing_to_spoil_leaves_the_answer_right(ask: Faultf
     if listing != "offset":
         assert ids(ask(url.format(8), "drop").json(), records) == ["8", "9"]
     assert ask("/v1/chat/completions", "drop", "POST", content=b"[1]").json() == {"body": "[1]"}
-    assert not ask.faults.tally
+    assert not ask.faults.stats
 
 
 def test_faults_of_one_listing_do_not_mix_filters(ask: Faultful) -> None:
@@ -276,7 +276,7 @@ def test_a_stall_ends_with_a_broken_connection_after_its_time() -> None:
     faults = Faults(stall_seconds=0.05)
     with served(Faulty(application(), faults, Clock(NOW))) as address, pytest.raises(httpx.RemoteProtocolError):
         httpx.post(f"http://{address}/v1/chat/completions", headers={"X-Sandbox-Fault": "stall"}, content=b"{}", timeout=30)
-    assert faults.tally == {"stall": 1}
+    assert faults.stats == {"stall": 1}
 
 
 def handshake(address: str, header: str | None = None) -> Any:
@@ -376,7 +376,7 @@ def test_lasting_faults_stay_and_strike_only_where_there_are_keys() -> None:
 def test_faults_in_a_run_of_requests_are_counted(asking: Callable[[str], Faultful]) -> None:
     ask = asking("status=0.4")
     failed = sum(ask(f"/trade-api/v2/markets?limit={limit}").status_code >= 500 for limit in range(1, 50))
-    assert ask.faults.tally == {"status": failed}
+    assert ask.faults.stats == {"status": failed}
     assert failed > 5
 
 

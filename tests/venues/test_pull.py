@@ -618,7 +618,7 @@ async def test_a_pull_counts_its_failures_by_kind_and_not_those_of_pulls_before_
     world = ordinary()
     run = session(world)
     async with client(world) as venue:
-        venue.tally.failures["server"] = 5
+        venue.stats.failures["server"] = 5
         honest, busy = world._answer, iter([429, 429, 503])
         world._answer = lambda path, query: answer({}, status=status) if (status := next(busy, 0)) else honest(path, query)  # type: ignore[method-assign]
         pull = await pull_day(venue, run.store, DAY, archive=None, plan=PLAN)

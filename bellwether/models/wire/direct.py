@@ -18,8 +18,8 @@ from yarl import URL
 from bellwether.errors import ConfigError
 from bellwether.journal.facts import Outcome
 from bellwether.models.wire.call import Call, Result
+from bellwether.models.wire.classify import RawReply, classify, lost
 from bellwether.models.wire.routes import Route
-from bellwether.models.wire.verdict import Heard, judge, lost
 
 #: Bytes of the longest body that is read.
 LARGEST_BODY = 8 << 20
@@ -54,7 +54,7 @@ class Direct:
         model, secret = call.model, call.endpoint.api_key
 
         def failed(outcome: Outcome, reason: str, *, unsent: bool = False) -> Result:
-            return lost(model, outcome, reason, exchange.heard, secret=secret, unsent=unsent)
+            return lost(model, outcome, reason, exchange.raw, secret=secret, unsent=unsent)
 
         try:
             async with asyncio.timeout(model.timeout):
@@ -69,7 +69,7 @@ class Direct:
             return failed(Outcome.PROVIDER_ERROR, f"the connection broke before the answer was whole ({_cause(error)})")
         if exchange.is_too_long:
             return failed(Outcome.MALFORMED, f"HTTP {exchange.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read")
-        return judge(model, exchange.heard, secret=secret)
+        return classify(model, exchange.raw, secret=secret)
 
     async def _exchange(self, exchange: _Exchange, url: str, body: bytes, secret: str | None) -> None:
         headers = None if secret is None else {"Authorization": f"Bearer {secret}"}
@@ -103,9 +103,9 @@ class _Exchange:
         return self._size > LARGEST_BODY
 
     @property
-    def heard(self) -> Heard:
+    def raw(self) -> RawReply:
         body = b"".join(self._chunks)
-        return Heard(
+        return RawReply(
             self.status,
             {name.lower(): value for name, value in self.headers.items()},
             body[:_KEPT] if self.is_too_long else body,

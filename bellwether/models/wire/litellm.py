@@ -18,12 +18,12 @@ import orjson
 
 from bellwether.journal.facts import Outcome
 from bellwether.models.wire.call import Call, Result
+from bellwether.models.wire.classify import RawReply, classify, lost
 from bellwether.models.wire.message import decoded, flaw_of
-from bellwether.models.wire.verdict import Heard, judge, lost
 
 #: What LiteLLM reads from the environment: no price map and no list of headers from the network, and no .env file of the folder.
 _ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True", "LITELLM_MODE": "PRODUCTION"}
-#: Providers that LiteLLM asks over the client that it is handed, so that status, headers and body are heard as they came.
+#: Providers that LiteLLM asks over the client that it is handed, so that status, headers and body are raw as they came.
 _TAKE_CLIENT = frozenset({"anthropic", "gemini", "vertex_ai"})
 #: LiteLLM's own words around those of the provider.
 _WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: (?:litellm\.)?)*(?:\w*(?:Exception|Error) - )?")
@@ -75,8 +75,8 @@ class _Exchange:
         return round((time.perf_counter() - self._started) * 1000)
 
     @property
-    def heard(self) -> Heard:
-        return Heard(self.status, self.headers, self.body, self.latency_ms)
+    def raw(self) -> RawReply:
+        return RawReply(self.status, self.headers, self.body, self.latency_ms)
 
 
 #: The exchange of the call that this task makes.
@@ -126,20 +126,20 @@ class LiteLLM:
             async with asyncio.timeout(call.model.timeout):
                 answer = await load().acompletion(**self._arguments(call))
         except TimeoutError:
-            return lost(call.model, Outcome.TIMEOUT, f"no whole answer in {call.model.timeout:g} seconds", exchange.heard, secret=secret)
+            return lost(call.model, Outcome.TIMEOUT, f"no whole answer in {call.model.timeout:g} seconds", exchange.raw, secret=secret)
         except Exception as error:
             return _failed(call, exchange, error)
         finally:
             _EXCHANGE.reset(held)
         if exchange.is_whole:
             _take_back(answer, exchange.body)
-        heard = Heard(
+        raw = RawReply(
             exchange.status or 200,
             exchange.headers or _hidden(answer),
             answer.model_dump_json(exclude_none=True).encode(),
             exchange.latency_ms,
         )
-        return judge(call.model, heard, secret=secret)
+        return classify(call.model, raw, secret=secret)
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         client = {"client": self._handler} if call.model.provider in _TAKE_CLIENT else {}
@@ -169,23 +169,23 @@ def _take_back(answer: Any, body: bytes) -> None:
 
 
 def _failed(call: Call, exchange: _Exchange, error: Exception) -> Result:
-    """What LiteLLM's exception means: by the provider's own answer where it was heard, else by what the exception carries."""
+    """What LiteLLM's exception means: by the provider's own answer where it was raw, else by what the exception carries."""
     secret = call.endpoint.api_key
     if exchange.status is not None and exchange.status >= 300:
-        return judge(call.model, exchange.heard, secret=secret)
+        return classify(call.model, exchange.raw, secret=secret)
     if exchange.status is not None and not exchange.is_whole:
-        return lost(call.model, Outcome.PROVIDER_ERROR, "the connection broke before the answer was whole", exchange.heard, secret=secret)
+        return lost(call.model, Outcome.PROVIDER_ERROR, "the connection broke before the answer was whole", exchange.raw, secret=secret)
     if exchange.status is not None:
         found = flaw_of(exchange.body) if decoded(exchange.body) is None else "an answer that is not in the provider's form"
-        return lost(call.model, Outcome.MALFORMED, f"HTTP {exchange.status} with {found}", exchange.heard, secret=secret)
+        return lost(call.model, Outcome.MALFORMED, f"HTTP {exchange.status} with {found}", exchange.raw, secret=secret)
     headers = _lowered(getattr(error, "litellm_response_headers", None) or {})
     status = getattr(error, "status_code", None)
     if status == _TIMEOUT_STATUS or isinstance(error, httpx.TimeoutException):
-        return lost(call.model, Outcome.TIMEOUT, _words(error), exchange.heard, secret=secret)
+        return lost(call.model, Outcome.TIMEOUT, _words(error), exchange.raw, secret=secret)
     if headers or (isinstance(status, int) and 400 <= status < 500):
-        heard = Heard(status if isinstance(status, int) else 500, headers, _body(error), exchange.latency_ms)
-        return judge(call.model, heard, secret=secret)
-    return lost(call.model, Outcome.PROVIDER_ERROR, f"no whole answer: {_words(error)}", exchange.heard, secret=secret)
+        raw = RawReply(status if isinstance(status, int) else 500, headers, _body(error), exchange.latency_ms)
+        return classify(call.model, raw, secret=secret)
+    return lost(call.model, Outcome.PROVIDER_ERROR, f"no whole answer: {_words(error)}", exchange.raw, secret=secret)
 
 
 def _words(error: Exception) -> str:

@@ -26,7 +26,7 @@ _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Classification:
     """An outcome with its reason, and what the caller can do; see `Result`."""
 
     outcome: Outcome
@@ -64,29 +64,29 @@ class Words:
         return cls("", flaw_of(body))
 
 
-def refused(status: int, words: Words) -> Verdict:
+def refused(status: int, words: Words) -> Classification:
     """What an HTTP status that is no success amounts to."""
     reason = f"HTTP {status}: {words.text}"
     if status == 402 or (status in (400, 403, 412, 429) and _NO_CREDIT.search(words.text)):
-        return Verdict(Outcome.OUT_OF_CREDIT, reason, Stop.OUT_OF_CREDIT)
+        return Classification(Outcome.OUT_OF_CREDIT, reason, Stop.OUT_OF_CREDIT)
     if status in (400, 403) and _FILTER.search(words.text):
-        return Verdict(Outcome.REFUSAL, reason, permanent=True)
+        return Classification(Outcome.REFUSAL, reason, permanent=True)
     if status in (401, 403) or (status == 400 and _NO_KEY.search(words.text)):
         code = f" ({words.code})" if words.code else ""  # the message may repeat the key
-        return Verdict(Outcome.AUTHENTICATION, f"HTTP {status}: the key was refused{code}", Stop.AUTHENTICATION)
+        return Classification(Outcome.AUTHENTICATION, f"HTTP {status}: the key was refused{code}", Stop.AUTHENTICATION)
     if status in (404, 410) or (status in (400, 422) and _NO_MODEL.search(words.text)):
-        return Verdict(Outcome.PROVIDER_ERROR, f"{reason}; look at the model's id and address", Stop.UNKNOWN_MODEL)
+        return Classification(Outcome.PROVIDER_ERROR, f"{reason}; look at the model's id and address", Stop.UNKNOWN_MODEL)
     outcome = {408: Outcome.TIMEOUT, 429: Outcome.RATE_LIMIT}.get(status, Outcome.PROVIDER_ERROR)
-    return Verdict(outcome, reason, permanent=status < 500 and status not in (408, 409, 425, 429))
+    return Classification(outcome, reason, permanent=status < 500 and status not in (408, 409, 425, 429))
 
 
-def reported(error: Any) -> Verdict:
+def reported(error: Any) -> Classification:
     """What an error amounts to that came in a body with a good status, as gateways send it."""
     words = Words.of(error)
     code = str(error.get("code")) if isinstance(error, Mapping) else ""
     if code.isascii() and code.isdigit() and 400 <= int(code[:9]) < 600:
         return refused(int(code), words)
     if _NO_CREDIT.search(words.text):
-        return Verdict(Outcome.OUT_OF_CREDIT, f"an error in the answer: {words.text}", Stop.OUT_OF_CREDIT)
+        return Classification(Outcome.OUT_OF_CREDIT, f"an error in the answer: {words.text}", Stop.OUT_OF_CREDIT)
     outcome = Outcome.RATE_LIMIT if _RATE.search(words.text) else Outcome.PROVIDER_ERROR
-    return Verdict(outcome, f"an error in the answer: {words.text}")
+    return Classification(outcome, f"an error in the answer: {words.text}")

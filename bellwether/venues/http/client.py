@@ -1,4 +1,4 @@
-"""A venue's interface over HTTP: bounded rate, bounded retries, one connection pool, and a tally of what it took."""
+"""A venue's interface over HTTP: bounded rate, bounded retries, one connection pool, and statistics of what it took."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class RateLimit:
 
 
 @dataclass(slots=True)
-class Tally:
+class RequestStats:
     """What a client did: attempts sent, failures that may pass by kind, and seconds spent waiting for the rate limit.
 
     limited_seconds counts the own bucket and the back-off after the venue's 429; calls that wait side by side count each.
@@ -82,8 +82,8 @@ class Tally:
             self.failures[failure] += 1
 
 
-#: The tally that counts what is done on behalf of this task, by whatever client; pulls side by side have one each.
-COUNTED: ContextVar[Tally | None] = ContextVar("counted", default=None)
+#: The statistics that count what is done on behalf of this task, by whatever client; pulls side by side have one each.
+COUNTED: ContextVar[RequestStats | None] = ContextVar("counted", default=None)
 
 
 def _utc_now() -> datetime:
@@ -141,7 +141,7 @@ class HttpClient:
     ) -> None:
         self._base_url, self._auth = self._address(base_url)
         self.limits = limits or self.usual_limits
-        self.tally = Tally()
+        self.stats = RequestStats()
         self._retry = retry or Retry()
         self._backoff = Backoff(self._retry, rng or Random())
         self._transport = transport
@@ -242,9 +242,9 @@ class HttpClient:
         return page
 
     def _count(self, **done: Any) -> None:
-        for tally in (self.tally, COUNTED.get()):
-            if tally is not None:
-                tally.count(**done)
+        for stats in (self.stats, COUNTED.get()):
+            if stats is not None:
+                stats.count(**done)
 
     def _before_sleep(self, call: Call, state: RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome else None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bellwether.models.model import Model
 from bellwether.models.wire import read_reply
-from bellwether.models.wire.verdict import Heard, judge
+from bellwether.models.wire.classify import RawReply, classify
 from tests.models.wire.bodies import chat
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
@@ -87,7 +87,7 @@ def test_usage_is_read_as_it_is_counted(usage: Any, prompt: int | None, completi
 
 def test_a_lone_surrogate_or_a_control_sign_spoils_no_answer() -> None:
     body = b'{"choices": [{"message": {"content": "0.4 \\ud83d and \x01"}, "finish_reason": "stop"}], "usage": {"x": NaN}}'
-    found = judge(MODEL, Heard(200, {}, body))
+    found = classify(MODEL, RawReply(200, {}, body))
     assert (found.outcome, found.reply.content) == ("ok", "0.4 \ud83d and \x01")
 
 
@@ -108,7 +108,7 @@ def test_reasoning_and_signatures_that_providers_want_back_are_kept_as_they_came
 
 def test_what_was_stored_reads_as_what_was_heard() -> None:
     body = json.dumps(chat(content="0.4", reasoning_content="hm")).encode()
-    result = judge(MODEL, Heard(200, {}, body))
+    result = classify(MODEL, RawReply(200, {}, body))
     again = read_reply(result.reply.body)
     assert (again.content, again.reasoning, again.tool_calls) == (result.reply.content, result.reply.reasoning, result.tool_calls)
 
@@ -156,17 +156,17 @@ JSON = st.recursive(
 
 @given(whole=JSON, status=st.sampled_from([200, 302, 400, 401, 404, 429, 500]))
 def test_no_json_raises(whole: Any, status: int) -> None:
-    result = judge(MODEL, Heard(status, {}, json.dumps(whole).encode()))
+    result = classify(MODEL, RawReply(status, {}, json.dumps(whole).encode()))
     assert status == 200 or result.outcome != "ok"
 
 
 @given(body=st.binary(max_size=200), status=st.sampled_from([200, 400, 500]))
 def test_no_bytes_raise(body: bytes, status: int) -> None:
-    judge(MODEL, Heard(status, {}, body))
+    classify(MODEL, RawReply(status, {}, body))
 
 
 def test_json_nested_beyond_all_measure_is_malformed() -> None:
-    assert judge(MODEL, Heard(200, {}, b"[" * 200_000)).outcome == "malformed"
+    assert classify(MODEL, RawReply(200, {}, b"[" * 200_000)).outcome == "malformed"
 
 
 def test_a_megabyte_of_thoughts_is_read_in_one_pass() -> None:

@@ -12,7 +12,7 @@ from bellwether.journal import CostSource, Outcome
 from bellwether.models.model import Model
 from bellwether.models.prices import price_map_version
 from bellwether.models.wire import Result, Stop
-from bellwether.models.wire.verdict import Heard, judge, tidy
+from bellwether.models.wire.classify import RawReply, classify, tidy
 from bellwether.models.wire.waiting import retry_after
 from tests.models.wire.bodies import chat, openai_error
 
@@ -21,7 +21,7 @@ MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
 
 def judged(status: int, body: Any, headers: dict[str, str] | None = None, model: str = "openai/gpt-4o") -> Result:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return judge(MODEL.model_copy(update={"model": model}), Heard(status, headers or {}, data))
+    return classify(MODEL.model_copy(update={"model": model}), RawReply(status, headers or {}, data))
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_a_reason_is_one_short_line_without_credentials() -> None:
 
 
 def test_a_body_that_repeats_the_key_is_kept_without_it() -> None:
-    heard = Heard(401, {}, b'{"error": {"message": "no such key: my-private-key-value"}}')
-    result = judge(MODEL, heard, secret="my-private-key-value")
+    heard = RawReply(401, {}, b'{"error": {"message": "no such key: my-private-key-value"}}')
+    result = classify(MODEL, heard, secret="my-private-key-value")
     assert result.reply.body == b'{"error": {"message": "no such key: ***"}}'
 
 
 def test_a_key_that_is_a_mere_word_spoils_no_body() -> None:
-    heard = Heard(200, {}, json.dumps(chat(content="EMPTY")).encode())
-    assert judge(MODEL, heard, secret="EMPTY").reply.content == "EMPTY"
+    heard = RawReply(200, {}, json.dumps(chat(content="EMPTY")).encode())
+    assert classify(MODEL, heard, secret="EMPTY").reply.content == "EMPTY"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_cost_is_the_providers_own_report_where_there_is_one(model: str, usage
 
 def test_a_cost_by_the_prices_of_the_registry_names_them() -> None:
     model = MODEL.model_copy(update={"input_price": Decimal("2.5"), "output_price": Decimal(10)})
-    usage = judge(model, Heard(200, {}, json.dumps(chat(content="0.4")).encode())).reply.usage
+    usage = classify(model, RawReply(200, {}, json.dumps(chat(content="0.4")).encode())).reply.usage
     assert (usage.cost, usage.price_list) == (22_500, "registry: 2.5 in, 10 out")
 
 

@@ -136,7 +136,7 @@ async def test_a_skipped_number_asks_for_the_books_and_their_coming_ends_it() ->
         stream = place.stream(tickers=(A, B))
         frames = await take(stream, 11)
     assert kinds(frames)[-1] == "trade"
-    assert (stream.tally.gaps, stream.tally.snapshots_asked, stream.tally.connections) == (2, 2, 1)
+    assert (stream.stats.gaps, stream.stats.snapshots_asked, stream.stats.connections) == (2, 2, 1)
 
 
 async def test_a_gap_while_books_are_on_their_way_asks_once_more_after_they_came() -> None:
@@ -158,7 +158,7 @@ async def test_skipped_numbers_of_trades_ask_for_no_books() -> None:
     async with venue(play(snapshot(A, 1), trade(A, 1), trade(A, 5), delta(A, 2))) as place:
         stream = place.stream()
         await take(stream, 6)
-    assert stream.tally.gaps == 1
+    assert stream.stats.gaps == 1
     assert not place.sent("update_subscription")
 
 
@@ -166,7 +166,7 @@ async def test_frames_that_change_places_or_come_twice_are_one_gap_and_no_more()
     async with venue(play(snapshot(A, 1), delta(A, 3), delta(A, 2), delta(A, 4), delta(A, 4), delta(A, 5))) as place:
         stream = place.stream()
         await take(stream, 8)
-    assert stream.tally.gaps == 1
+    assert stream.stats.gaps == 1
 
 
 @pytest.mark.parametrize("code", [13, 7, 27])
@@ -216,7 +216,7 @@ async def test_books_that_never_come_end_in_a_new_connection() -> None:
         "subscribe",
         "subscribe",
     ]
-    assert stream.tally.failures == {"timeout": 1}
+    assert stream.stats.failures == {"timeout": 1}
 
 
 # --- breaks ----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ async def test_a_broken_connection_is_opened_anew_and_subscribed_again() -> None
     assert [frame.ordinal for frame in frames] == list(range(len(frames)))
     assert kinds([frame for frame in frames if frame.connection == 3])[2:] == ["orderbook_snapshot", "orderbook_delta", "orderbook_delta"]
     assert place.sent("subscribe") == [{"channels": [DELTA, TRADE], "market_tickers": [A], "use_yes_price": False}] * 3
-    assert stream.tally.failures == {"connection": 2}
+    assert stream.stats.failures == {"connection": 2}
 
 
 async def test_a_connection_that_only_answers_pings_is_replaced() -> None:
@@ -324,7 +324,7 @@ async def test_a_busy_venue_is_asked_again_and_let_in() -> None:
         stream = place.stream()
         frames = await take(stream, 3)
     assert len(frames) == 3
-    assert stream.tally.failures == {"rate limit": 1, "server": 2}
+    assert stream.stats.failures == {"rate limit": 1, "server": 2}
 
 
 async def test_a_venue_that_stays_busy_fails_within_bounds() -> None:

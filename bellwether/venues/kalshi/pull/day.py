@@ -12,10 +12,10 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_PULLS, KALSHI_REJECTS
 from bellwether.tables.schema import Table
-from bellwether.venues.http.effort import Effort, pulls_row
 from bellwether.venues.http.following import open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
+from bellwether.venues.http.pull_stats import PullStats, pulls_row
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
 from bellwether.venues.kalshi import routes
@@ -213,25 +213,25 @@ async def pull_day(
     pull = open_day(pages, day, plan.note, refresh=refresh)
 
     async def work(puller: Puller) -> DayPull:
-        effort = Effort()
+        stats = PullStats()
         if puller.pull.base is not None:
-            return await follow(puller, Puller(client, puller.pull.base), effort)
+            return await follow(puller, Puller(client, puller.pull.base), stats)
         cutoff_page = await puller.call("cutoff", routes.historical_cutoff())
         scan = covering_archive(pages, archive, day, cutoff_of(cutoff_page))
         markets = (await _gather(puller, day, archive, scan)).settle()
         await puller.calls("candles", plan.calls(markets.keys), accept=frozenset({_NOT_FOUND}))
         over = cutoff_page.fetched_at >= datetime.combine(day + timedelta(days=1), time(), UTC)
         complete = over and not markets.has_holes
-        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": effort.note})
+        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
-    async def follow(puller: Puller, base: Puller, effort: Effort) -> DayPull:
+    async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
         scan = covering_archive(pages, archive, day, cutoff_of(base.pull.page("cutoff", 0)))
         gathering = await _gather(base, day, archive, scan)
         answered = await _follow(puller, gathering)
         markets = gathering.settle()
         complete = answered and not markets.has_holes
-        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": effort.note})
+        puller.finish({"final": markets.final and complete, "complete": complete, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, archive if scan else None, puller.requests)
 
     return await run(client, pages, pull, work, progress)

@@ -65,7 +65,7 @@ class Patience:
 
 
 @dataclass(slots=True)
-class StreamTally:
+class StreamStats:
     """What a stream went through: connections opened, numbers skipped, books asked for anew, and failures by kind."""
 
     connections: int = 0
@@ -110,7 +110,7 @@ class KalshiStream:
             raise ConfigError(
                 f"listening to Kalshi: the channels are {wanted.channels}, the markets {len(wanted.tickers)}; name some of each"
             )
-        self.tally = StreamTally()
+        self.stats = StreamStats()
         self.lives = Lives(wanted.tickers, closes or {})
         self._url = check_url(url)
         self._credentials = credentials
@@ -129,12 +129,12 @@ class KalshiStream:
     @property
     def gaps(self) -> int:
         """How often numbers were skipped so far."""
-        return self.tally.gaps
+        return self.stats.gaps
 
     @property
     def connections(self) -> int:
         """Connections opened so far."""
-        return self.tally.connections
+        return self.stats.connections
 
     async def frames(self) -> AsyncGenerator[Frame, None]:
         """Frames until every market has ended. Cancel the task, or close the generator, to stop earlier.
@@ -146,9 +146,9 @@ class KalshiStream:
             attempts += 1
             try:
                 socket = await open_socket(self._url, self._credentials, timeout=self._patience.handshake)
-                session = _Session(socket, self._wanted, self._patience, tally=self.tally, lives=self.lives, over_among=self._over_among)
-                self.lives.in_doubt = self.lives.in_doubt or self.tally.connections > 0
-                self.tally.connections += 1
+                session = _Session(socket, self._wanted, self._patience, stats=self.stats, lives=self.lives, over_among=self._over_among)
+                self.lives.in_doubt = self.lives.in_doubt or self.stats.connections > 0
+                self.stats.connections += 1
                 number, self._connection = self._connection, self._connection + 1
                 try:
                     async with aclosing(session.messages(self._clock)) as messages:
@@ -166,7 +166,7 @@ class KalshiStream:
 
     async def _wait(self, failure: Transient, retry: Retry, attempts: int, since: float) -> None:
         """Wait before the next attempt, or raise `VenueError` when the bounds are reached."""
-        self.tally.failures[failure.kind] = self.tally.failures.get(failure.kind, 0) + 1
+        self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
         pause = Backoff(retry, self._rng).drawn(min(max(attempts, 1), _MOST_DOUBLINGS))
         if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
             advice = "What came so far is kept: record again under the same name to continue"
@@ -195,7 +195,7 @@ class _Session:
         wanted: Wanted,
         patience: Patience,
         *,
-        tally: StreamTally,
+        stats: StreamStats,
         lives: Lives,
         over_among: OverAmong | None,
     ) -> None:
@@ -203,7 +203,7 @@ class _Session:
         self._socket = socket
         self._wanted = wanted
         self._patience = patience
-        self._tally = tally
+        self._stats = stats
         self._lives = lives
         self._over_among = over_among
         self._last: dict[int, int] = {}
@@ -263,7 +263,7 @@ class _Session:
         return seq > last + 1
 
     async def _skipped(self, sid: int) -> None:
-        self._tally.gaps += 1
+        self._stats.gaps += 1
         if self._channels.get(sid) == LIFECYCLE:
             self._lives.in_doubt = True
         if self._channels.get(sid) != DELTA:
@@ -274,7 +274,7 @@ class _Session:
         await self._ask_for_books(sid)
 
     async def _ask_for_books(self, sid: int) -> None:
-        self._tally.snapshots_asked += 1
+        self._stats.snapshots_asked += 1
         self._request = _Request(sid, set(self._wanted.tickers), time.monotonic())
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 

@@ -19,11 +19,11 @@ from bellwether.tables.raw import (
     POLYMARKET_REJECTS,
     POLYMARKET_WINNERS,
 )
-from bellwether.venues.http.effort import Effort, pulls_row
 from bellwether.venues.http.following import LISTING, open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 from bellwether.venues.http.paging import Listing, OffsetListing
+from bellwether.venues.http.pull_stats import PullStats, pulls_row
 from bellwether.venues.http.puller import Progress, Puller, run
 from bellwether.venues.http.retry import error_text
 from bellwether.venues.polymarket import routes
@@ -358,9 +358,9 @@ async def pull_day(
     pull = open_day(pages, day, plan.note, refresh=refresh)
 
     async def work(puller: Puller) -> DayPull:
-        effort = Effort()
+        stats = PullStats()
         if puller.pull.base is not None:
-            return await follow(puller, Puller(gamma, puller.pull.base), effort)
+            return await follow(puller, Puller(gamma, puller.pull.base), stats)
         gathering, asked_at, holes = await _gather(puller, gamma, day)
         _leave_out_early(gathering, pages)
         markets, winners = gathering.settle(), list[Parsed]()
@@ -372,10 +372,10 @@ async def pull_day(
             complete = asked_at >= datetime.combine(day + timedelta(days=1), time(), UTC) and not holes
             winners = list(winners_of((puller.pull.page("winners", ordinal) for ordinal in range(len(conditions))), day))
             final = complete and not _waiting(markets, winners)
-            puller.finish({"final": final, "complete": complete, "plan": plan.note, "effort": effort.note})
+            puller.finish({"final": final, "complete": complete, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests, winners)
 
-    async def follow(puller: Puller, base: Puller, effort: Effort) -> DayPull:
+    async def follow(puller: Puller, base: Puller, stats: PullStats) -> DayPull:
         gathering, _, _ = await _gather(base, gamma, day)
         _leave_out_early(gathering, pages)
         waiting = _waiting(gathering.settle(), winners_of(base.pull.pages("winners"), day))
@@ -385,7 +385,7 @@ async def pull_day(
         await puller.calls(_FOLLOWED_WINNERS, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=clob)
         if puller.pull.note is None:
             final = answered and not _waiting(markets, winners_of(_answers(puller.pull, len(conditions)), day))
-            puller.finish({"final": final, "complete": answered, "plan": plan.note, "effort": effort.note})
+            puller.finish({"final": final, "complete": answered, "plan": plan.note, "effort": stats.note})
         return DayPull(day, puller.pull, plan, markets, puller.requests)
 
     return await run(gamma, pages, pull, work, progress)

@@ -13,7 +13,7 @@ from bellwether.journal.facts import Outcome
 from bellwether.models.limits import Limits, Pace, Slots
 from bellwether.models.model import Model
 from bellwether.models.retry import Retry
-from bellwether.models.tally import Tally
+from bellwether.models.stats import ModelStats
 from bellwether.models.wire.call import Result
 
 log = logging.getLogger(__name__)
@@ -51,8 +51,8 @@ class Stopped(BellwetherError):
 class Permit:
     """The right to have one call under way, of the model and of the run; given back once."""
 
-    def __init__(self, lane: Lane) -> None:
-        self._lane = lane
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
         self._held = self._in_run = True
 
     def give_back(self) -> None:
@@ -60,18 +60,18 @@ class Permit:
         self.step_aside()
         if self._held:
             self._held = False
-            self._lane.slots.give_back()
+            self._scheduler.slots.give_back()
 
     def step_aside(self) -> None:
         """Let other models use the slot of the run, until `step_in`."""
         if self._in_run:
             self._in_run = False
-            self._lane.run.slots.give_back()
+            self._scheduler.run.slots.give_back()
 
     async def step_in(self) -> None:
         """Wait for a slot of the run again."""
         if not self._in_run:
-            await self._lane.run.slots.take()
+            await self._scheduler.run.slots.take()
             self._in_run = True
 
 
@@ -84,7 +84,7 @@ class Run:
         self.tokens = Pace(limits.tokens_per_minute, now)
 
 
-class Lane:
+class Scheduler:
     """Everything that the calls of one model have in common.
 
     entrance: those that are looked up, or wait for their turn, are a few more than can be under way: prompts of the others need not be in memory.
@@ -112,7 +112,7 @@ class Lane:
         self.entrance = Slots(2 * model.concurrency + _AHEAD)
         self.slots = Slots(model.concurrency)
         self.tight = asyncio.Lock()
-        self.tally = Tally()
+        self.stats = ModelStats()
         self._paces = (Pace(model.requests_per_minute, now), Pace(model.tokens_per_minute, now))
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._stop: Stopped | None = None
@@ -135,7 +135,7 @@ class Lane:
         """Make no more calls. Returns what `check` raises from now on, the first reason."""
         if self._stop is None:
             self._stop = Stopped(self.model.name, kind, found)
-            self.tally.stopped = f"{kind}: {found}"
+            self.stats.stopped = f"{kind}: {found}"
             self._stopping.set()
             log.warning("%s", self._stop)
         return Stopped(self._stop.model, self._stop.kind, self._stop.found)
@@ -209,7 +209,7 @@ class Lane:
 
     def note(self, result: Result, *, started: float, tokens: float) -> None:
         """Learn from what came of an attempt that started then and was expected to take so many tokens."""
-        self.tally.count(result.outcome, result.reply)
+        self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
         if result.outcome is Outcome.RATE_LIMIT:
             self._turned_away(result, started)
@@ -225,7 +225,7 @@ class Lane:
         for pace in (self._paces[1], self.run.tokens):
             pace.correct(used - tokens)
         known = used if self._average is None else self._average
-        self._average = known + (used - known) / min(self.tally.asked + 1, _MEMORY)
+        self._average = known + (used - known) / min(self.stats.asked + 1, _MEMORY)
 
     def _turned_away(self, result: Result, started: float) -> None:
         """One pause for all calls of the model, longer with each round of calls that were turned away."""

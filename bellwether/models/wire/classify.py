@@ -11,7 +11,7 @@ from bellwether.journal.facts import UNBILLED as TURNED_AWAY
 from bellwether.journal.facts import Outcome, Reply, Usage
 from bellwether.models.wire.call import Result
 from bellwether.models.wire.message import Message, read_reply
-from bellwether.models.wire.refusals import Verdict, Words, refused, reported
+from bellwether.models.wire.refusals import Classification, Words, refused, reported
 from bellwether.models.wire.usage import UNBILLED, usage_of
 from bellwether.models.wire.waiting import retry_after
 
@@ -29,7 +29,7 @@ _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RawReply:
     """What came over the wire: status and headers (names in lower case) where there were any, and the body as far as it came."""
 
     status: int | None = None
@@ -37,11 +37,11 @@ class Heard:
     body: bytes = field(default=b"", repr=False)
     latency_ms: int | None = None
 
-    def without(self, secret: str | None) -> Heard:
+    def without(self, secret: str | None) -> RawReply:
         """The same; where the body repeats the key, without it."""
         if secret is None or len(secret) < _SHORTEST_SECRET or secret.encode() not in self.body:
             return self
-        return Heard(self.status, self.headers, self.body.replace(secret.encode(), b"***"), self.latency_ms)
+        return RawReply(self.status, self.headers, self.body.replace(secret.encode(), b"***"), self.latency_ms)
 
 
 def tidy(text: str, secret: str | None = None) -> str:
@@ -52,75 +52,75 @@ def tidy(text: str, secret: str | None = None) -> str:
     return line if len(line) <= _MOST_CHARACTERS else line[: _MOST_CHARACTERS - 1] + "…"
 
 
-def lost(model: Model, outcome: Outcome, reason: str, heard: Heard, *, secret: str | None = None, unsent: bool = False) -> Result:
+def lost(model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False) -> Result:
     """A call that brought no whole answer. What it cost is unknown, unless the model is free or nothing was sent."""
     usage = UNBILLED if unsent else usage_of(model, Message())
-    return Result(outcome, _reply(heard.without(secret), Message(), usage), tidy(reason, secret))
+    return Result(outcome, _reply(raw.without(secret), Message(), usage), tidy(reason, secret))
 
 
-def judge(model: Model, heard: Heard, *, secret: str | None = None) -> Result:
+def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Result:
     """What a whole answer amounts to. Never raises, whatever the body holds."""
-    heard = heard.without(secret)
-    status = heard.status or 200
-    message = read_reply(heard.body)
-    verdict = refused(status, Words.within(heard.body)) if status >= 300 else _answered(message)
+    raw = raw.without(secret)
+    status = raw.status or 200
+    message = read_reply(raw.body)
+    found = refused(status, Words.within(raw.body)) if status >= 300 else _answered(message)
     return Result(
-        verdict.outcome,
-        _reply(heard, message, _usage(model, status, message, verdict)),
-        tidy(verdict.reason, secret),
-        None if verdict.outcome is Outcome.OK else retry_after(heard.status, heard.headers, heard.body),
+        found.outcome,
+        _reply(raw, message, _usage(model, status, message, found)),
+        tidy(found.reason, secret),
+        None if found.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
         message.tool_calls,
-        verdict.stop,
-        verdict.permanent or verdict.stop is not None,
+        found.stop,
+        found.permanent or found.stop is not None,
     )
 
 
-def _reply(heard: Heard, message: Message, usage: Usage) -> Reply:
-    named = next((one for name in _REQUEST_IDS if (one := heard.headers.get(name))), None) or message.request_id
+def _reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
+    named = next((one for name in _REQUEST_IDS if (one := raw.headers.get(name))), None) or message.request_id
     return Reply(
-        body=heard.body,
+        body=raw.body,
         content=message.content,
         reasoning=message.reasoning,
         finish_reason=message.finish_reason,
         usage=usage,
-        http_status=heard.status,
+        http_status=raw.status,
         request_id=tidy(named)[:200] if named else None,
-        latency_ms=heard.latency_ms,
+        latency_ms=raw.latency_ms,
     )
 
 
-def _usage(model: Model, status: int, message: Message, verdict: Verdict) -> Usage:
+def _usage(model: Model, status: int, message: Message, found: Classification) -> Usage:
     """What was used, also by an answer that is of no use. A request that is turned away costs nothing."""
-    turned_away = verdict.outcome in TURNED_AWAY or (400 <= status < 500 and verdict.outcome is Outcome.PROVIDER_ERROR)
+    turned_away = found.outcome in TURNED_AWAY or (400 <= status < 500 and found.outcome is Outcome.PROVIDER_ERROR)
     return UNBILLED if turned_away and not message.usage else usage_of(model, message)
 
 
-def _answered(message: Message) -> Verdict:
+def _answered(message: Message) -> Classification:
     """What a body amounts to that came with a good status."""
     if message.error and not message.answers:
         return reported(message.error)
     if message.flaw:
-        return Verdict(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
-    return _ended_early(message) or _empty(message) or Verdict(Outcome.OK)
+        return Classification(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
+    return _ended_early(message) or _empty(message) or Classification(Outcome.OK)
 
 
-def _ended_early(message: Message) -> Verdict | None:
+def _ended_early(message: Message) -> Classification | None:
     """An answer that somebody ended, by the finish reason."""
     if message.finish_reason in _BROKEN:
-        return Verdict(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
+        return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
     if message.finish_reason in _FILTERED:
-        return Verdict(Outcome.REFUSAL, f"the provider withheld the answer: {message.refusal or message.finish_reason}")
+        return Classification(Outcome.REFUSAL, f"the provider withheld the answer: {message.refusal or message.finish_reason}")
     if message.finish_reason in _CUT:
         used = message.tokens.completion
-        return Verdict(Outcome.TRUNCATION, f"the answer was cut at its limit of tokens ({'unknown' if used is None else used} used)")
+        return Classification(Outcome.TRUNCATION, f"the answer was cut at its limit of tokens ({'unknown' if used is None else used} used)")
     return None
 
 
-def _empty(message: Message) -> Verdict | None:
+def _empty(message: Message) -> Classification | None:
     """A message without an answer."""
     if message.answers:
         return None
     if message.refusal:
-        return Verdict(Outcome.REFUSAL, f"the model refused: {message.refusal}")
+        return Classification(Outcome.REFUSAL, f"the model refused: {message.refusal}")
     found = "reasoning without an answer" if message.reasoning else "an answer without text"
-    return Verdict(Outcome.MALFORMED, f"{found} (finish reason: {message.finish_reason or 'none'})")
+    return Classification(Outcome.MALFORMED, f"{found} (finish reason: {message.finish_reason or 'none'})")

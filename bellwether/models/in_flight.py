@@ -27,9 +27,9 @@ from bellwether.journal import (
     Request,
 )
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.lane import Lane, Permit
 from bellwether.models.limits import Limits
-from bellwether.models.retry import Retry, Verdict, verdict
+from bellwether.models.retry import Decision, Retry, decide
+from bellwether.models.scheduler import Permit, Scheduler
 from bellwether.models.wire.call import Call, Result, Wire
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _STORE_ATTEMPTS = 4
 class Asked:
     """One call and what is needed to make it."""
 
-    lane: Lane
+    scheduler: Scheduler
     request: Request
     call: Call
     estimate: int | None
@@ -61,7 +61,7 @@ class Missed:
     """An attempt that brought no answer; it is recorded, and the call released or given up."""
 
     result: Result
-    verdict: Verdict
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ class Passed:
 
 
 Begun = tuple[Claim, Attempt]
-Landed = Answered | Busy | Failed | Stored | Missed | Passed
+CallEnd = Answered | Busy | Failed | Stored | Missed | Passed
 
 
-class Flights:
+class InFlight:
     """The attempts that are under way. One that was sent is waited for and stored even when who asked for it is cancelled.
 
     Attributes:
@@ -106,49 +106,49 @@ class Flights:
         self._journal, self._writer, self._wire = journal, writer, wire
         self._run, self._limits = run, limits
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
-        self._flights: dict[CallKey, asyncio.Task[Landed]] = {}
-        self._in_the_air: dict[CallKey, str] = {}
+        self._in_flight: dict[CallKey, asyncio.Task[CallEnd]] = {}
+        self._sent: dict[CallKey, str] = {}
 
     async def end_of(self, key: CallKey) -> None:
         """Wait while an attempt at this call is under way."""
-        while (flight := self._flights.get(key)) is not None:
-            await asyncio.wait((flight,))
+        while (task := self._in_flight.get(key)) is not None:
+            await asyncio.wait((task,))
 
     def cut_off(self) -> None:
         """Call back everything that is under way; what has come back is stored."""
-        for flight in self._flights.values():
-            flight.cancel()
+        for task in self._in_flight.values():
+            task.cancel()
 
     async def settle(self) -> None:
         """Wait until nothing is under way."""
-        while self._flights:
-            await asyncio.wait(list(self._flights.values()))
+        while self._in_flight:
+            await asyncio.wait(list(self._in_flight.values()))
 
-    async def fly(self, asked: Asked) -> Landed:
+    async def send(self, asked: Asked) -> CallEnd:
         """One attempt, when it may be made. Cancelled, it is called back as long as nothing was sent; what was sent is waited for elsewhere."""
-        permit = await asked.lane.enter(asked.tokens)
-        if (other := self._flights.get(asked.key)) is not None:
+        permit = await asked.scheduler.enter(asked.tokens)
+        if (other := self._in_flight.get(asked.key)) is not None:
             permit.give_back()
             await asyncio.wait((other,))
             return Passed()
-        flight = self._flights[asked.key] = asyncio.create_task(self._flight(asked, permit))
-        flight.add_done_callback(partial(self._landed, asked.key, permit))
+        task = self._in_flight[asked.key] = asyncio.create_task(self._attempt(asked, permit))
+        task.add_done_callback(partial(self._ended, asked.key, permit))
         try:
-            return await asyncio.shield(flight)
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if asked.key not in self._in_the_air:
-                flight.cancel()
+            if asked.key not in self._sent:
+                task.cancel()
             raise
 
-    def _landed(self, key: CallKey, permit: Permit, flight: asyncio.Task[Landed]) -> None:
+    def _ended(self, key: CallKey, permit: Permit, task: asyncio.Task[CallEnd]) -> None:
         permit.give_back()
-        self._flights.pop(key, None)
-        self._in_the_air.pop(key, None)
-        if not flight.cancelled() and (error := flight.exception()) is not None:
+        self._in_flight.pop(key, None)
+        self._sent.pop(key, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("model call %s: %s", key[:12], type(error).__name__)
 
-    async def _flight(self, asked: Asked, permit: Permit) -> Landed:
-        asked.lane.check()
+    async def _attempt(self, asked: Asked, permit: Permit) -> CallEnd:
+        asked.scheduler.check()
         try:
             begun = await self._begin(asked, permit)
         except LeaseLost:
@@ -156,37 +156,37 @@ class Flights:
         if not isinstance(begun, tuple):
             return begun
         started = self._now()
-        self._in_the_air[asked.key] = asked.request.model
+        self._sent[asked.key] = asked.request.model
         try:
             result = await self._send(asked.call)
         except BaseException:
             await self._put_back(begun)
             raise
         if result.stop is not None:
-            asked.lane.stop(result.stop.value, result.reason)  # before anybody takes the slot
+            asked.scheduler.stop(result.stop.value, result.reason)  # before anybody takes the slot
         permit.give_back()
-        asked.lane.note(result, started=started, tokens=asked.tokens)
+        asked.scheduler.note(result, started=started, tokens=asked.tokens)
         return await self._store(asked, begun, result)
 
     async def _begin(self, asked: Asked, permit: Permit) -> Begun | Answered | Busy | Failed:
         """Claim the call and begin an attempt; while attempts under way hold the rest of a budget, wait for what they really cost."""
-        tight = asked.lane.tight
+        tight = asked.scheduler.tight
         if not tight.locked():
             try:
                 return await self._begun(asked)
             except BudgetExceeded:
-                log.debug("%s: the rest of the budget is reserved", asked.lane.model.name)
+                log.debug("%s: the rest of the budget is reserved", asked.scheduler.model.name)
         permit.step_aside()
         async with tight:
             while True:
                 await permit.step_in()
-                asked.lane.check()
+                asked.scheduler.check()
                 try:
                     return await self._begun(asked)
                 except BudgetExceeded as exceeded:
                     beside = self._beside(exceeded)
                     if not beside or exceeded.spending.spent + exceeded.estimate > exceeded.budget.limit:
-                        raise asked.lane.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
+                        raise asked.scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
                 permit.step_aside()
                 await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
 
@@ -194,7 +194,7 @@ class Flights:
         work = partial(
             self._journal.begin,
             asked.request,
-            lease=timedelta(seconds=asked.lane.model.timeout + _GRACE + _LEASE_MARGIN),
+            lease=timedelta(seconds=asked.scheduler.model.timeout + _GRACE + _LEASE_MARGIN),
             run=self._run,
             estimate=asked.estimate,
             budgets=self._limits.budgets(self._run, asked.request.model) if asked.estimate else (),
@@ -206,10 +206,10 @@ class Flights:
             await self._call_back(beginning)
             raise
 
-    def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[Landed]]:
-        """Flights under way that count towards the budget."""
+    def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
+        """InFlight under way that count towards the budget."""
         of = exceeded.budget.of.model
-        return [self._flights[key] for key, name in self._in_the_air.items() if of in (None, name)]
+        return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 
     async def _send(self, call: Call) -> Result:
         """What came of it. The transport keeps the model's timeout; should it not, the call ends a little later."""
@@ -220,13 +220,13 @@ class Flights:
         except TimeoutError:
             return Result(Outcome.TIMEOUT, Reply(latency_ms=round(limit * 1000)), f"no whole answer in {limit:g} seconds")
 
-    async def _store(self, asked: Asked, begun: Begun, result: Result) -> Landed:
+    async def _store(self, asked: Asked, begun: Begun, result: Result) -> CallEnd:
         """Record what came of an attempt; money was spent for it, so it is tried again when the journal cannot be written."""
-        judged = verdict(result)
-        work = partial(_record, begun, result, judged)
+        decision = decide(result)
+        work = partial(_record, begun, result, decision)
         for failures in range(1, _STORE_ATTEMPTS + 1):
             try:
-                landed = await self._writer.do(work)
+                end = await self._writer.do(work)
                 break
             except LeaseLost:
                 return Passed()
@@ -234,11 +234,11 @@ class Flights:
                 if failures == _STORE_ATTEMPTS:
                     raise
                 await self._sleep(self._retry.wait(failures, self._rng))
-        if isinstance(landed, Missed):
-            log.info("%s: attempt %d: %s: %s", asked.lane.model.name, begun[1].number, result.outcome.value, result.reason)
+        if isinstance(end, Missed):
+            log.info("%s: attempt %d: %s: %s", asked.scheduler.model.name, begun[1].number, result.outcome.value, result.reason)
         if result.stop is not None:
-            raise asked.lane.stop(result.stop.value, result.reason)
-        return landed if isinstance(landed, Missed) else Stored(landed)
+            raise asked.scheduler.stop(result.stop.value, result.reason)
+        return end if isinstance(end, Missed) else Stored(end)
 
     async def _call_back(self, beginning: asyncio.Future[Any]) -> None:
         """Release a call that was begun, or is being begun, when nobody wants it any more: nothing was sent."""
@@ -256,17 +256,17 @@ class Flights:
             log.warning("model call %s: it could not be released: %s", begun[0].key[:12], error)
 
 
-def _record(begun: Begun, result: Result, judged: Verdict) -> Answered | Failed | Missed:
+def _record(begun: Begun, result: Result, decision: Decision) -> Answered | Failed | Missed:
     """In the writer's thread: end the attempt, and the call where it is settled."""
     claim, attempt = begun
-    if judged is Verdict.ANSWER:
+    if decision is Decision.ANSWER:
         reply = result.reply
         return attempt.answer(reply if reply.content is not None else replace(reply, content=""))
     outcome = Outcome.MALFORMED if result.outcome is Outcome.OK else result.outcome
     reason = result.reason or "an answer without text"
     attempt.fail(outcome, reason, result.reply)
-    if judged is Verdict.FINAL:
+    if decision is Decision.FINAL:
         claim.give_up(outcome, reason)
         return Failed(claim.key, outcome, reason, attempt.started_at)
     claim.release(reason, outcome)
-    return Missed(result, judged)
+    return Missed(result, decision)

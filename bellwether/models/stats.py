@@ -10,7 +10,7 @@ from bellwether.journal.facts import Outcome, Reply
 
 
 @dataclass(slots=True)
-class Tally:
+class ModelStats:
     """What was done for one model in this run.
 
     Attributes:

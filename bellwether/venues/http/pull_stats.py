@@ -9,24 +9,24 @@ import polars as pl
 
 from bellwether.tables.raw import FAILURES
 from bellwether.tables.schema import Table
-from bellwether.venues.http.client import COUNTED, Tally
+from bellwether.venues.http.client import COUNTED, RequestStats
 from bellwether.venues.http.pages import Note, StoredPull
 
 
-class Effort:
+class PullStats:
     """Counts what clients do from now on on behalf of this task and those that it starts."""
 
     def __init__(self) -> None:
-        self._tally = Tally()
-        COUNTED.set(self._tally)
+        self._stats = RequestStats()
+        COUNTED.set(self._stats)
 
     @property
     def note(self) -> dict[str, Any]:
         """What has been done since, as JSON; times in seconds, to a tenth."""
         return {
-            "attempts": self._tally.attempts,
-            "failures": dict(self._tally.failures),
-            "limited_seconds": round(self._tally.limited_seconds, 1),
+            "attempts": self._stats.attempts,
+            "failures": dict(self._stats.failures),
+            "limited_seconds": round(self._stats.limited_seconds, 1),
         }
 
 
