@@ -28,7 +28,7 @@ from resources.arena import ArenaResource
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
-    from bellwether.arena.states import decisions_due
+    from bellwether.arena.states import decisions_due, may_start
     from bellwether.arena.weekly.reading import week_is_decided
 
     tick = context.scheduled_execution_time
@@ -40,9 +40,10 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     world = arena.world(f"schedule@{week}")
     if tick >= max(decisions_due(start_of(week), rules) for rules in world.rules.values()):
         return dg.SkipReason(f"the decisions of {week} are due no more")
-    if week_is_decided(world, week):
-        return dg.SkipReason(f"every decision of {week} is made")
-    config = {"ops": {"week": {"config": {"forced": False}}}}
+    if week_is_decided(world, week, tick):
+        return dg.SkipReason(f"nothing is left of {week}: every decision is made, and a cohort that was missed is started on request only")
+    # A run that waits in the queue for longer than the first hour starts what its tick could.
+    config = {"ops": {"week": {"config": {"forced": may_start(tick)}}}}
     return dg.RunRequest(run_key=f"{tick:%Y-%m-%dT%H}", partition_key=week.isoformat(), run_config=config, tags=AUTOMATIC)
 
 

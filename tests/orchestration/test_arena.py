@@ -126,16 +126,19 @@ def _tick(world: World, at: datetime) -> dg.RunRequest | dg.SkipReason:
     return found
 
 
-def test_the_clock_asks_for_the_week_under_way_alone(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_asks_for_the_week_under_way_alone(here: World) -> None:
     assert isinstance(_tick(here, datetime(2026, 11, 22, 0, 5, tzinfo=UTC)), dg.SkipReason)
     assert isinstance(_tick(here, datetime(2026, 6, 21, 0, 5, tzinfo=UTC)), dg.SkipReason)
     asked = _tick(here, datetime(2026, 6, 28, 0, 5, tzinfo=UTC))
     assert isinstance(asked, dg.RunRequest)
     assert asked.partition_key == "2026-06-28"
-    assert asked.run_config == {"ops": {"week": {"config": {"forced": False}}}}
+    assert asked.run_config == {"ops": {"week": {"config": {"forced": True}}}}
     again = _tick(here, datetime(2026, 6, 28, 0, 5, tzinfo=UTC))
     assert isinstance(again, dg.RunRequest)
     assert again.run_key == asked.run_key, "fired twice, it is one run"
+    missed = _tick(here, datetime(2026, 6, 28, 3, 5, tzinfo=UTC))
+    assert isinstance(missed, dg.SkipReason)
+    assert "on request only" in str(missed.skip_message)
     late = _tick(here, datetime(2026, 6, 30, 0, 5, tzinfo=UTC))
     assert isinstance(late, dg.SkipReason)
     assert "due no more" in str(late.skip_message)
