@@ -7,7 +7,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui live test test-duckdb2 lint bench bench-replay constraints dictionary readme check-readme clean
+.PHONY: help setup setup-dev demo ui live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,10 +44,23 @@ live: setup ## the same graph on the real venue: the last 3 days, forecasters th
 test: setup-dev ## run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: setup-dev ## check style and types
+# Quick and broad: the rules, the SQL, the questions, the prompts and parsers.
+FAST := tests/checks tests/clean tests/forecasting tests/questions
+
+test-fast: setup-dev ## run the tests of the inner loop, in less than 90 s
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not real" $(FAST)
+
+TESTS ?= tests
+
+coverage: setup-dev ## measure what the tests cover, in htmlcov/; TESTS=tests/lake for some
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html $(TESTS)
+
+lint: setup-dev ## check style, types, SQL and the direction of imports
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/sqlfluff lint sql
 
 bench: setup-dev ## measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks

@@ -1,0 +1,1 @@
+"""What Dagster runs, by domain: assets, and what launches them."""

@@ -29,7 +29,7 @@ OF_NO_DOMAIN: Sequence[LazyCommand] = (
     PlatformCommand("demo", "orchestration.commands:demo", "Run everything in the sandbox and print the leaderboards."),
     PlatformCommand("doctor", "bellwether.doctor_commands:doctor", "Check the installation and say what is wrong with it."),
     PlatformCommand("journal", "bellwether.journal.commands:journal", "Show the calls of models: how they stand, what they cost."),
-    PlatformCommand("models", "bellwether.models.commands:models", "List language models and baselines, with keys and prices."),
+    PlatformCommand("models", "bellwether.forecasting.commands:models", "List language models and baselines, with keys and prices."),
     PlatformCommand("sandbox", "bellwether.sandbox.commands:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
     PlatformCommand("ui", "orchestration.commands:ui", "Serve Dagster's UI and run its daemon."),
 )

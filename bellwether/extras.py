@@ -15,6 +15,7 @@ MODULES = (
     "aiolimiter",
     "cryptography",
     "dagster",
+    "dagster_duckdb",
     "dagster_webserver",
     "duckdb",
     "great_expectations",

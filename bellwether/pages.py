@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bellwether.whole import whole_file
+from bellwether.files import atomic_file
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -71,7 +71,7 @@ class Page:
     def write(self, path: Path) -> None:
         """Write the page whole."""
         text = self.html()
-        with whole_file(path) as draft:
+        with atomic_file(path) as draft:
             draft.write_text(text, encoding="utf-8")
 
 

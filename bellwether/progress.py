@@ -35,9 +35,11 @@ class Silent:
     """Shows nothing."""
 
     def say(self, text: str) -> None:
-        return None
+        """Nothing is shown."""
+        return
 
     def stage(self, name: str, total: int) -> AbstractContextManager[Advance]:
+        """Nothing is shown."""
         return nullcontext(lambda parts: None)
 
 
@@ -67,12 +69,14 @@ class Lines:
         self._lock = threading.RLock()
 
     def say(self, text: str) -> None:
+        """Show what is being done now."""
         with self._lock:
             self._doing, self._since = text, self._now()
             self.tick()
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
+        """Show a stage of `total` parts while the block runs; it yields what tells of finished parts."""
         one = _Stage(name, total, self._now())
         with self._lock:
             self._stages.append(one)
@@ -153,6 +157,7 @@ class _Live:
 
     @contextmanager
     def stage(self, name: str, total: int) -> Iterator[Advance]:
+        """Show a stage of `total` parts while the block runs; it yields what tells of finished parts."""
         task = self._bars.add_task(visible(name), total=total)
         try:
             yield lambda parts: self._bars.advance(task, parts)

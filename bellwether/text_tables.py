@@ -87,7 +87,7 @@ def print_tables(console: Console, tables: Sequence[TextTable], names: Sequence[
 
 
 def visible(text: str, kept: str = "") -> str:
-    """Text with a sign in place of every control character but those `kept`: `\\x1b[31m` in a name shows as `␛[31m` and colours nothing."""
+    r"""Text with a sign in place of every control character but those `kept`: `\x1b[31m` in a name shows as `␛[31m` and colours nothing."""
     return text if text.isprintable() else "".join(letter if letter in kept else _sign(letter) for letter in text)
 
 

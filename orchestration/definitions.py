@@ -7,27 +7,23 @@ Concept: https://docs.dagster.io/guides/build/projects-and-components
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import dagster as dg
 
-warnings.filterwarnings("ignore", category=dg.BetaWarning)
-warnings.filterwarnings("ignore", category=dg.PreviewWarning)
-
-from bellwether.domains import domains  # noqa: E402
-from bellwether.settings import Settings, settings  # noqa: E402
-from orchestration.checks import OPERATIONS, checks_of, whole_lake  # noqa: E402
-from orchestration.history import PRUNE  # noqa: E402
-from orchestration.progress import progress  # noqa: E402
-from orchestration.schedules import SCHEDULES  # noqa: E402
-from orchestration.sensors import SENSORS  # noqa: E402
-from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource  # noqa: E402
-from resources.journal import JournalResource  # noqa: E402
-from resources.reports import ReportsResource  # noqa: E402
-from resources.venues import WorldResource  # noqa: E402
+from bellwether.domains import domains
+from bellwether.settings import Settings, settings
+from orchestration.checks import OPERATIONS, checks_of, whole_lake
+from orchestration.history import PRUNE
+from orchestration.progress import progress
+from orchestration.schedules import SCHEDULES
+from orchestration.sensors import SENSORS
+from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource
+from resources.journal import JournalResource
+from resources.reports import ReportsResource
+from resources.venues import WorldResource
 
 #: A spawned step imports everything anew (seconds); a forked one finds it loaded.
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
@@ -41,7 +37,7 @@ def resources(config: Settings) -> dict[str, Any]:
     return {
         "lake": lake,
         "io_manager": LakeIOManager(lake=lake),
-        "warehouse": WarehouseResource(path=str(config.warehouse_path)),
+        "warehouse": WarehouseResource(database=str(config.warehouse_path)),
         "world": world,
         "journal": journal,
         "models": ModelsResource(world=world, journal=journal),

@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bellwether.whole import whole_file
+from bellwether.files import atomic_file
 from orchestration.event_dictionary import DICTIONARY
 
 SUFFIX = ".xz"
@@ -68,7 +68,7 @@ def archive(file: Path) -> None:
         image.commit()
         image.execute("VACUUM")
         content = lzma.compress(image.serialize(), filters=_FILTERS)
-    with whole_file(archived(file)) as draft, draft.open("wb") as target:
+    with atomic_file(archived(file)) as draft, draft.open("wb") as target:
         target.write(content)
         target.flush()
         os.fsync(target.fileno())
@@ -77,7 +77,7 @@ def archive(file: Path) -> None:
 
 def restore(file: Path) -> None:
     """Put the run's file back in its place, to be written to."""
-    with whole_file(file) as draft, closing(sqlite3.connect(draft)) as target, closing(opened(file)) as image:
+    with atomic_file(file) as draft, closing(sqlite3.connect(draft)) as target, closing(opened(file)) as image:
         image.backup(target)
         target.execute("PRAGMA journal_mode = WAL")
     archived(file).unlink(missing_ok=True)

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
-from bellwether.settings import settings
+from bellwether.lake import Lake
+from bellwether.settings import Venue, settings
+from bellwether.tables import table
 from orchestration.orphans import remove_stale_locks
+from resources import LakeResource
 
 if TYPE_CHECKING:
     from orchestration.event_log import EventLog
@@ -70,19 +73,31 @@ def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> Prune
     return Pruned(len(ended), len(old), max(0, before - _size(instance)))
 
 
-@dg.op(description="Compress finished runs and remove those that are older than BELLWETHER_KEEP_RUNS_DAYS.")
-def prune_history(context: dg.OpExecutionContext) -> None:
-    """Prune this world's Dagster home."""
+def prune_pages(lake: Lake) -> int:
+    """Delete the pages of pulls that were superseded a week ago and that no row of raw/<venue>_pulls names. Returns bytes freed."""
+    from bellwether.venues.http.pages import PageStore
+
+    freed = 0
+    for venue in Venue:
+        named = lake.slice(table(f"raw/{venue}_pulls"), missing="skip").scan().select("pull").collect()["pull"].to_list()
+        freed += PageStore(lake.storage, venue).vacuum(KEEP_SUPERSEDED, datetime.now(UTC), keep=named).bytes
+    return freed
+
+
+@dg.op(description="Compress finished runs; remove those older than BELLWETHER_KEEP_RUNS_DAYS, and pages of superseded pulls.")
+def prune_history(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+    """Prune this world's Dagster home and its stored pages."""
     keep = settings().keep_runs_days
     pruned = prune(context.instance, timedelta(days=keep), datetime.now(UTC))
     context.log.info(
         f"{pruned.compressed} runs compressed, {pruned.removed} runs older than {keep} days removed, {pruned.bytes} bytes freed"
     )
+    context.log.info(f"pages of superseded pulls removed, {prune_pages(lake.lake)} bytes freed")
 
 
 @dg.job(
     name="prune",
-    description="Compress Dagster's finished runs and remove old ones; what was last made, and when, stays known.",
+    description="Compress Dagster's finished runs, remove old ones and the pages of superseded pulls; what was last made, and when, stays known.",
     executor_def=dg.in_process_executor,
 )
 def PRUNE() -> None:
@@ -91,7 +106,8 @@ def PRUNE() -> None:
 
 
 def _event_log(instance: dg.DagsterInstance) -> "EventLog | None":
-    """The event storage, if it is ours. Its import takes a quarter of a second, which loading the definitions need not pay."""
+    """The platform's event storage; None where the instance has another."""
+    # Dagster's SQL storages are slow to import, and the code location does not need them.
     from orchestration.event_log import EventLog
 
     log = instance.event_log_storage

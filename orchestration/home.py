@@ -6,7 +6,6 @@ Not here: how large it becomes (history.py).
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -15,8 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from bellwether.errors import BellwetherError
+from bellwether.files import atomic_file, locked
 from bellwether.settings import Settings
-from bellwether.whole import whole_file
 from orchestration.precedence import runs_at_once
 
 LOCATION = "bellwether"
@@ -46,7 +45,7 @@ def prepare(config: Settings) -> Path:
     with storage_errors(home):
         home.mkdir(parents=True, exist_ok=True)
         if not (home / _MADE).exists():
-            with _alone(home):
+            with locked(home / _LOCK):
                 _make(home)
     return home
 
@@ -55,7 +54,7 @@ def _make(home: Path) -> None:
     """Write dagster.yaml, and let Dagster make its databases: two processes at once would both make the same tables."""
     target = home / "dagster.yaml"
     if not target.exists():
-        with whole_file(target) as draft:
+        with atomic_file(target) as draft:
             draft.write_text(settings_file())
     if (home / _MADE).exists():
         return
@@ -66,14 +65,6 @@ def _make(home: Path) -> None:
         instance.get_asset_keys(limit=1)
         instance.all_instigator_state()
     (home / _MADE).touch()
-
-
-@contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """One process at a time; the lock of a process that is killed is free."""
-    with (home / _LOCK).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

@@ -7,7 +7,6 @@ Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Callable
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import dagster as dg
 from dagster._core.events import DagsterEvent
+
+from bellwether.files import try_lock
 
 #: Run tag that names the lock of the process that executes the run. Runs without it belong to the UI's daemon.
 TAG = "bellwether/process"
@@ -101,7 +102,7 @@ def remove_stale_locks(instance: dg.DagsterInstance) -> None:
             file = os.open(path, os.O_RDWR)
         except FileNotFoundError:
             continue
-        if _try_lock(file):
+        if try_lock(file):
             path.unlink(missing_ok=True)
         os.close(file)
 
@@ -116,18 +117,10 @@ def _locked(path: Path) -> tuple[int, bool]:
     """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        held = _try_lock(file)
+        held = try_lock(file)
         if not held or (path.exists() and path.stat().st_ino == os.fstat(file).st_ino):
             return file, held
         os.close(file)
-
-
-def _try_lock(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_free(path: Path) -> bool:
@@ -136,6 +129,6 @@ def _is_free(path: Path) -> bool:
     except FileNotFoundError:
         return True
     try:
-        return _try_lock(file)
+        return try_lock(file)
     finally:
         os.close(file)

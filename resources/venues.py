@@ -15,20 +15,24 @@ from pydantic import Field
 from bellwether import interruptible
 from bellwether.errors import ConfigError, LakeError
 from bellwether.settings import Settings, World
-from bellwether.venues.http.client import RateLimit
 from bellwether.venues.http.page import without_user
-from bellwether.venues.http.retry import RefusedError
-from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.worlds import Addresses, addresses
 
+# HTTP clients are imported where they connect: loading the definitions does not need them.
 if TYPE_CHECKING:
+    from bellwether.venues.http.client import RateLimit
+    from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
-
-UNLIMITED = RateLimit(tokens_per_second=1e9)
 
 T = TypeVar("T")
 
 _FROM_SETTINGS = "that of the settings when left out, which keeps a password in it out of Dagster's configuration"
+
+
+def _unlimited() -> "RateLimit":
+    from bellwether.venues.http.client import RateLimit
+
+    return RateLimit(tokens_per_second=1e9)
 
 
 def _public(address: str) -> str | None:
@@ -94,6 +98,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
     SIGINT and SIGTERM end it for good, and what would ask a venue after it in the same process. What would fail again in the same way (a setting, a missing table, a refusal of the venue) is a `dg.Failure` that is not retried.
     """
+    from bellwether.venues.http.retry import RefusedError
 
     async def session() -> T:
         return await work()
@@ -122,14 +127,17 @@ class KalshiVenue(dg.ConfigurableResource):
     candle_markets: int = Field(default=2000, description="most markets per day for which candles are pulled")
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[KalshiClient]:
+    async def client(self) -> AsyncIterator["KalshiClient"]:
         """A connected client; its rate limit is the live venue's, in the other worlds there is none."""
-        limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world.is_live else UNLIMITED
+        from bellwether.venues.http.client import RateLimit
+        from bellwether.venues.kalshi.client import KalshiClient
+
+        limits = RateLimit(tokens_per_second=self.tokens_per_second) if self.world.is_live else _unlimited()
         with self.world.addresses(served=False) as found:
             async with KalshiClient(found.kalshi, limits=limits, transport=found.transport) as client:
                 yield client
 
-    def run(self, work: Callable[[KalshiClient], Awaitable[T]]) -> T:
+    def run(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
         """Call `work(client)` to its end; see `run` for its failures."""
 
         async def session() -> T:
@@ -152,7 +160,7 @@ class PolymarketVenue(dg.ConfigurableResource):
         """Connected clients; their rate limits are the live venue's, in the other worlds there are none."""
         from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
-        limits = None if self.world.is_live else UNLIMITED
+        limits = None if self.world.is_live else _unlimited()
         with self.world.addresses(served=False) as found:
             how: dict[str, Any] = {"limits": limits, "transport": found.transport}
             async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:

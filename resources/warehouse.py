@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import dagster as dg
+from dagster_duckdb import DuckDBResource
 from pydantic import Field
 
 from bellwether.lake import Lake, warehouse
@@ -25,20 +25,23 @@ if TYPE_CHECKING:
 COMPLETE_EVERY = timedelta(days=1)
 
 
-class WarehouseResource(dg.ConfigurableResource):
-    """The DuckDB file that users query."""
+class WarehouseResource(DuckDBResource):
+    """The DuckDB file that users query: a `DuckDBResource` whose connections are read-only, and which one publisher writes as a whole."""
 
-    path: str = Field(description="the file; its folder is made when it is first published")
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
     def publish(self, lake: Lake, *, complete: bool = False) -> Published:
         """Bring the file up to date with the lake as it is now and put it in place, whole. Once a day, or if `complete`, it looks at every partition."""
         return warehouse.publish(
-            lake, self.path, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
+            lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
         )
 
     @contextmanager
-    def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only connection, closed also when the body fails."""
-        with warehouse.connect(self.path) as connection:
+    def get_connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A read-only connection to the file that is published now, closed also when the body fails.
+
+        Raises:
+            LakeError: nothing has been published, or the file is no warehouse.
+        """
+        with warehouse.connect(self.database) as connection:
             yield connection

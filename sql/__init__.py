@@ -1,0 +1,1 @@
+"""The SQL that builds tables and views, and queries to start from."""

@@ -25,9 +25,9 @@ from resources.reports import ReportsResource
 
 if TYPE_CHECKING:
     from bellwether.replay import Agent, AgentSource
-    from bellwether.replay.agents.registry import RegisteredAgent
     from bellwether.replay.backtest import Backtest, BacktestSettings
     from bellwether.replay.episode import Episode
+    from bellwether.replay.registry import RegisteredAgent
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 STANDING_TABLES = ("replay/summary", "replay/results")
@@ -142,7 +142,7 @@ def backtest(
 ) -> Iterator[dg.Output]:
     """One agent in one episode: what it earned, its orders, fills and equity."""
     from bellwether.replay import run
-    from bellwether.replay.agents.registry import agent_of
+    from bellwether.replay.registry import agent_of
     from bellwether.replay.results.frames import frames
 
     keys = context.partition_key.keys_by_dimension

@@ -20,7 +20,7 @@ class TradesAutomatically(RunsAutomatically):
 
     def names(self) -> Collection[str]:
         """Agents that ask no model, or one that the settings name."""
-        from bellwether.replay.agents.registry import competitors
+        from bellwether.replay.registry import competitors
 
         return competitors()
 

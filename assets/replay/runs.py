@@ -22,7 +22,7 @@ from resources.recordings import RecordingsResource
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Record what the sandbox's latest settled events were like, and let every agent that costs nothing trade them."""
     from bellwether.recordings.generating import generate_recordings
-    from bellwether.replay.agents.registry import competitors
+    from bellwether.replay.registry import competitors
     from bellwether.sandbox import GeneratedWorld
 
     config = settings()

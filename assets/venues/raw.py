@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -12,15 +12,16 @@ from bellwether.lake import Lake
 from bellwether.lake.newer import require_newer
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
-from bellwether.venues.http.pages import PageStore
-from bellwether.venues.http.together import together
-from bellwether.venues.kalshi.client import KalshiClient
-from bellwether.venues.kalshi.pull import CandlePlan, DayPull, pull_archive, pull_day, pull_series
 from orchestration.declare import key, of, out
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
 from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue
+
+# What pulls is imported where it is called: loading the definitions does not need it.
+if TYPE_CHECKING:
+    from bellwether.venues.kalshi.client import KalshiClient
+    from bellwether.venues.kalshi.pull import DayPull
 
 KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
 POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
@@ -60,6 +61,9 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     if not kalshi.asked:
         yield from (dg.Output(table(name).empty(), name.split("/")[1], metadata={"pulled": False}) for name in SERIES_TABLES)
         return
+    from bellwether.venues.http.pages import PageStore
+    from bellwether.venues.kalshi.pull import pull_series
+
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
     metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())}
@@ -72,6 +76,9 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
     """One Kalshi market that the venue has moved to its historical endpoints, as of the last scan of the archive."""
     if not kalshi.asked:
         return dg.Output(table("raw/kalshi_archive").empty(), metadata={"pulled": False})
+    from bellwether.venues.http.pages import PageStore
+    from bellwether.venues.kalshi.pull import pull_archive
+
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
     return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
@@ -91,12 +98,16 @@ def kalshi_day(context: dg.AssetExecutionContext, config: PullConfig, kalshi: Ka
     if not kalshi.asked:
         yield from _nothing(KALSHI_TABLES, context.partition_keys)
         return
+    from bellwether.venues.http.pages import PageStore
+    from bellwether.venues.http.together import together
+    from bellwether.venues.kalshi.pull import CandlePlan, pull_day
+
     days = [date.fromisoformat(partition) for partition in context.partition_keys]
     plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
     pages = PageStore(lake.lake.storage)
     archive = lake.lake.slice(KALSHI_ARCHIVE).scan() if lake.lake.manifest(KALSHI_ARCHIVE, ()) else None
 
-    async def pull_all(client: KalshiClient) -> list[DayPull]:
+    async def pull_all(client: "KalshiClient") -> "list[DayPull]":
         pull = partial(pull_day, client, pages, archive=archive, plan=plan, refresh=config.refresh, progress=context.log.info)
         return await together((partial(pull, day) for day in days), most=DAYS_AT_ONCE)
 
@@ -119,6 +130,8 @@ def polymarket_day(
     if not polymarket.asked:
         yield from _nothing(POLYMARKET_TABLES, context.partition_keys)
         return
+    from bellwether.venues.http.pages import PageStore
+    from bellwether.venues.http.together import together
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
     from bellwether.venues.polymarket.pull import DayPull as PolymarketDay
     from bellwether.venues.polymarket.pull import PricePlan

@@ -54,15 +54,15 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     complete = context.cursor != f"{today} {_PROCESS}"
-    published = (warehouse.path, _modified(warehouse.path))
+    published = (warehouse.database, _modified(warehouse.database))
     marks = {name: lake.lake.storage.mark(name) for name in TABLES}
-    written = written_since(lake.lake, warehouse.path)
+    written = written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
     if not complete and all(one.often for one in written) and datetime.now(UTC).timestamp() - published[1] / 1e9 < _OFTEN.total_seconds():
         return dg.SkipReason("only tables that are written often have changed; they are published once an hour")
     looked = list(TABLES.values()) if complete else written
-    key = publication_key(current_files(lake.lake, looked), _published(warehouse.path, looked))
+    key = publication_key(current_files(lake.lake, looked), _published(warehouse.database, looked))
     if key is None:
         _equal.clear()
         _equal[published] = marks

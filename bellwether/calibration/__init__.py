@@ -22,7 +22,8 @@ from __future__ import annotations
 from bellwether.calibration.comparison import Comparison, compare
 from bellwether.calibration.consistency import corp_curve, reliability_bands
 from bellwether.calibration.decomposition import Corp, Murphy, Yates, corp, murphy, yates
-from bellwether.calibration.evaluation import Estimate, Scores, evaluate
+from bellwether.calibration.estimates import Estimate, Scores
+from bellwether.calibration.evaluation import evaluate
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import METRICS, Better, Metric
 from bellwether.calibration.reliability import reliability_bins

@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.forecasting.knowledge import could_know, days_from_cutoff
+from bellwether.knowledge import could_know, days_from_cutoff
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 from bellwether.tables.schema import TIME
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.clusters import Clusters, Labels
-from bellwether.calibration.evaluation import Estimate, Scores
+from bellwether.calibration.estimates import Estimate, Scores
 from bellwether.calibration.forecasts import Floats
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import NO_CLUSTERS, UNDEFINED, mean_interval

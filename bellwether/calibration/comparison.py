@@ -74,15 +74,14 @@ def compare(
 ) -> Comparison:
     """Compare forecasters on the same questions, pair by pair on those that both answered.
 
-    Parameters
-    ----------
-    forecasts: probabilities of yes by forecaster, (N,) each, NaN where it has no forecast: a mapping, or a frame with one column each.
-    y: outcomes, (N,), 1 for yes and 0 for no, or a share in between.
-    clusters: label of the cluster (series, event) of each question, (N,), or two columns of labels. Give `range(N)` for independent questions.
-    answers: "yes", "no" or None per question by forecaster, for McNemar's test; without one the decision is p >= 0.5.
-    weights: how much each question counts, (N,), positive.
-    loss: "brier" or "log_loss".
-    level, replicates, seed: as in `Inference`; the replicates are those of `share_first`.
+    Args:
+        forecasts: probabilities of yes by forecaster, (N,) each, NaN where it has no forecast: a mapping, or a frame with one column each.
+        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between.
+        clusters: label of the cluster (series, event) of each question, (N,), or two columns of labels. Give `range(N)` for independent questions.
+        answers: "yes", "no" or None per question by forecaster, for McNemar's test; without one the decision is p >= 0.5.
+        weights: how much each question counts, (N,), positive.
+        loss: "brier" or "log_loss".
+        level, replicates, seed: as in `Inference`; the replicates are those of `share_first`.
 
     Raises `ScoringError` that names the column, the index and the value that cannot be scored.
     """

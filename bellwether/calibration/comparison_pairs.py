@@ -62,7 +62,7 @@ class Panel:
 
     @property
     def seen(self) -> Bools:
-        """bool (N, M): where a forecaster has a forecast."""
+        """Bool (N, M): where a forecaster has a forecast."""
         return ~np.isnan(self.p)
 
     @property

@@ -103,7 +103,7 @@ class Published:
     ace_range: AceRange | None = None
 
     def flat(self) -> dict[str, Number]:
-        """All numbers that lack nothing, by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …"""
+        """All numbers that lack nothing, by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …."""
         numbers = dict(self.scalars)
         for label, row in self.reliability.items():
             numbers |= {f"reliability[{label}].{field}": getattr(row, field) for field in ("avg_confidence", "avg_accuracy", "count")}
@@ -147,15 +147,14 @@ def recompute(
     A number is determined when all entries that it is computed from have their labels: the accuracy of a bin needs the outcomes of that bin,
     the overconfidence rate those of the confident forecasts. What is not is listed as lacking.
 
-    Parameters
-    ----------
-    predictions: one row per entry in the order in which the entries were asked: question_id, predicted_answer (yes, no or null), p_yes (float64,
-        never rounded) and ground_truth (yes, no, or null where unknown; the last entry of an id decides for all of them). Optional: category
-        (null where unknown), ace_bin (the bin that the entry had in the published sort; else this machine's own sort decides ties), latency_ms,
-        input_tokens and output_tokens, whose totals are left out where the column is.
-    prices: dollars per million tokens of input and output, for the cost of both totals.
-    category_counts: answered entries of each category where that is known otherwise. It settles that a category has no entry among those
-        without one.
+    Args:
+        predictions: one row per entry in the order in which the entries were asked: question_id, predicted_answer (yes, no or null), p_yes (float64,
+            never rounded) and ground_truth (yes, no, or null where unknown; the last entry of an id decides for all of them). Optional: category
+            (null where unknown), ace_bin (the bin that the entry had in the published sort; else this machine's own sort decides ties), latency_ms,
+            input_tokens and output_tokens, whose totals are left out where the column is.
+        prices: dollars per million tokens of input and output, for the cost of both totals.
+        category_counts: answered entries of each category where that is known otherwise. It settles that a category has no entry among those
+            without one.
 
     Raises `ScoringError` for a missing column or a value that cannot be scored.
     """

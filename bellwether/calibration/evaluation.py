@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,87 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from bellwether.calibration import strict
 from bellwether.calibration.binning import BINS, Bins
 from bellwether.calibration.calibration_test import calibration_tests
+from bellwether.calibration.categories import evaluate_categories
 from bellwether.calibration.clusters import Clusters, Labels
-from bellwether.calibration.forecasts import Floats, Forecasts
+from bellwether.calibration.estimates import Estimate, Scores
+from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import NO_CLUSTERS, Bounds, intervals
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS
 from bellwether.calibration.sufficient import log_loss
 from bellwether.errors import ScoringError
-
-if TYPE_CHECKING:
-    import polars as pl
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A metric's value and its uncertainty; every field is None where undefined or withheld.
-
-    lower, upper: the interval. method, df: how it was made, and its degrees of freedom. reason: why there is none.
-    expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
-    """
-
-    value: float | None
-    lower: float | None = None
-    upper: float | None = None
-    method: str | None = None
-    df: float | None = None
-    reason: str | None = None
-    expected: float | None = None
-    p_calibrated: float | None = None
-
-
-_FLOATS = ("value", "lower", "upper", "df", "expected", "p_calibrated")
-
-
-@dataclass(frozen=True, slots=True)
-class Scores(Mapping[str, Estimate]):
-    """Every metric of one forecaster by name, over `n` forecasts from `n_clusters` clusters (0 when none were given).
-
-    losses: per-forecast scores by name, float64 (N,) each, in the order given: squared_error, log_loss and absolute_error.
-    """
-
-    n: int
-    n_clusters: int
-    estimates: Mapping[str, Estimate]
-    losses: Mapping[str, Floats]
-
-    def __getitem__(self, metric: str) -> Estimate:
-        try:
-            return self.estimates[metric]
-        except KeyError:
-            near = difflib.get_close_matches(metric, self.estimates, n=1)
-            raise KeyError(f"no metric is called {metric!r}{f'; did you mean {near[0]!r}?' if near else ''}") from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.estimates)
-
-    def __len__(self) -> int:
-        return len(self.estimates)
-
-    def frame(self) -> pl.DataFrame:
-        """One row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
-        import polars as pl
-
-        rows = []
-        for name, one in self.items():
-            about = METRICS.get(name)
-            fields = {
-                field: getattr(one, field) for field in ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
-            }
-            rows.append(
-                {
-                    "metric": name,
-                    **fields,
-                    "n": self.n,
-                    "n_clusters": self.n_clusters,
-                    "better": about.better.value if about else "lower",
-                    "meaning": about.meaning if about else None,
-                }
-            )
-        texts = dict.fromkeys(("metric", "method", "reason", "better", "meaning"), pl.String())
-        schema = {name: texts.get(name, pl.Float64() if name in _FLOATS else pl.Int64()) for name in rows[0]}
-        return pl.DataFrame(rows, schema=schema)
 
 
 def evaluate(
@@ -112,26 +38,23 @@ def evaluate(
 ) -> Scores:
     """Score forecasts `p` of yes against outcomes `y`: `evaluate([0.8, 0.3], [1, 0])["brier"].value`.
 
-    Parameters
-    ----------
-    p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
-    y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; of categories their index from 0 to K - 1.
-    clusters: label of the cluster (series, event) of each forecast, which intervals need; two columns of labels for two-way clusters, as a tuple,
-        a mapping or a frame. Give `range(N)` for independent forecasts.
-    answer: "yes", "no" or None per forecast; without one the decision is p >= 0.5.
-    market: the market's price of yes per forecast for `skill_vs_market`, NaN where there was none.
-    weights: how much each forecast counts, (N,), positive.
-    bins: number of bins of the calibration errors, or edges from 0 to 1.
-    asked: number of questions asked, for `coverage`; N when left out. Those without a forecast have the mean weight.
-    level, replicates, seed: as in `Inference`.
+    Args:
+        p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
+        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; of categories their index from 0 to K - 1.
+        clusters: label of the cluster (series, event) of each forecast, which intervals need; two columns of labels for two-way clusters, as a tuple,
+            a mapping or a frame. Give `range(N)` for independent forecasts.
+        answer: "yes", "no" or None per forecast; without one the decision is p >= 0.5.
+        market: the market's price of yes per forecast for `skill_vs_market`, NaN where there was none.
+        weights: how much each forecast counts, (N,), positive.
+        bins: number of bins of the calibration errors, or edges from 0 to 1.
+        asked: number of questions asked, for `coverage`; N when left out. Those without a forecast have the mean weight.
+        level, replicates, seed: as in `Inference`.
 
     Categories have the scores `brier`, `log_loss` and `ranked_probability` (categories being ordered) only. Raises `ScoringError` that names the
     column, the index and the value that cannot be scored.
     """
     plan, chosen = Inference(level, replicates, seed), Bins.of(bins)
     if np.ndim(p) > 1:
-        from bellwether.calibration.categories import evaluate_categories
-
         return evaluate_categories(p, y, clusters, weights=weights, plan=plan)
     forecasts = Forecasts.of(p, y, answer=answer, market=market, weights=weights)
     size = len(forecasts)

@@ -24,13 +24,12 @@ _ROUNDING = 1e-9
 class Forecasts:
     """N forecasts with their outcomes. Make it with `Forecasts.of`, which validates.
 
-    Parameters
-    ----------
-    p: float64 (N,), forecast probability of yes, in [0, 1].
-    y: float64 (N,), the outcome, 1 for yes and 0 for no; a share in between for a fractional outcome.
-    decision: bool (N,), True where the forecaster decided yes.
-    market: float64 (N,), the market's price of yes at the comparison horizon, NaN where there was none.
-    weight: float64 (N,), how much each forecast counts; positive.
+    Attributes:
+        p: float64 (N,), forecast probability of yes, in [0, 1].
+        y: float64 (N,), the outcome, 1 for yes and 0 for no; a share in between for a fractional outcome.
+        decision: bool (N,), True where the forecaster decided yes.
+        market: float64 (N,), the market's price of yes at the comparison horizon, NaN where there was none.
+        weight: float64 (N,), how much each forecast counts; positive.
     """
 
     p: Floats

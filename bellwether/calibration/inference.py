@@ -21,12 +21,11 @@ BLOCK = 2_000_000
 class Inference:
     """Level and replicates. The same values give the same numbers in every process.
 
-    Parameters
-    ----------
-    level: mass of the intervals.
-    replicates: of simulated distributions: shares ranked first, and calibration errors under calibration (1,000 of them at most);
-        0 makes neither. Intervals and paired tests need none.
-    seed: of the generators (PCG64).
+    Attributes:
+        level: mass of the intervals.
+        replicates: of simulated distributions: shares ranked first, and calibration errors under calibration (1,000 of them at most);
+            0 makes neither. Intervals and paired tests need none.
+        seed: of the generators (PCG64).
     """
 
     level: float = 0.95

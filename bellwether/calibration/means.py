@@ -99,7 +99,8 @@ def mean_tests(
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
     """How means vary between the clusters of one way, (P,) each: clusters that contribute, degrees of freedom, the largest share of one cluster,
-    the variance CR3 of the mean, and the skewness of what the clusters contribute."""
+    the variance CR3 of the mean, and the skewness of what the clusters contribute.
+    """
 
     clusters: Ints
     df: Floats
@@ -166,7 +167,7 @@ def _p_value(t: Floats, df: Floats, skewness: Floats) -> Floats:
 
 
 def _hall(t: Floats, skewness: Floats) -> Floats:
-    """t with skewness removed: t + s t^2 / 3 + s^2 t^3 / 27 + s / 6, which increases in t."""
+    """T with skewness removed: t + s t^2 / 3 + s^2 t^3 / 27 + s / 6, which increases in t."""
     return t + skewness * np.square(t) / 3 + np.square(skewness) * t * np.square(t) / 27 + skewness / 6
 
 

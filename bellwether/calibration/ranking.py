@@ -76,6 +76,6 @@ def _absorb(groups: list[frozenset[int]]) -> list[frozenset[int]]:
 
 
 def _letter(index: int) -> str:
-    """a to z, A to Z, then a1, b1, …"""
+    """A to z, A to Z, then a1, b1, …."""
     turn, place = divmod(index, len(ascii_letters))
     return ascii_letters[place] + (str(turn) if turn else "")

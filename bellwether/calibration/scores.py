@@ -14,7 +14,8 @@ from bellwether.calibration.clusters import Clusters as ClusterIndex
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.comparison import Comparison, compare_panel
 from bellwether.calibration.comparison_pairs import Loss, Panel
-from bellwether.calibration.evaluation import Estimate, Scores, evaluate_forecasts
+from bellwether.calibration.estimates import Estimate, Scores
+from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import INTERVALS, METRICS
@@ -53,15 +54,14 @@ def score(
     What a forecaster could have known is in the scope `could_know` and in no other. The samples of one question count as one forecast: the
     mean or the median of p_yes, as the rows say, and the majority's answer.
 
-    Parameters
-    ----------
-    forecasts: rows of benchmark/forecasts, of one forecaster or several.
-    questions: all rows of the release in benchmark/questions.
-    known_at: when the scores became known; the latest of the given rows when left out.
-    clusters: what intervals treat as independent: the release's own choice, "series" or "event".
-    imputation: what stands for a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
-        would have given; the coverage never counts what was imputed.
-    replicates, seed: of the tests of calibration, which are made over all questions and not over parts.
+    Args:
+        forecasts: rows of benchmark/forecasts, of one forecaster or several.
+        questions: all rows of the release in benchmark/questions.
+        known_at: when the scores became known; the latest of the given rows when left out.
+        clusters: what intervals treat as independent: the release's own choice, "series" or "event".
+        imputation: what stands for a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
+            would have given; the coverage never counts what was imputed.
+        replicates, seed: of the tests of calibration, which are made over all questions and not over parts.
 
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """

@@ -49,7 +49,7 @@ def smooth_ece(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) 
 
 
 def smooth_error(ordered: Ordered) -> float:
-    """smECE of forecasts in ascending order of p; NaN without a forecast."""
+    """SmECE of forecasts in ascending order of p; NaN without a forecast."""
     if not len(ordered.p):
         return float("nan")
     mass, yes = ordered.tally()
@@ -103,7 +103,7 @@ class Smoother:
         return np.asarray(dct(grid, type=2, axis=-1)[..., : self.modes] / 2)
 
     def error(self, coefficients: Floats) -> Floats:
-        """smECE of each row of coefficients (R, modes) of residuals over their weight, float64 (R,)."""
+        """SmECE of each row of coefficients (R, modes) of residuals over their weight, float64 (R,)."""
         from scipy.fft import dct
 
         finest = _NEGLIGIBLE / (np.pi * self.modes)

@@ -43,6 +43,7 @@ class CheckOutcome:
 
     @property
     def failing_share(self) -> float:
+        """Share of the rows that break the rule; 0 without rows."""
         return self.failing_rows / self.rows if self.rows else 0.0
 
 

@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 class Rule:
     """One rule of one table.
 
-    Parameters
-    ----------
-    name: of the check; letters, digits and underscores.
-    description: one sentence that says what holds.
-    expectation: class name in Great Expectations; empty for a condition.
-    columns: that the rule reads, for the sample of failing rows.
-    kwargs: arguments of the expectation.
-    blocking: True when a failure stops what is made from the table.
-    condition: boolean per row, computed in Polars, that must not be false; None where the rule is an expectation about columns.
-    fit: makes, from the lake and the rows that are checked, the rule that these rows must meet, under the same name; None where the rule is
-        the same for all.
+    Attributes:
+        name: of the check; letters, digits and underscores.
+        description: one sentence that says what holds.
+        expectation: class name in Great Expectations; empty for a condition.
+        columns: that the rule reads, for the sample of failing rows.
+        kwargs: arguments of the expectation.
+        blocking: True when a failure stops what is made from the table.
+        condition: boolean per row, computed in Polars, that must not be false; None where the rule is an expectation about columns.
+        fit: makes, from the lake and the rows that are checked, the rule that these rows must meet, under the same name; None where the rule is
+            the same for all.
     """
 
     name: str

@@ -11,7 +11,7 @@ ARENA = Domain(
         "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
     },
     tables=("bellwether.tables.arena",),
-    rules="bellwether.checks.arena",
+    rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",
     results="assets.arena.results:demo",

@@ -11,7 +11,7 @@ REPLAY = Domain(
     tables=("bellwether.tables.replay",),
     rules="bellwether.checks.replay",
     definitions="assets.replay.definitions",
-    partitions={"agent": "bellwether.replay.agents.registry:agents"},
+    partitions={"agent": "bellwether.replay.registry:agents"},
     demo="assets.replay.runs:demo",
     results="assets.replay.results:demo",
     commands=(
@@ -20,6 +20,6 @@ REPLAY = Domain(
             "backtest", "bellwether.replay.backtest_commands:backtest", "Let agents trade recorded episodes; show what they earned."
         ),
         LazyCommand("episode", "bellwether.replay.episode_commands:episode", "Make, import, list and check episodes."),
-        LazyCommand("trading", "bellwether.replay.results_commands:trading", "Show the tables of all backtests; write their report."),
+        LazyCommand("trading", "bellwether.report.trading_commands:trading", "Show the tables of all backtests; write their report."),
     ),
 )

@@ -24,6 +24,7 @@ class MarketPrice(Registered):
     horizon: Annotated[StrictStr, AfterValidator(_horizon)]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
+        """See `Forecaster.forecast`."""
         price = pl.col(f"price_{self.horizon}")
         return forecast_rows(
             self,
@@ -44,6 +45,7 @@ class BaseRate(Registered):
     within: Literal["all", "category"] = "all"
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
+        """See `Forecaster.forecast`."""
         prefix = "base_category" if self.within == "category" else "base"
         rate = (pl.col(f"{prefix}_yes") + 1) / (pl.col(f"{prefix}_n") + 2)
         return forecast_rows(
@@ -62,6 +64,7 @@ class Constant(Registered):
     p_yes: StrictFloat = Field(ge=0, le=1)
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
+        """See `Forecaster.forecast`."""
         return forecast_rows(self, questions, p_yes=pl.lit(self.p_yes), as_of=pl.col("open_time"))
 
 
@@ -71,6 +74,7 @@ class Random(Registered):
     seed: StrictInt
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
+        """See `Forecaster.forecast`."""
         drawn = pl.Series("p_yes", [self._uniform(name) for name in questions["id"]], dtype=pl.Float64)
         return forecast_rows(self, questions, p_yes=drawn, as_of=pl.col("open_time"))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import atomic_file
 from bellwether.forecasting.interview import interview
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.models.client import ModelClient
@@ -34,12 +34,11 @@ Progress = Callable[[str, int, int], None]
 class Evaluation:
     """An evaluation as it was asked for.
 
-    Parameters
-    ----------
-    run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
-    release: name of the release. models: names of the forecasters. dollars: the budget of all of them. dollars_per_model: of each, if any.
-    questions: digest of everything that a prompt is made of, by question id.
-    finished: whether every model has its forecasts.
+    Attributes:
+        run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
+        release: name of the release. models: names of the forecasters. dollars: the budget of all of them. dollars_per_model: of each, if any.
+        questions: digest of everything that a prompt is made of, by question id.
+        finished: whether every model has its forecasts.
     """
 
     run: str
@@ -98,10 +97,8 @@ class Evaluations:
 
     def keep(self, evaluation: Evaluation) -> None:
         """Store it, whole, in place of what was stored under its name."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        draft = self._folder / f".{evaluation.run}.{os.getpid()}"
-        draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
-        draft.replace(self._path(evaluation))
+        with atomic_file(self._path(evaluation)) as draft:
+            draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
 
     def _path(self, evaluation: Evaluation) -> Path:
         return self._folder / f"{evaluation.run}.json"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
-from bellwether.forecasting.knowledge import knowledge
+from bellwether.knowledge import knowledge
 from bellwether.registry.fields import KnowledgeCutoff
 from bellwether.tables.benchmark import FORECASTS
 from bellwether.tables.schema import TEXT
@@ -29,26 +29,38 @@ NO_BASIS = "no_basis"
 class Models(Protocol):
     """Where a forecaster gets a client that asks language models, with the keys, limits and budget of the evaluation."""
 
-    def client(self) -> AbstractAsyncContextManager[ModelClient]: ...
+    def client(self) -> AbstractAsyncContextManager[ModelClient]:
+        """A client that asks models; its connections end with the block."""
+        ...
 
 
 class Forecaster(Protocol):
     """One competitor. `kind` names the family of methods, `knowledge_cutoff` the instant until which it may know outcomes."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The registry's name."""
+        ...
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The family of methods."""
+        ...
 
     @property
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """One sentence for people."""
+        ...
 
     @property
-    def knowledge_cutoff(self) -> datetime | None: ...
+    def knowledge_cutoff(self) -> datetime | None:
+        """The instant until which it may know outcomes; None where it cannot know any."""
+        ...
 
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """Version of everything that determines its forecasts."""
+        ...
 
     @property
     def automatic(self) -> bool:

@@ -10,20 +10,22 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
 from bellwether.errors import BellwetherError
-from bellwether.forecasting.knowledge import knowledge
-from bellwether.forecasting.language_model import LanguageModel
 from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
 from bellwether.journal import CostSource, Journal, Outcome
+from bellwether.knowledge import knowledge
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.model import Model
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
+
+if TYPE_CHECKING:
+    from bellwether.forecasting.language_model import LanguageModel
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"

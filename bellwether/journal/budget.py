@@ -60,12 +60,11 @@ class Budget:
 class Spending:
     """Integer micro-dollars of a scope.
 
-    Parameters
-    ----------
-    spent: the costs that are known.
-    reserved: the estimates of attempts under way, and of those that ended without a known cost.
-    unknown: attempts that ended without a known cost.
-    uncounted: attempts with neither a cost nor an estimate: no budget sees them.
+    Attributes:
+        spent: the costs that are known.
+        reserved: the estimates of attempts under way, and of those that ended without a known cost.
+        unknown: attempts that ended without a known cost.
+        uncounted: attempts with neither a cost nor an estimate: no budget sees them.
     """
 
     spent: int

@@ -39,13 +39,12 @@ class LeaseLost(BellwetherError):
 class Claim:
     """The right to ask a model once more, held by one. Made by `Journal.claim`.
 
-    Parameters
-    ----------
-    key: of the call.
-    holder, run: who holds it, and the run that pays.
-    attempts: how many attempts the call had before.
-    taken_from: the holder whose lease had expired; None when nobody held the call.
-    expires_at: when the lease expires, UTC.
+    Attributes:
+        key: of the call.
+        holder, run: who holds it, and the run that pays.
+        attempts: how many attempts the call had before.
+        taken_from: the holder whose lease had expired; None when nobody held the call.
+        expires_at: when the lease expires, UTC.
     """
 
     def __init__(self, database: Database, request: Request, *, token: str, holder: str, run: str | None, lease: timedelta) -> None:
@@ -68,10 +67,9 @@ class Claim:
     def begin(self, *, estimate: int | None = None, budgets: tuple[Budget, ...] = ()) -> Attempt:
         """Record that the model is about to be asked; it is on the disk before this returns. The lease counts anew from here.
 
-        Parameters
-        ----------
-        estimate: the most that the attempt is expected to cost, in micro-dollars; needed with budgets.
-        budgets: the attempt is not begun if it could exceed one of them.
+        Args:
+            estimate: the most that the attempt is expected to cost, in micro-dollars; needed with budgets.
+            budgets: the attempt is not begun if it could exceed one of them.
 
         Raises `LeaseLost` when the call passed on or has got its answer, `BudgetExceeded`, and `ConfigError` while an attempt is under way.
         """

@@ -79,11 +79,10 @@ class Transaction:
 class Database:
     """One SQLite file or Postgres database, opened on first use.
 
-    Parameters
-    ----------
-    url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`.
-    clock: tests hand in their own.
-    patience: seconds to wait at most for a lock, or for a server that restarts.
+    Attributes:
+        url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`.
+        clock: tests hand in their own.
+        patience: seconds to wait at most for a lock, or for a server that restarts.
 
     Raises `ConfigError` when the URL is wrong or the driver is not installed.
     """

@@ -53,12 +53,11 @@ class CostSource(StrEnum):
 class Usage:
     """Tokens and cost of one attempt; None is unknown, never 0.
 
-    Parameters
-    ----------
-    prompt_tokens, completion_tokens, reasoning_tokens: as the provider counts them.
-    cost: integer micro-dollars.
-    cost_source: where the cost comes from; given exactly when the cost is.
-    price_list: which price list, of which version, where the cost comes from one.
+    Attributes:
+        prompt_tokens, completion_tokens, reasoning_tokens: as the provider counts them.
+        cost: integer micro-dollars.
+        cost_source: where the cost comes from; given exactly when the cost is.
+        price_list: which price list, of which version, where the cost comes from one.
 
     Raises `ConfigError` for numbers that are not whole, negative or too large, and for a cost without a source.
     """
@@ -84,15 +83,14 @@ NO_USAGE = Usage()
 class Reply:
     """What the provider sent.
 
-    Parameters
-    ----------
-    body: the raw body, verbatim.
-    content: the answer's text; None where there is none.
-    reasoning: the reasoning's text, where the provider shows it.
-    finish_reason: why the model stopped, in the provider's word.
-    usage: tokens and cost.
-    http_status, request_id: of the HTTP response.
-    latency_ms: milliseconds from the request to the whole body.
+    Attributes:
+        body: the raw body, verbatim.
+        content: the answer's text; None where there is none.
+        reasoning: the reasoning's text, where the provider shows it.
+        finish_reason: why the model stopped, in the provider's word.
+        usage: tokens and cost.
+        http_status, request_id: of the HTTP response.
+        latency_ms: milliseconds from the request to the whole body.
     """
 
     body: bytes = field(default=b"", repr=False)

@@ -38,11 +38,10 @@ class Journal:
 
     From asyncio call its methods, and those of claims and attempts, through `bellwether.journal.in_thread`.
 
-    Parameters
-    ----------
-    url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`; tables are created on first use.
-    clock: tells the present, aware. When left out: Postgres' own clock, or this machine's with SQLite.
-    patience: seconds to wait at most for a lock, or for a server that restarts.
+    Attributes:
+        url: `sqlite:////absolute/path.db` or `postgresql://user:password@host/database`; tables are created on first use.
+        clock: tells the present, aware. When left out: Postgres' own clock, or this machine's with SQLite.
+        patience: seconds to wait at most for a lock, or for a server that restarts.
 
     Every method raises `ConfigError` when the database cannot be used as it is set, and `LakeError` when it is damaged, full, locked,
     out of reach or of another version. After an error nothing was changed, or the same call again finds what it did.
@@ -81,12 +80,11 @@ class Journal:
         A call whose lease has expired is taken over, and what its holder had under way counts as abandoned. So is, at once, the call of a
         process of this machine that has ended (`bellwether.journal.holders`).
 
-        Parameters
-        ----------
-        request: what is asked.
-        lease: how long the right lasts, from now and again from each attempt; longer than one attempt may take.
-        holder: who asks; this process when left out.
-        run: the run that pays for the attempts.
+        Args:
+            request: what is asked.
+            lease: how long the right lasts, from now and again from each attempt; longer than one attempt may take.
+            holder: who asks; this process when left out.
+            run: the run that pays for the attempts.
         """
         claim = self._wanted(request, lease, holder, run)
         found = self._database.read("claiming a model call", lambda transaction: _standing_of(transaction, request.key))

@@ -27,14 +27,13 @@ _LARGEST_INTEGER = 2**53
 class Request:
     """Everything that determines one model call, and nothing else.
 
-    Parameters
-    ----------
-    model: the provider's exact model id.
-    messages: the messages as they are sent.
-    parameters: temperature, limits, response format, …; never an address, a header or a key.
-    purpose: what the answer is for, such as `benchmark/forecasts`; spending is counted by it.
-    scope: what makes the same question another decision, such as a release or `agent/cohort/week`; "" shares the answer within the purpose.
-    sample: index of the sample, from 0.
+    Attributes:
+        model: the provider's exact model id.
+        messages: the messages as they are sent.
+        parameters: temperature, limits, response format, …; never an address, a header or a key.
+        purpose: what the answer is for, such as `benchmark/forecasts`; spending is counted by it.
+        scope: what makes the same question another decision, such as a release or `agent/cohort/week`; "" shares the answer within the purpose.
+        sample: index of the sample, from 0.
 
     Raises `ConfigError` for values that JSON does not have, and for parameters that would carry a credential.
     """

@@ -44,9 +44,11 @@ class Utc(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
+        """A timestamp with time zone on PostgreSQL, text elsewhere."""
         return dialect.type_descriptor(DateTime(timezone=True) if dialect.name == "postgresql" else String(32))
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """As it is stored. Raises `ConfigError` for a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -55,6 +57,7 @@ class Utc(TypeDecorator[datetime]):
         return instant if dialect.name == "postgresql" else instant.isoformat(" ", "microseconds")
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """As it is read: aware, UTC."""
         if value is None:
             return None
         return (datetime.fromisoformat(value) if isinstance(value, str) else value).astimezone(UTC)
@@ -70,9 +73,11 @@ class AnyText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """As it is stored: what a database refuses is escaped."""
         return value if value is None or _is_plain(value) else "".join(map(_escaped, value))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        """As it was given."""
         if value is None or _ESCAPE not in value:
             return value
         head, *parts = value.split(_ESCAPE)

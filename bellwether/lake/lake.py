@@ -39,11 +39,10 @@ def _utc_now() -> datetime:
 class Lake:
     """The tables stored below one folder or object-store URL.
 
-    Parameters
-    ----------
-    uri: a folder, or a URL such as s3://bucket/prefix.
-    storage_options: see `bellwether.lake.storage.open_storage`; what is left out comes from the environment.
-    clock: now, in UTC; stamps manifests.
+    Attributes:
+        uri: a folder, or a URL such as s3://bucket/prefix.
+        storage_options: see `bellwether.lake.storage.open_storage`; what is left out comes from the environment.
+        clock: now, in UTC; stamps manifests.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, clock: Callable[[], datetime] = _utc_now) -> None:

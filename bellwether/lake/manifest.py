@@ -21,17 +21,16 @@ FILE_NAME = "manifest.json"
 class Manifest:
     """One written partition.
 
-    Parameters
-    ----------
-    table: `group/name`.
-    partition: the values of the partition, one per partition column; () when unpartitioned.
-    file: name of the Parquet file below the lake's root.
-    rows, bytes: size of that file.
-    sha256: of that file's bytes, in hex.
-    version: of the table's rules when the rows were made.
-    run_id: the run that wrote it.
-    written_at: when it was written, UTC.
-    known_at: the latest `known_at` of its rows, UTC; None when there is none.
+    Attributes:
+        table: `group/name`.
+        partition: the values of the partition, one per partition column; () when unpartitioned.
+        file: name of the Parquet file below the lake's root.
+        rows, bytes: size of that file.
+        sha256: of that file's bytes, in hex.
+        version: of the table's rules when the rows were made.
+        run_id: the run that wrote it.
+        written_at: when it was written, UTC.
+        known_at: the latest `known_at` of its rows, UTC; None when there is none.
     """
 
     table: str

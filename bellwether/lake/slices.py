@@ -17,12 +17,11 @@ from bellwether.tables import Table
 class Slice:
     """The rows of some partitions, fixed when the slice was taken: later writes do not change it.
 
-    Parameters
-    ----------
-    table: declaration of the table.
-    manifests: one per partition, in order of the partition.
-    files: absolute names of the Parquet files, in the same order.
-    storage_options: what Polars needs to read the files; empty for local ones.
+    Attributes:
+        table: declaration of the table.
+        manifests: one per partition, in order of the partition.
+        files: absolute names of the Parquet files, in the same order.
+        storage_options: what Polars needs to read the files; empty for local ones.
     """
 
     table: Table

@@ -20,6 +20,7 @@ from typing import BinaryIO, Protocol
 from polars.exceptions import PolarsError
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.files import sync
 from bellwether.lake import s3
 
 #: Part of the name of every file that is still being written.
@@ -140,9 +141,9 @@ class Folder:
         target = self._root / name
         with self.draft(name) as draft, writing(str(target)):
             draft.write_bytes(data)
-            _sync(draft)
+            sync(draft)
             os.replace(draft, target)
-            _sync(target.parent)
+            sync(target.parent)
 
     def stash(self, name: str, data: bytes) -> None:
         target = self._root / name
@@ -170,11 +171,11 @@ class Folder:
     def publish(self, draft: Path, name: str) -> bool:
         target = self._root / name
         with writing(str(target)):
-            _sync(draft)
+            sync(draft)
             if not _claim(target):
                 return False
             os.replace(draft, target)
-            _sync(target.parent)
+            sync(target.parent)
         return True
 
     def files(self, prefix: str) -> list[Entry]:
@@ -312,19 +313,10 @@ def _claim(target: Path) -> bool:
     return True
 
 
-def _sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive a loss of power."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _make_folder(folder: Path) -> None:
     """Create `folder` and its parents, each name made durable."""
     if folder.is_dir():
         return
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    _sync(folder.parent)
+    sync(folder.parent)

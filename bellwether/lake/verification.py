@@ -9,9 +9,9 @@ from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import Partition
 from bellwether.progress import Progress, Silent
-from bellwether.replay.portfolio_name import is_portfolio
 from bellwether.tables import TABLES, Table
 from bellwether.tables.benchmark import QUESTIONS
+from bellwether.tables.replay import is_portfolio
 
 
 @dataclass(frozen=True, slots=True)

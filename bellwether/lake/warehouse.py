@@ -5,7 +5,6 @@ Big tables are views over exactly the files that their manifests named; marts ho
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 import secrets
@@ -15,12 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import duckdb
 import polars as pl
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.files import sync, try_lock
 from bellwether.lake import build, confine, duck, s3
 from bellwether.lake.duck import literal
 from bellwether.lake.lake import Lake
@@ -38,14 +38,13 @@ _POLL_SECONDS = 0.05
 class Published:
     """One publication.
 
-    Parameters
-    ----------
-    path: the file.
-    tables, partitions, rows: what it shows; `bytes` is its own size.
-    known_at: the latest `known_at` in it; None when it has no rows.
-    complete: whether every partition was looked at, not only the tables that were written since the last publication.
-    outdated: partitions left out because other rules than the table's made them, as `table partition`.
-    damaged: partitions left out because their file is missing or not as it was written, with the reason, as `table partition` -> reason.
+    Attributes:
+        path: the file.
+        tables, partitions, rows: what it shows; `bytes` is its own size.
+        known_at: the latest `known_at` in it; None when it has no rows.
+        complete: whether every partition was looked at, not only the tables that were written since the last publication.
+        outdated: partitions left out because other rules than the table's made them, as `table partition`.
+        damaged: partitions left out because their file is missing or not as it was written, with the reason, as `table partition` -> reason.
     """
 
     path: Path
@@ -177,16 +176,11 @@ def written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(
 def _replace(draft: Path, path: Path, published_at: datetime) -> int:
     """Rename the finished draft over `path`, durably; a log that another tool left beside the old file must not meet the new one."""
     build.date(draft, published_at)
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
+    sync(draft)
     size = draft.stat().st_size
     path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
     os.replace(draft, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(path.parent)
     return size
 
 
@@ -203,16 +197,8 @@ def _only_publisher(path: Path, timeout: float) -> Iterator[None]:
         lock = path.with_name(f"{path.name}.lock").open("w")
     with lock:
         deadline = time.monotonic() + timeout
-        while not _locked(lock):
+        while not try_lock(lock):
             if time.monotonic() > deadline:
                 raise LakeError(f"publishing {path}: others have been publishing for {timeout:g} s; wait for them, or end what hangs")
             time.sleep(_POLL_SECONDS)
         yield
-
-
-def _locked(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

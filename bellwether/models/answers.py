@@ -15,18 +15,17 @@ from bellwether.models.wire.call import ToolCall
 class Answer:
     """A model's answer, as it is stored in the journal.
 
-    Parameters
-    ----------
-    key: of the call.
-    content: the answer's text; "" where the model only calls tools.
-    reasoning: its reasoning, where the provider shows it.
-    finish_reason: why it stopped, in the provider's word; `length` and `content_filter` say that the text was cut.
-    usage, latency_ms: of the attempt that brought the answer.
-    attempts: the number of that attempt, from 1.
-    spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
-    reused: whether it was taken from the journal, and nothing was paid now.
-    tool_calls: tools that the model asks for.
-    thoughts: fields that the provider wants back in the message that repeats these calls.
+    Attributes:
+        key: of the call.
+        content: the answer's text; "" where the model only calls tools.
+        reasoning: its reasoning, where the provider shows it.
+        finish_reason: why it stopped, in the provider's word; `length` and `content_filter` say that the text was cut.
+        usage, latency_ms: of the attempt that brought the answer.
+        attempts: the number of that attempt, from 1.
+        spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
+        reused: whether it was taken from the journal, and nothing was paid now.
+        tool_calls: tools that the model asks for.
+        thoughts: fields that the provider wants back in the message that repeats these calls.
     """
 
     key: CallKey
@@ -46,13 +45,12 @@ class Answer:
 class NoAnswer:
     """A call that has no answer, and why.
 
-    Parameters
-    ----------
-    key: of the call.
-    outcome, reason: of the last attempt.
-    attempts, usage: of all its attempts so far, in this run and before; what was spent in vain.
-    final: whether it was given up for good; otherwise the next run asks again.
-    reused: whether it had been given up before.
+    Attributes:
+        key: of the call.
+        outcome, reason: of the last attempt.
+        attempts, usage: of all its attempts so far, in this run and before; what was spent in vain.
+        final: whether it was given up for good; otherwise the next run asks again.
+        reused: whether it had been given up before.
     """
 
     key: CallKey

@@ -63,15 +63,14 @@ class ModelClient:
     Leaving it after an error, or after a call was cancelled, waits until requests under way have come back: they are paid for. When it is
     itself cancelled or interrupted, requests under way are cut off and their calls released.
 
-    Parameters
-    ----------
-    journal: where calls are claimed, recorded and answered.
-    endpoint: where a model is asked, and with which key; a `ConfigError` of it stops the model.
-    run: who pays; budgets count what the run of this name has spent before.
-    limits: of the run. retry: bounds of asking again.
-    wire: sends calls; the transport of `bellwether.models.wire` when left out.
-    most_cost: the most that a call may cost in micro-dollars, None where it is not known; that of `bellwether.models.prices` when left out.
-    sleep, now, seed: what it does to the world, for tests: a coroutine that waits, seconds of a clock that does not jump, and of the jitter.
+    Attributes:
+        journal: where calls are claimed, recorded and answered.
+        endpoint: where a model is asked, and with which key; a `ConfigError` of it stops the model.
+        run: who pays; budgets count what the run of this name has spent before.
+        limits: of the run. retry: bounds of asking again.
+        wire: sends calls; the transport of `bellwether.models.wire` when left out.
+        most_cost: the most that a call may cost in micro-dollars, None where it is not known; that of `bellwether.models.prices` when left out.
+        sleep, now, seed: what it does to the world, for tests: a coroutine that waits, seconds of a clock that does not jump, and of the jitter.
     """
 
     def __init__(
@@ -161,12 +160,11 @@ class ModelClient:
     ) -> Answer | NoAnswer:
         """The model's answer, asked for at most once in all runs; or why there is none.
 
-        Parameters
-        ----------
-        model: whom to ask, with its own parameters.
-        messages: OpenAI's form.
-        purpose, scope, sample: what tells calls with the same messages apart; see `bellwether.journal.Request`.
-        parameters: beside the model's own: response_format, tools, …
+        Args:
+            model: whom to ask, with its own parameters.
+            messages: OpenAI's form.
+            purpose, scope, sample: what tells calls with the same messages apart; see `bellwether.journal.Request`.
+            parameters: beside the model's own: response_format, tools, …
 
         Raises `Stopped` when no more calls are made to the model, `ConfigError` for what cannot be sent, and `LakeError` when the journal
         cannot be used.

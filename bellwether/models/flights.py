@@ -52,6 +52,7 @@ class Asked:
 
     @property
     def key(self) -> CallKey:
+        """Key of the call."""
         return self.request.key
 
 
@@ -82,12 +83,11 @@ Landed = Answered | Busy | Failed | Stored | Missed | Passed
 class Flights:
     """The attempts that are under way. One that was sent is waited for and stored even when who asked for it is cancelled.
 
-    Parameters
-    ----------
-    journal, writer: where attempts are recorded, and what does so.
-    wire: sends them.
-    run, limits: who pays, and how much at most.
-    retry, rng, now, sleep: bounds and clock of the client.
+    Attributes:
+        journal, writer: where attempts are recorded, and what does so.
+        wire: sends them.
+        run, limits: who pays, and how much at most.
+        retry, rng, now, sleep: bounds and clock of the client.
     """
 
     def __init__(

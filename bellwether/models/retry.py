@@ -15,14 +15,13 @@ from bellwether.models.wire.call import Result
 class Retry:
     """Bounds of asking again.
 
-    Parameters
-    ----------
-    attempts: of one call in one run, not counting those that were turned away by a rate limit.
-    turned_away: of those, per call.
-    base, cap: the n-th wait is drawn uniformly from the upper half of min(cap, base * 2**(n - 1)) seconds ("equal jitter" of
-        M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), and is never shorter than the provider asks for.
-    patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
-    in_a_row: calls that must have failed since the last answer before a failing model is stopped.
+    Attributes:
+        attempts: of one call in one run, not counting those that were turned away by a rate limit.
+        turned_away: of those, per call.
+        base, cap: the n-th wait is drawn uniformly from the upper half of min(cap, base * 2**(n - 1)) seconds ("equal jitter" of
+            M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), and is never shorter than the provider asks for.
+        patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
+        in_a_row: calls that must have failed since the last answer before a failing model is stopped.
     """
 
     attempts: int = 4

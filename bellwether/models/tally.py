@@ -13,15 +13,14 @@ from bellwether.journal.facts import Outcome, Reply
 class Tally:
     """What was done for one model in this run.
 
-    Parameters
-    ----------
-    asked: attempts that were sent.
-    answered: calls that got their answer. reused: answers and final failures that were taken from the journal. unanswered: calls without an answer.
-    failures: attempts that failed, by outcome.
-    prompt_tokens, completion_tokens, reasoning_tokens: of all attempts that say it.
-    cost: of all attempts whose cost is known, in micro-dollars. unknown_costs: attempts whose cost is not known.
-    seconds: of all attempts together, from request to reply.
-    stopped: why no more calls are made; "" while they are.
+    Attributes:
+        asked: attempts that were sent.
+        answered: calls that got their answer. reused: answers and final failures that were taken from the journal. unanswered: calls without an answer.
+        failures: attempts that failed, by outcome.
+        prompt_tokens, completion_tokens, reasoning_tokens: of all attempts that say it.
+        cost: of all attempts whose cost is known, in micro-dollars. unknown_costs: attempts whose cost is not known.
+        seconds: of all attempts together, from request to reply.
+        stopped: why no more calls are made; "" while they are.
     """
 
     asked: int = 0

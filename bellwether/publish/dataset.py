@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 
 from bellwether.errors import ConfigError
+from bellwether.files import atomic_folder
 from bellwether.publish.card import CARD, DATA, card, is_export
 from bellwether.questions.release import Release
 from bellwether.settings import World
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
-from bellwether.whole import whole_folder
 
 #: Columns that a KalshiBench dataset has, in its order; ours follow.
 SHARED = ("id", "question", "description", "category", "close_time", "ground_truth", "market_probability", "series_ticker", "source")
@@ -52,7 +52,7 @@ def export(
     rows = dataset_rows(questions)
     target = Path(folder).expanduser().absolute()
     _require_replaceable(target)
-    with whole_folder(target) as draft:
+    with atomic_folder(target) as draft:
         (draft / DATA).parent.mkdir(parents=True)
         rows.write_parquet(draft / DATA, compression="zstd", statistics=True)
         (draft / CARD).write_text(card(questions, rows.schema, world=world, recipe=recipe, license_id=license_id), encoding="utf-8")

@@ -15,24 +15,13 @@ import numpy as np
 import polars as pl
 
 from bellwether.calibration import evaluate, reliability_bins
+from bellwether.questions.analysis_json import ALL, FINAL, PUBLISHED, PUBLISHED_DESCRIPTION, as_json
 from bellwether.tables.benchmark import DATASET_ANALYSIS, HORIZONS, QUESTIONS
 
 #: Version of the rules in this module; raise it when the same questions would give other numbers.
 RULES = "1"
 
 #: Item of what is about the whole question set, and of what is read as KalshiBench's own analysis does.
-ALL = "all"
-PUBLISHED = "published"
-
-#: The final price, which is known after the fact.
-FINAL = "final"
-
-#: KalshiBench analyses descriptions as its prompt cuts them.
-PUBLISHED_DESCRIPTION = 2000
-
-#: The horizon whose price stands for the market where KalshiBench has one number.
-BASELINE_HORIZON = "24h"
-
 WORD = re.compile(r"\b\w+\b")
 _DAY = 86_400_000_000
 
@@ -52,8 +41,6 @@ class Analysis:
 
     def to_dict(self) -> dict[str, Any]:
         """The same numbers under KalshiBench's names, for JSON; what it reads otherwise stands in `as_published`."""
-        from bellwether.questions.analysis_json import as_json
-
         return as_json(self.rows)
 
 

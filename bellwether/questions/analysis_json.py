@@ -6,8 +6,20 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.questions.analysis import ALL, BASELINE_HORIZON, FINAL, PUBLISHED, PUBLISHED_DESCRIPTION
 from bellwether.tables.benchmark import HORIZONS
+
+#: Scopes of the analysis: all questions, and as KalshiBench reads them.
+ALL = "all"
+PUBLISHED = "published"
+
+#: The final price, which is known after the fact.
+FINAL = "final"
+
+#: KalshiBench analyses descriptions as its prompt cuts them.
+PUBLISHED_DESCRIPTION = 2000
+
+#: The horizon whose price stands for the market where KalshiBench has one number.
+BASELINE_HORIZON = "24h"
 
 #: Statistics that count something, and so are whole numbers in JSON.
 COUNTS = frozenset(

@@ -154,7 +154,8 @@ def _limited(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
 
 def _drawn(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
     """The sample, without replacement, with `ordinal` as its order. Its lots are independent of those within a series,
-    which would favour series with many markets."""
+    which would favour series with many markets.
+    """
     drawn = markets.with_columns(lot=_lots("sample", release.seed, _ids(markets))).sort("lot")
     return drawn.head(release.sample_size or drawn.height).with_row_index("ordinal")
 

@@ -158,7 +158,8 @@ def _order_events(files: list[Path]) -> Iterator[Capture]:
 
 def _stream_files(files: list[Path]) -> Iterator[Capture]:
     """One capture per file: all messages of a stream about many markets, in order of arrival. A subscription that begins anew with number 1
-    is of a new connection."""
+    is of a new connection.
+    """
     for path in files:
 
         def heard(path: Path = path) -> Iterator[Heard]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bellwether.files import write_durably
 from bellwether.recordings.missing import Gap, GapReport, Mark, Outage
 from bellwether.recordings.numbers import Numbers
-from bellwether.recordings.recording import Recording, Status, dump_json, put, read_json
+from bellwether.recordings.recording import Recording, Status, dump_json, read_json
 from bellwether.recordings.watch import Effect, Watch, watch_frames
 
 __all__ = ["GAPS", "Effect", "Gap", "GapReport", "Mark", "Numbers", "Outage", "Watch", "gap_report", "gap_summary"]
@@ -39,5 +40,5 @@ def gap_summary(recording: Recording) -> dict[str, Any]:
         "torn_bytes": sum(torn.bytes for torn in report.torn),
     }
     if recording.status is Status.FINISHED:
-        put(kept, dump_json(found))
+        write_durably(kept, dump_json(found))
     return found

@@ -10,10 +10,11 @@ from typing import Any
 
 from bellwether import __version__
 from bellwether.errors import ConfigError
+from bellwether.files import write_durably
 from bellwether.recordings.captures import Capture, Heard, event_of, find_captures
 from bellwether.recordings.instants import exchange_time, moment
 from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import ABOUT, About, Recording, Status, check_name, dump_about, is_locked, put
+from bellwether.recordings.recording import ABOUT, About, Recording, Status, check_name, dump_about, is_locked
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, body_of, message, ticker_of
 from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
@@ -105,7 +106,7 @@ def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
         for ordinal, heard in enumerate(capture.heard()):
             survey.take(heard)
             recorder.write(Frame(heard.received_at, heard.connection, ordinal, heard.data))
-        put(folder / ABOUT, dump_about(_about(capture, survey, digests)))
+        write_durably(folder / ABOUT, dump_about(_about(capture, survey, digests)))
         recorder.finish("imported", ended_at="" if survey.last is None else moment(survey.last))
 
 

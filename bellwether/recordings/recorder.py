@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +14,9 @@ from types import TracebackType
 from typing import Self
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.files import sync, try_lock, write_durably
 from bellwether.recordings import line
-from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json, put, sync_folder
+from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json
 from bellwether.venues.kalshi.stream.frame import START, Frame, Position
 
 
@@ -35,11 +35,10 @@ class Recorder:
 
     Opening a recording that was broken off begins a new segment; frames go on at `next`.
 
-    Parameters
-    ----------
-    folder: of the recording; made when there is none.
-    about: what was asked; of a recording that is continued, the first answer stays.
-    pace: bounds of buffering and of segments. monotonic: seconds from any origin.
+    Attributes:
+        folder: of the recording; made when there is none.
+        about: what was asked; of a recording that is continued, the first answer stays.
+        pace: bounds of buffering and of segments. monotonic: seconds from any origin.
 
     Raises `ConfigError` when the recording is finished, is of other markets, or is being written by another recorder.
     """
@@ -62,7 +61,7 @@ class Recorder:
 
     def _open(self, about: About) -> None:
         if not (self.folder / ABOUT).is_file():
-            put(self.folder / ABOUT, dump_about(about))
+            write_durably(self.folder / ABOUT, dump_about(about))
         recording = Recording(self.folder)
         _check_continues(recording, about)
         last = recording.last()
@@ -77,7 +76,7 @@ class Recorder:
         self._segment += 1
         path = self.folder / f"{self._segment:06d}.ndjson"
         self._file = FileIO(path, "xb")
-        sync_folder(self.folder)
+        sync(self.folder)
         self._path = path
         self._in_segment = 0
         self._segment_since = self._flushed_at = self._monotonic()
@@ -162,7 +161,7 @@ class Recorder:
             "connections": last.connection if last else 0,
             "segments": {path.name: path.stat().st_size for path in recording.segments},
         }
-        put(self.folder / DONE, dump_json(done))
+        write_durably(self.folder / DONE, dump_json(done))
 
     def close(self) -> None:
         """Flush, sync and let others write; after `finish` only the last. May be called again."""
@@ -185,16 +184,12 @@ def _take(folder: Path, *, tries: int = 20) -> FileIO:
     """The recording's lock, held until it is closed or the process ends. Others who only look hold it for an instant."""
     lock = FileIO(folder / LOCK, "ab+")
     for left in reversed(range(tries)):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if try_lock(lock.fileno()):
             break
-        except BlockingIOError:
-            if not left:
-                lock.close()
-                raise ConfigError(
-                    f"recording {folder.name}: another recorder is writing it; wait for its end, or choose another name"
-                ) from None
-            time.sleep(0.01)
+        if not left:
+            lock.close()
+            raise ConfigError(f"recording {folder.name}: another recorder is writing it; wait for its end, or choose another name")
+        time.sleep(0.01)
     return lock
 
 

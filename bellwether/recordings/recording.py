@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections import deque
@@ -15,6 +14,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.files import try_lock
 from bellwether.recordings import line
 from bellwether.venues.kalshi.stream.frame import Frame
 
@@ -156,26 +156,6 @@ def dump_json(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def put(path: Path, data: bytes) -> None:
-    """Write a small file whole: under a temporary name, to the disk, then renamed."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names of a folder's files durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """A small file of a recording. Raises `LakeError` when it is damaged."""
     try:
@@ -191,11 +171,7 @@ def is_locked(folder: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not try_lock(file, shared=True)
 
 
 def _torn_bytes(path: Path, block: int = 1 << 16) -> int:

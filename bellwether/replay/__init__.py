@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from bellwether.replay.engine.latencies import LatencySeries
     from bellwether.replay.episode import load
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
-    from bellwether.replay.prepared import Prepared, prepare
+    from bellwether.replay.preparation import prepare
+    from bellwether.replay.prepared import Prepared
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
 
 _HOMES = {
@@ -36,7 +37,8 @@ _HOMES = {
     "engine.latencies": ("LatencySeries",),
     "episode": ("load",),
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
-    "prepared": ("Prepared", "prepare"),
+    "preparation": ("prepare",),
+    "prepared": ("Prepared",),
     "units": ("BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -21,7 +21,7 @@ def agents(ctx: click.Context, as_json: bool) -> None:
         if as_json:
             raise click.UsageError(f"--json is of the list; leave it out before {ctx.invoked_subcommand}.")
         return
-    from bellwether.replay.agents.registry import agents as registered
+    from bellwether.replay.registry import agents as registered
 
     found = registered().values()
     if as_json:

@@ -25,7 +25,8 @@ from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.settings import settings_values
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
-from bellwether.replay.prepared import Prepared, prepare
+from bellwether.replay.preparation import prepare
+from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE

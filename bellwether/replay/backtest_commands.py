@@ -221,8 +221,8 @@ def _money(text: str, micros: int) -> int:
 
 
 def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: dict[str, Any]) -> list[Candidate]:
-    from bellwether.replay.agents.registry import agent_of
     from bellwether.replay.grid import label
+    from bellwether.replay.registry import agent_of
     from bellwether.replay.sweep import Candidate
 
     found = agent_of(name, isolated=_isolation(options))
@@ -412,13 +412,13 @@ def _titles(request: _Request) -> dict[str, str]:
 
 def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
     """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
-    from bellwether.whole import whole_file
+    from bellwether.files import atomic_file
 
     for name, frame in frames.items():
-        with whole_file(out / f"{name}.parquet") as draft:
+        with atomic_file(out / f"{name}.parquet") as draft:
             frame.write_parquet(draft)
     rows = frames["backtests"]
-    with whole_file(out / "backtests.csv") as draft:
+    with atomic_file(out / "backtests.csv") as draft:
         (rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")).write_csv(
             draft, datetime_format=_CSV_TIME
         )

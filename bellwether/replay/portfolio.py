@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import TypeVar
 
 import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import EpisodeInfo
-from bellwether.replay.portfolio_name import SEPARATOR, is_portfolio, portfolio_name
+from bellwether.replay.portfolio_name import portfolio_name
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined
-from bellwether.replay.tape.layout import fixed
 from bellwether.replay.tape.merge import merge_tapes, with_units
+from bellwether.tables.replay import SEPARATOR, is_portfolio
 
 Value = TypeVar("Value", int, str)
 
@@ -60,13 +59,6 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
         world=next((one.world for one in parts if one.world), ""),
         parts=tuple(parts),
     )
-
-
-def trades_of(parts: Sequence[Prepared]) -> np.ndarray:
-    """The trades of all parts by time, as `Prepared.trades` gives them; those of an instant in the order of the parts."""
-    codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
-    rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])
-    return fixed(rows[np.argsort(rows[:, 0], kind="stable")])
 
 
 def _check_markets(parts: Sequence[Prepared]) -> None:

@@ -1,29 +1,23 @@
-"""An episode, or a portfolio of several, made ready to be replayed under rules: its tape with their fees, and what agents are told."""
+"""What a replay needs of an episode or a portfolio: its tape with the fees of its rules, and what agents are told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import EpisodeInfo, MarketInfo
-from bellwether.replay.rules import RuleSet, rule_set, rules_for
+from bellwether.replay.agents.agent import EpisodeInfo
+from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import PRINT, fixed, unpack
-from bellwether.replay.units import DOLLAR, SECOND, YES
+from bellwether.replay.units import DOLLAR, YES
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode import Episode
-    from bellwether.replay.episode.content import Content, Trades
-
-#: The bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of the original's episodes.
-BANKROLL = 1_000_000_000
+    from bellwether.replay.episode.content import Trades
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +46,6 @@ class Prepared:
         A tape has prints where they filled, which may be before the feed had them; agents are shown an episode's own trades.
         """
         if self.parts:
-            from bellwether.replay.portfolio import trades_of
-
             return trades_of(self.parts)
         if self.read_trades is None:
             kind, ticker, side, price, lots = unpack(self.tape.event)
@@ -64,87 +56,8 @@ class Prepared:
         return fixed(rows)
 
 
-def prepare(
-    source: Episode | Tape | Sequence[Episode | Prepared],
-    rules: str | RuleSet | None = None,
-    *,
-    cache: Path | None = None,
-    bankroll: int | None = None,
-    execution: str | None = None,
-) -> Prepared:
-    """Make an episode, or a tape alone, or several episodes as one portfolio, ready.
-
-    rules: those that are asked for; of an episode by default its own, else its venue's of its first day. A tape alone keeps its own fees and needs
-    rules. cache: folder of tapes, written when it lacks this one. bankroll, execution: of a portfolio whose episodes differ in them. Raises `ConfigError`
-    for rules that are not known or not given, and for episodes that make no portfolio.
-    """
-    if isinstance(source, Sequence):
-        from bellwether.replay.portfolio import combine
-
-        parts = [one if isinstance(one, Prepared) else prepare(one, rules, cache=cache) for one in source]
-        return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)
-    if isinstance(source, Tape):
-        return _of_tape(source, rules)
-    return _of_episode(source, rules, cache)
-
-
-def _of_tape(tape: Tape, rules: str | RuleSet | None) -> Prepared:
-    if rules is None:
-        raise ConfigError("replaying a tape: it does not say by which rules; name them (BacktestSettings.rules)")
-    chosen = rule_set(rules) if isinstance(rules, str) else rules
-    markets = tuple(MarketInfo(ticker) for ticker in tape.tickers)
-    info = EpisodeInfo("tape", "", chosen.venue, markets, tape.start, tape.end, BANKROLL, chosen.name)
-    return Prepared(info, tape.digest, chosen, tape)
-
-
-def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None) -> Prepared:
-    from bellwether.replay.tape import tape_of
-
-    about = episode.metadata
-    wanted = rules or about.rules
-    if wanted is None:
-        wanted = rules_for(about.venue, datetime.fromtimestamp(about.start // SECOND, UTC).date())
-    chosen = rule_set(wanted) if isinstance(wanted, str) else wanted
-    tape = tape_of(episode, chosen, cache)
-    exogenous = episode.exogenous
-    # The original tells agents the time to the end of the recording.
-    close = about.end if chosen.observations == "frozen" else None
-    markets = tuple(
-        MarketInfo(market.ticker, market.title or "", market.open_time, market.close_time or close, episode.id, about.venue)
-        for market in about.markets
-    )
-    ends = [market.close_ns for market in markets]
-    info = EpisodeInfo(
-        id=episode.id,
-        title=about.title or "",
-        venue=about.venue,
-        markets=markets,
-        start_ns=about.start,
-        end_ns=None if None in ends else max(end for end in ends if end is not None),
-        bankroll=about.bankroll,
-        rules=chosen.name,
-        exogenous=tuple(exogenous),
-        observation_depth=about.observation_depth,
-    )
-    default_fees = chosen.looks_at_terms and any(market.has_default_fee for market in about.markets)
-    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _reader(episode), _world(episode))
-
-
-def _world(episode: Episode) -> str:
-    """The world whose home holds the episode, else the sandbox where it was generated there."""
-    below = episode.folder.absolute().parent
-    if below.name == "episodes":
-        from bellwether.settings import World
-
-        if below.parent.name in [world.value for world in World]:
-            return below.parent.name
-    return "sandbox" if episode.metadata.source.get("recorded") == "import: sandbox" else ""
-
-
-def _reader(episode: Episode) -> Callable[[], Trades]:
-    """Gives the episode's trades, without keeping its books in memory."""
-    content: Content | None = episode.__dict__.get("content")
-    if content is None:
-        return lambda: replace(episode).content.trades
-    trades = content.trades
-    return lambda: trades
+def trades_of(parts: Sequence[Prepared]) -> np.ndarray:
+    """The trades of all parts by time, as `Prepared.trades` gives them; those of an instant in the order of the parts."""
+    codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
+    rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])
+    return fixed(rows[np.argsort(rows[:, 0], kind="stable")])

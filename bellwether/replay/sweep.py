@@ -24,7 +24,8 @@ from bellwether.replay.agents.load import make_agent
 from bellwether.replay.backtest import BacktestSettings, run
 from bellwether.replay.episode import load
 from bellwether.replay.isolation import AgentSource, Isolation
-from bellwether.replay.prepared import Prepared, prepare
+from bellwether.replay.preparation import prepare
+from bellwether.replay.prepared import Prepared
 from bellwether.replay.results.metrics import metrics
 
 #: Folder of an episode, or folders of those of a portfolio.

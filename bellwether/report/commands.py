@@ -17,7 +17,8 @@ from bellwether.settings import settings
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 def report(release: str, reports: str | None, revision: str | None, as_json: bool) -> None:
     """Write the report of RELEASE: a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page
-    in Markdown with figures. It is made from the published warehouse; docs/report.md describes the files."""
+    in Markdown with figures. It is made from the published warehouse; docs/report.md describes the files.
+    """
     from bellwether.report.inputs import read_inputs, registered
     from bellwether.report.write import write_report
 

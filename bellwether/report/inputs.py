@@ -30,13 +30,12 @@ TABLES: dict[str, Table] = {
 class Inputs:
     """Rows of one release; any order. Raises `ConfigError` where the release has no leaderboard, and where rows are of several releases.
 
-    Parameters
-    ----------
-    questions to dataset_analysis: the tables of the same names, group benchmark.
-    recipe: the release as registered; empty when it is registered no more.
-    configurations: how each forecaster is registered, by name; those that are registered no more are absent.
-    journal: counts of model calls by purpose, model, state and outcome; None when no journal was looked at.
-    revision: of the code that the report is made with, where known.
+    Attributes:
+        questions to dataset_analysis: the tables of the same names, group benchmark.
+        recipe: the release as registered; empty when it is registered no more.
+        configurations: how each forecaster is registered, by name; those that are registered no more are absent.
+        journal: counts of model calls by purpose, model, state and outcome; None when no journal was looked at.
+        revision: of the code that the report is made with, where known.
     """
 
     questions: pl.DataFrame

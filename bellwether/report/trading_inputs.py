@@ -121,7 +121,7 @@ def chosen(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | Non
 
 def titles() -> dict[str, str]:
     """How the registry calls its agents."""
-    from bellwether.replay.agents.registry import agents
+    from bellwether.replay.registry import agents
 
     return {name: entry.title for name, entry in agents().items()}
 
@@ -129,7 +129,7 @@ def titles() -> dict[str, str]:
 def tapes_of(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
     """The tapes of the episodes with the most fills, as many as a report shows, that are below `root` as they were replayed. cache: of tapes."""
     from bellwether.replay.episode import load
-    from bellwether.replay.prepared import prepare
+    from bellwether.replay.preparation import prepare
 
     found: dict[str, Tape] = {}
     for name, digest in busiest(backtests):

@@ -33,6 +33,8 @@ class Dated:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the sandbox's own date."""
+
         async def send_dated(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"date", self._clock.date_header().encode())]
@@ -57,15 +59,14 @@ def create_app(
 ) -> Starlette:
     """The application over a world; a service without a source is not served.
 
-    Parameters
-    ----------
-    source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
-    polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
-    exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
-    truth: what the models of the model endpoint know.
-    clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
-    limits: rate limits to enforce; none when left out.
-    faults: what goes wrong by itself; a request can ask for a fault in any case.
+    Args:
+        source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
+        polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
+        exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
+        truth: what the models of the model endpoint know.
+        clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
+        limits: rate limits to enforce; none when left out.
+        faults: what goes wrong by itself; a request can ask for a fault in any case.
 
     `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
     """

@@ -21,6 +21,7 @@ class Bounded:
         self._most = most
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on while its body is within the limit."""
         came = 0
 
         async def counted() -> Message:

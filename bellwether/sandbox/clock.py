@@ -34,11 +34,10 @@ class Clock:
 
     Every method may be called from any thread. What was shown cannot be unshown: the clock can be moved forward, never back.
 
-    Parameters
-    ----------
-    fixed: the instant at which it stands or starts; the real time when left out.
-    rate: seconds that pass per real second from `fixed` on; 0 stands still. The real clock has no rate of its own.
-    monotonic: real seconds from any origin.
+    Attributes:
+        fixed: the instant at which it stands or starts; the real time when left out.
+        rate: seconds that pass per real second from `fixed` on; 0 stands still. The real clock has no rate of its own.
+        monotonic: real seconds from any origin.
 
     Raises `ConfigError` when `fixed` has no time zone, the rate is negative or not finite, or a rate comes without `fixed`.
     """

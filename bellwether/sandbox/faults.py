@@ -101,12 +101,11 @@ class Faults:
     once for certain, so that a client that repeats always gets on. `expired` and `credit` last: a request that they hit is hit
     every time. May be used from any thread.
 
-    Parameters
-    ----------
-    rates: probability of each fault; those over HTTP add up to at most 1, and so do those of streams.
-    seed: what decides; the same seed and the same requests give the same faults.
-    in_a_row: most faults in a row on one request.
-    stall_seconds: how long a stalled answer is silent before the connection is closed.
+    Attributes:
+        rates: probability of each fault; those over HTTP add up to at most 1, and so do those of streams.
+        seed: what decides; the same seed and the same requests give the same faults.
+        in_a_row: most faults in a row on one request.
+        stall_seconds: how long a stalled answer is silent before the connection is closed.
 
     Raises `ConfigError` naming the part that is wrong.
     """
@@ -356,6 +355,7 @@ class Faulty:
         logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer with the fault that is drawn for it."""
         service, path = locate(scope.get("path", ""))
         if scope["type"] not in ("http", "websocket") or service in (Service.CONTROL, Service.NONE):
             await self._app(scope, receive, send)

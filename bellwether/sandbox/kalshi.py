@@ -118,7 +118,7 @@ class Kalshi:
     # --- exchange ----------------------------------------------------------------------------------------------
 
     def exchange_status(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /exchange/status"""
+        """GET /exchange/status."""
         return {
             "exchange_active": True,
             "exchange_estimated_resume_time": None,
@@ -127,7 +127,7 @@ class Kalshi:
         }
 
     def cutoff(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/cutoff"""
+        """GET /historical/cutoff."""
         cutoff = wire_time(self._source.cutoff(now))
         names = ("market_positions_last_updated_ts", "market_settled_ts", "orders_updated_ts", "trades_created_ts")
         return dict.fromkeys(names, cutoff)
@@ -148,7 +148,7 @@ class Kalshi:
         return {"series": [_series_body(row, volume, metadata) for row in rows]}
 
     def series(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /series/{series_ticker}"""
+        """GET /series/{series_ticker}."""
         for row in self._source.series(now):
             if row.ticker == path["series_ticker"]:
                 return {"series": _series_body(row, params.flag("include_volume"), True)}
@@ -215,7 +215,7 @@ class Kalshi:
         return _market_page(rows, limit)
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/{ticker}"""
+        """GET /markets/{ticker}."""
         row = next(self._live(self._source.markets(Wanted(tickers=(path["ticker"],)), now), now), None)
         if row is None:
             raise not_found("market not found")
@@ -247,7 +247,7 @@ class Kalshi:
         return row
 
     def historical_market(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/markets/{ticker}"""
+        """GET /historical/markets/{ticker}."""
         return {"market": orjson.Fragment(self._archived(path["ticker"], now).body())}
 
     # --- candlesticks ------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class Kalshi:
         return [_carried(before[-1], asked), *found] if before else found
 
     def candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /series/{series_ticker}/markets/{ticker}/candlesticks"""
+        """GET /series/{series_ticker}/markets/{ticker}/candlesticks."""
         found = self._live_candles(path["ticker"], CandleQuery.of(params), now, path["series_ticker"])
         if found is None:
             raise not_found("market not found")

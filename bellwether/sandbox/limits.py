@@ -30,14 +30,13 @@ _CHARACTERS_PER_TOKEN = 4
 class Limits:
     """The terms; the defaults are the venues' documented ones for their lowest tier, and a small account with a model provider.
 
-    Parameters
-    ----------
-    tokens_per_second: rate at which Kalshi's bucket fills.
-    burst_seconds: what the full bucket holds, in seconds of that rate.
-    cost: tokens that one request to Kalshi takes.
-    gamma, clob: most requests per ten seconds to paths that begin so; "" is the service as a whole.
-    patience: seconds for which Polymarket delays a request before it refuses it instead.
-    requests_per_minute, tokens_per_minute: of the model endpoint, per key; tokens are those of the prompt and those allowed for the answer.
+    Attributes:
+        tokens_per_second: rate at which Kalshi's bucket fills.
+        burst_seconds: what the full bucket holds, in seconds of that rate.
+        cost: tokens that one request to Kalshi takes.
+        gamma, clob: most requests per ten seconds to paths that begin so; "" is the service as a whole.
+        patience: seconds for which Polymarket delays a request before it refuses it instead.
+        requests_per_minute, tokens_per_minute: of the model endpoint, per key; tokens are those of the prompt and those allowed for the answer.
     """
 
     tokens_per_second: float = 200.0
@@ -200,10 +199,9 @@ class RateLimited:
     Kalshi answers 429 without Retry-After. Polymarket's gateway first delays, then answers 429. The model endpoint answers 429 with
     Retry-After in whole seconds, except to a request that it could never serve.
 
-    Parameters
-    ----------
-    monotonic: seconds from any origin, the time in which the limits count.
-    sleep: waits so many of them.
+    Attributes:
+        monotonic: seconds from any origin, the time in which the limits count.
+        sleep: waits so many of them.
     """
 
     def __init__(
@@ -222,6 +220,7 @@ class RateLimited:
         self._accounts = Accounts(limits, monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it for its rate."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -72,7 +72,7 @@ class Params:
         return int(value)
 
     def flag(self, name: str) -> bool:
-        """true or false; false when absent."""
+        """True or false; false when absent."""
         value = (self.text(name) or "false").lower()
         if value not in ("true", "false"):
             raise bad_request(f"invalid {name}: not a boolean")

@@ -82,10 +82,9 @@ class Recordings:
     whose event was not recorded has none. Rows of a settlement ledger are not market objects and are left out. Candles are
     those recorded, of the recorded period, whatever the clock says.
 
-    Parameters
-    ----------
-    folder: where they are.
-    required: whether there must be any; without it a folder that holds nothing of Kalshi's makes an empty source.
+    Attributes:
+        folder: where they are.
+        required: whether there must be any; without it a folder that holds nothing of Kalshi's makes an empty source.
 
     Raises `ConfigError` when the folder is missing or holds nothing that is required, `BellwetherError` naming a broken file.
     """

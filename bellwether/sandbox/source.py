@@ -61,12 +61,11 @@ class SeriesRow:
 class Wanted:
     """What a listing is about to ask for, so that a world need not look at everything. A world may yield more than this.
 
-    Parameters
-    ----------
-    after: only rows behind this key.
-    tickers, event_ticker, series_ticker: only these.
-    closes: only markets whose close lies within these instants.
-    settled_before, settled_after: only markets that settled before (or, if at all, not before) this instant.
+    Attributes:
+        after: only rows behind this key.
+        tickers, event_ticker, series_ticker: only these.
+        closes: only markets whose close lies within these instants.
+        settled_before, settled_after: only markets that settled before (or, if at all, not before) this instant.
     """
 
     after: Key | None = None

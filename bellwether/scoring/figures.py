@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bellwether.files import atomic_file
 from bellwether.report.plots import reliability_diagram
 from bellwether.scoring.overlays import bands_and_curves
 from bellwether.scoring.plotting import plot_differences, plot_scores
-from bellwether.scoring.score import Progress, ScoreResult
-from bellwether.whole import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from bellwether.scoring.score import Progress, ScoreResult
 
 #: Inches of a row, of what stands around the rows, and of the whole width.
 _ROW, _AROUND, _WIDTH = 0.3, 1.1, 8.0
@@ -30,7 +31,7 @@ def write_figures(result: ScoreResult, folder: Path, progress: Progress | None =
     if drawn := result.pairs["difference"].count():
         pictures["differences.png"] = _picture(lambda axes: plot_differences(result, ax=axes), drawn)
     for name, png in pictures.items():
-        with whole_file(folder / name) as draft:
+        with atomic_file(folder / name) as draft:
             draft.write_bytes(png)
     return [folder / name for name in pictures]
 

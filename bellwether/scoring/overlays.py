@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import polars as pl
 
 from bellwether.calibration.consistency import bands_and_curve
-from bellwether.scoring.score import Progress, ScoreResult
 from bellwether.scoring.sheet import scored
+
+if TYPE_CHECKING:
+    from bellwether.scoring.score import Progress, ScoreResult
 
 _DRAWN: WeakKeyDictionary[ScoreResult, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
 

@@ -13,13 +13,14 @@ import polars as pl
 from bellwether.calibration import METRICS, Better
 from bellwether.pages import COLOURS, GREY, Cell, Page, Rows, Section, plot, translucent
 from bellwether.scoring.overlays import bands_and_curves
-from bellwether.scoring.score import Progress, ScoreResult
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.show import by_forecaster, group_name, number, p_cell, reasons, summary
 from bellwether.scoring.words import LOSSES, words
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from bellwether.scoring.score import Progress, ScoreResult
 
 #: Forecasters that the diagram shows before the reader chooses.
 _SHOWN = 3

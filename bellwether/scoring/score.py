@@ -131,21 +131,20 @@ def score(
 ) -> ScoreResult:
     """Score forecasts of yes-or-no questions: `print(score("forecasts.csv"))`.
 
-    Parameters
-    ----------
-    data: a path to CSV, Parquet or JSON lines, several of them, or a Polars or pandas frame, a mapping of columns or a list of rows.
-    probability, outcome, forecaster, question, cluster, weight, market: names of columns; those left out are recognised by common names.
-        Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several columns of the question name
-        it together. Files without a column of forecasters are a forecaster each, called as the file.
-    by: columns whose groups are scored too.
-    outcomes: a path or frame with the outcomes by question, where the forecasts do not hold them.
-    percent: columns of probabilities or prices to divide by 100.
-    clip: clip probabilities that a rounding error put beyond [0, 1].
-    skip_unresolved: leave out rows without an outcome.
-    independent: count questions as independent though there is a column of clusters.
-    loss: what pairs are compared by, "brier" or "log_loss".
-    bins, level, replicates, seed: as in `evaluate`.
-    progress: called with what is done, the number of steps, and what comes next.
+    Args:
+        data: a path to CSV, Parquet or JSON lines, several of them, or a Polars or pandas frame, a mapping of columns or a list of rows.
+        probability, outcome, forecaster, question, cluster, weight, market: names of columns; those left out are recognised by common names.
+            Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several columns of the question name
+            it together. Files without a column of forecasters are a forecaster each, called as the file.
+        by: columns whose groups are scored too.
+        outcomes: a path or frame with the outcomes by question, where the forecasts do not hold them.
+        percent: columns of probabilities or prices to divide by 100.
+        clip: clip probabilities that a rounding error put beyond [0, 1].
+        skip_unresolved: leave out rows without an outcome.
+        independent: count questions as independent though there is a column of clusters.
+        loss: what pairs are compared by, "brier" or "log_loss".
+        bins, level, replicates, seed: as in `evaluate`.
+        progress: called with what is done, the number of steps, and what comes next.
 
     Raises `ScoringError` that names the file, the line, the column, the value and the remedy.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from rich.console import Console
@@ -12,10 +12,12 @@ from rich.text import Text
 
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
-from bellwether.scoring.score import ScoreResult
 from bellwether.scoring.sheet import MARKET
 from bellwether.scoring.words import LOSSES, counted, words
 from bellwether.text_tables import TextTable, print_tables, visible
+
+if TYPE_CHECKING:
+    from bellwether.scoring.score import ScoreResult
 
 _WIDTH = 80
 _NONE = "–"

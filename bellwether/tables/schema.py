@@ -45,17 +45,16 @@ class Column:
 class Table:
     """A table of the lake.
 
-    Parameters
-    ----------
-    name: `group/name`, the same for the asset key, the folder of the lake and the DuckDB view.
-    row: one sentence that says what one row is.
-    columns: in the order in which they are stored.
-    key: the columns that together identify a row of one partition.
-    partitioned_by: the columns that hold the partition's value, in the order of the partition key; () when unpartitioned.
-    sort: the order in which the rows of a partition are stored; the key when left out.
-    mart: True when the warehouse holds the rows themselves instead of a view over the lake.
-    often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
-    version: of the rules that make the rows; part of every manifest.
+    Attributes:
+        name: `group/name`, the same for the asset key, the folder of the lake and the DuckDB view.
+        row: one sentence that says what one row is.
+        columns: in the order in which they are stored.
+        key: the columns that together identify a row of one partition.
+        partitioned_by: the columns that hold the partition's value, in the order of the partition key; () when unpartitioned.
+        sort: the order in which the rows of a partition are stored; the key when left out.
+        mart: True when the warehouse holds the rows themselves instead of a view over the lake.
+        often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
+        version: of the rules that make the rows; part of every manifest.
     """
 
     name: str

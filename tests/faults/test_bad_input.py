@@ -43,12 +43,11 @@ HASTE = 1000.0
 class Case:
     """What is registered, and what must become of it.
 
-    Parameters
-    ----------
-    about: the kind of bad input. model: who is asked; `tests.models.misbehaving` says how it answers.
-    failure, reason: of each row, the reason as a pattern; or, where `stops` is set, of the error that ends the evaluation.
-    p: the forecast, where there is one after all. requests: per question. paid: micro-dollars per question; None where nobody knows.
-    final: whether it is the model's last word, so that the next run asks nothing.
+    Attributes:
+        about: the kind of bad input. model: who is asked; `tests.models.misbehaving` says how it answers.
+        failure, reason: of each row, the reason as a pattern; or, where `stops` is set, of the error that ends the evaluation.
+        p: the forecast, where there is one after all. requests: per question. paid: micro-dollars per question; None where nobody knows.
+        final: whether it is the model's last word, so that the next run asks nothing.
     """
 
     about: str

@@ -219,7 +219,8 @@ async def test_pulls_interrupted_by_every_fault_and_run_again_end_as_undisturbed
             except VenueError as error:
                 assert error.attempts == 1
                 interruptions += 1
-            assert before.items() <= stored(tmp_path).items()
+            # The end of a pull puts its pages into one file.
+            assert done is not None or before.items() <= stored(tmp_path).items()
         assert frames(name, done) == undisturbed.frames[name], name
     assert stored(tmp_path) == undisturbed.files
     assert 10 < interruptions <= faults.tally.total()

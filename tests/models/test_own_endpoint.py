@@ -13,8 +13,9 @@ from bellwether.forecasting.prompt import messages
 from bellwether.journal import CostSource, Journal
 from bellwether.models import local
 from bellwether.models.client import Answer, ModelClient
-from bellwether.models.keys import endpoints, has_local_extra
+from bellwether.models.keys import endpoints
 from bellwether.models.model import Model
+from bellwether.models.providers import has_local_extra
 from bellwether.models.registry import model
 from bellwether.sandbox import serve
 from bellwether.sandbox.worlds import application

@@ -59,7 +59,7 @@ def backtests() -> None:
 
 
 def test_a_new_episode_is_traded_by_agents_that_cost_nothing_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bellwether.replay.agents.registry.competitors", lambda: {"rule": None})
+    monkeypatch.setattr("bellwether.replay.registry.competitors", lambda: {"rule": None})
     defs = dg.Definitions([episodes, backtests])
     with dg.DagsterInstance.ephemeral() as instance:
         first = dg.evaluate_automation_conditions(defs=defs, instance=instance)

@@ -190,6 +190,6 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     assert runner.tally.runs == 1
     assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
     again = evaluated.runner()
-    again.days(FIRST, LAST)
+    runs.days(again, FIRST, LAST)
     assert again.tally.runs == 0
     damaged.unlink()  # other tests read every file of this world

@@ -20,7 +20,7 @@ from tests.clean.rows import DAY, market, markets
 
 @pytest.fixture
 def places(tmp_path: Path) -> tuple[LakeResource, WarehouseResource]:
-    return LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(path=str(tmp_path / "warehouse.duckdb"))
+    return LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
 
 
 def tick(lake: LakeResource, warehouse: WarehouseResource, *, runs: tuple[dg.DagsterRun, ...] = ()) -> dg.RunRequest | dg.SkipReason:
@@ -116,7 +116,7 @@ def test_later_ticks_of_a_day_look_at_what_was_written_and_do_not_list_the_lake(
 def test_a_warehouse_that_cannot_be_read_is_published_again(places: tuple[LakeResource, WarehouseResource]) -> None:
     lake, warehouse = places
     store(lake.lake, "one")
-    Path(warehouse.path).write_text("of another version")
+    Path(warehouse.database).write_text("of another version")
     assert isinstance(tick(lake, warehouse), dg.RunRequest)
     warehouse.publish(lake.lake)
     assert isinstance(tick(lake, warehouse), dg.SkipReason)

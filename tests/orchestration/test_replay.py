@@ -14,6 +14,7 @@ from assets.replay.runs import replay
 from assets.replay.sensors import recorded_episodes
 from assets.venues.jobs import RECORDINGS
 from assets.venues.sensors import finished_recordings
+from assets.warehouse.runs import publish as publish_warehouse
 from assets.warehouse.sensors import publisher
 from bellwether.lake import Lake
 from bellwether.recordings.generating import generate_recording
@@ -79,7 +80,7 @@ def test_agents_are_compared_and_a_second_run_makes_nothing(replayed: World, mon
     monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
     settings.cache_clear()
     again = replayed.runner()
-    again.replay(AGENTS)
+    replay(again, AGENTS)
     assert again.tally.runs == 0
 
 
@@ -127,8 +128,8 @@ def test_after_a_command_no_sensor_and_no_condition_requests_a_run(replayed: Wor
     monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
     settings.cache_clear()
     command = replayed.runner()
-    command.replay(AGENTS)
-    command.publish()
+    replay(command, AGENTS)
+    publish_warehouse(command)
     for sensor in (registry, finished_recordings, recorded_episodes, publisher):
         assert isinstance(ticked(sensor, replayed), dg.SkipReason), sensor.name
     asked = dg.evaluate_automation_conditions(defs=replayed.defs, instance=replayed.instance)

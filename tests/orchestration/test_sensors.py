@@ -10,7 +10,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.forecasting import available, without_key
 from bellwether.questions import releases
-from bellwether.replay.agents.registry import agents
+from bellwether.replay.registry import agents
 from bellwether.settings import settings
 from orchestration.automation import FOLLOW_ANY
 from orchestration.sensors import missing, registered_partitions, registry

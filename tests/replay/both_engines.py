@@ -97,7 +97,7 @@ def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[An
 
 def _same_state(plain: Reference, compiled: Session, where: str) -> None:
     known = plain.known()
-    states = [known.orders.get(order.number, ("pending", 0, order.price, order.count)) for order in plain.orders]
+    states = [known.orders.get(order.number, order.as_sent) for order in plain.orders]
     seen = {
         "now": (plain.now, compiled.now),
         "all fills": (len(plain.fills), len(compiled.fills)),

@@ -90,7 +90,7 @@ class Original:
     # What agents do
 
     def place(self, ticker: str, side: str, action: str, count: int, limit: int | None, tif: str) -> None:
-        """limit None: a market order. tif: ioc, gtc, gtd or post_only."""
+        """Limit None: a market order. tif: ioc, gtc, gtd or post_only."""
         if ticker not in self.books:
             return
         number, self.orders = self.orders, self.orders + 1

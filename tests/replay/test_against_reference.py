@@ -121,7 +121,7 @@ def _compare(mode: str, seed: int, temper: Temper, **shape: float) -> Reference:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_both_engines_agree_in_every_mode(mode: str) -> None:
-    assert sum(len(_compare(mode, seed, Temper(), instants=250).fills) for seed in range(2)) > 30
+    assert sum(len(_compare(mode, seed, Temper(), instants=100).fills) for seed in range(5)) > 30
 
 
 @pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01", "both latencies"])
@@ -191,7 +191,7 @@ def test_both_engines_agree_on_a_million_fills(case: int) -> None:
     roles: Counter[str] = Counter()
     for tape in itertools.count():
         seed = 1000 * case + tape
-        fills = _compare(CROWDED[mode], seed, temper, instants=650, busy=60, spread_out=60, trades=trades).fills
+        fills = _compare(CROWDED[mode], seed, temper, instants=300, busy=60, spread_out=60, trades=trades).fills
         roles.update(fill.role for fill in fills)
         if roles.total() >= EACH:
             break

@@ -12,7 +12,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay.engine import Session, Settings
 from bellwether.replay.engine.schedule import schedule_of
-from bellwether.replay.prepared import prepare
+from bellwether.replay.preparation import prepare
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape import Tape

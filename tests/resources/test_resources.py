@@ -20,7 +20,7 @@ DAY = ("2025-09-01",)
 def warehouse(tmp_path: Path) -> WarehouseResource:
     lake = LakeResource(uri=str(tmp_path / "lake")).lake
     lake.write(PRICES, DAY, prices(), run_id="r1")
-    resource = WarehouseResource(path=str(tmp_path / "warehouse.duckdb"))
+    resource = WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
     resource.publish(lake)
     return resource
 
@@ -43,21 +43,21 @@ def test_the_lake_can_be_chosen_when_a_run_is_launched(tmp_path: Path) -> None:
 
 
 def test_the_warehouse_is_published_and_read(warehouse: WarehouseResource) -> None:
-    with warehouse.connect() as connection:
+    with warehouse.get_connection() as connection:
         assert connection.execute("SELECT count(*) FROM clean.prices").fetchall() == [(6,)]
 
 
 def test_a_connection_is_closed_after_an_exception(warehouse: WarehouseResource) -> None:
-    with pytest.raises(ZeroDivisionError), warehouse.connect() as connection:
+    with pytest.raises(ZeroDivisionError), warehouse.get_connection() as connection:
         _ = 1 / 0
     with pytest.raises(duckdb.ConnectionException):
         connection.execute("SELECT 1")
-    write = f"import duckdb; duckdb.connect({warehouse.path!r}).execute('CREATE TABLE mine AS SELECT 1')"
+    write = f"import duckdb; duckdb.connect({warehouse.database!r}).execute('CREATE TABLE mine AS SELECT 1')"
     assert subprocess.run([sys.executable, "-c", write], check=False).returncode == 0, "the file is still locked"
 
 
 def test_a_warehouse_that_was_never_published_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="`make demo`"), WarehouseResource(path=str(tmp_path / "none.duckdb")).connect():
+    with pytest.raises(LakeError, match="`make demo`"), WarehouseResource(database=str(tmp_path / "none.duckdb")).get_connection():
         pass
 
 

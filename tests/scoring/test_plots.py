@@ -39,7 +39,7 @@ def sample() -> tuple[np.ndarray, np.ndarray]:
 
 
 def drawn(axes: Axes, position: int) -> list[list[float]]:
-    """x and y of the line at a position."""
+    """X and y of the line at a position."""
     return [np.asarray(values, dtype=float).tolist() for values in axes.lines[position].get_data()]
 
 

@@ -37,9 +37,11 @@ T = TypeVar("T")
 
 
 class Venue(Protocol):
-    """Asks Polymarket: runs `work` with connected clients, and returns what it returns."""
+    """Asks Polymarket."""
 
-    def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T: ...
+    def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
+        """Run `work` with connected clients, and return what it returns."""
+        ...
 
 
 @dataclass(frozen=True)

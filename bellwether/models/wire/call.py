@@ -28,12 +28,11 @@ class Stop(StrEnum):
 class Call:
     """One HTTP request to be made.
 
-    Parameters
-    ----------
-    model: the registry's entry; its id, prices and timeout are used.
-    endpoint: where the model is asked, and with which key.
-    messages: OpenAI's form, sent as they are.
-    parameters: the model's `request_parameters`, and response_format, tools, … of this call.
+    Attributes:
+        model: the registry's entry; its id, prices and timeout are used.
+        endpoint: where the model is asked, and with which key.
+        messages: OpenAI's form, sent as they are.
+        parameters: the model's `request_parameters`, and response_format, tools, … of this call.
     """
 
     model: Model
@@ -59,15 +58,14 @@ class ToolCall:
 class Result:
     """What came of one call.
 
-    Parameters
-    ----------
-    outcome: `OK`, or why there is no answer to use.
-    reply: body, texts, usage and cost, as far as they came; also of a failure.
-    reason: of a failure: one line of at most 300 characters, without credentials; "" for `OK`.
-    retry_after: seconds that the provider asks to wait; None where it does not say.
-    tool_calls: tools that the model asks for.
-    stop: set when no further call of this model can succeed.
-    permanent: whether the same request will be refused again (a request that the provider calls wrong); always so with `stop`.
+    Attributes:
+        outcome: `OK`, or why there is no answer to use.
+        reply: body, texts, usage and cost, as far as they came; also of a failure.
+        reason: of a failure: one line of at most 300 characters, without credentials; "" for `OK`.
+        retry_after: seconds that the provider asks to wait; None where it does not say.
+        tool_calls: tools that the model asks for.
+        stop: set when no further call of this model can succeed.
+        permanent: whether the same request will be refused again (a request that the provider calls wrong); always so with `stop`.
     """
 
     outcome: Outcome

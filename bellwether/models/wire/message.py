@@ -24,19 +24,18 @@ _SIGNATURES = ("extra_content", "provider_specific_fields")
 class Message:
     """What a body says.
 
-    Parameters
-    ----------
-    content: the answer's text, as it came, a leading <think> block included; None where there is none.
-    reasoning: from a field of its own, or from that block.
-    refusal: the words of a refusal in a field of its own.
-    finish_reason: why the model stopped, in the provider's word.
-    tool_calls: tools that the model asks for.
-    thoughts: fields with the reasoning as the provider wants them back, together with the results of these tools.
-    tokens: what was used.
-    usage: the usage object as it came.
-    error: the error object, where the body has one.
-    flaw: what is wrong with the body; "" where it has a message.
-    request_id: the body's own id.
+    Attributes:
+        content: the answer's text, as it came, a leading <think> block included; None where there is none.
+        reasoning: from a field of its own, or from that block.
+        refusal: the words of a refusal in a field of its own.
+        finish_reason: why the model stopped, in the provider's word.
+        tool_calls: tools that the model asks for.
+        thoughts: fields with the reasoning as the provider wants them back, together with the results of these tools.
+        tokens: what was used.
+        usage: the usage object as it came.
+        error: the error object, where the body has one.
+        flaw: what is wrong with the body; "" where it has a message.
+        request_id: the body's own id.
     """
 
     content: str | None = None

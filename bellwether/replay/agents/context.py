@@ -329,7 +329,7 @@ class AgentContext:
         return numbers
 
     def cancel(self, order: SupportsIndex) -> bool:
-        """Take an order out of the book; False when it was not in it any more. (With latency: when it cannot be in it on arrival.)"""
+        """Take an order out of the book; False when it was not in it any more. (With latency: when it cannot be in it on arrival.)."""
         self._spend(1)
         number = order.id if type(order) is Order else integer(order, "order")
         self._changed()

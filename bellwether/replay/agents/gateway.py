@@ -268,7 +268,8 @@ class Gateway:
 
     def trades(self, code: int, after: int) -> np.ndarray | None:
         """int64[n, 5], columns `TRADE_COLUMNS`: trades since the decision before, of one market or of all for -1; at most `MOST_ROWS` from the row
-        `after` on."""
+        `after` on.
+        """
         if not (code == -1 or self._known(code)) or after < 0 or not self._spend(1):
             return None
         last = self._session.step_index - (0 if self._between else 1)

@@ -62,7 +62,8 @@ def tell(  # noqa: PLR0917
     books: Sequence[int],
 ) -> None:
     """Call `on_fill` for each fill, `on_order` for each update of an order, `on_trade` for each trade, then `on_book` for each market whose best prices
-    changed."""
+    changed.
+    """
     for fill in fills_of(fills, ctx.tickers):
         if (answer := agent.on_fill(ctx, fill)) is not None:  # type: ignore[func-returns-value]
             raise returned(answer, "on_fill")

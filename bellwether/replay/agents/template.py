@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 
 from bellwether.errors import ConfigError
-from bellwether.whole import whole_file
+from bellwether.files import atomic_file
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
@@ -128,7 +128,7 @@ def write_agent(name: str, to: Path | None = None) -> Written:
     values = {"cls": cls, "title": " ".join(words), "file": path.name, "module": path.stem, "test": test.name}
     # The test first: where its writing fails, no agent without a test is left that would have to be removed to try again.
     for target, text in ((test, _TEST), (path, _AGENT)):
-        with whole_file(target) as draft:
+        with atomic_file(target) as draft:
             draft.write_text(text.substitute(values), encoding="utf-8")
     return Written(path, test, cls)
 

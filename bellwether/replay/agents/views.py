@@ -170,12 +170,12 @@ class Order:
 
     @property
     def side(self) -> str:
-        """yes or no, as sent."""
+        """Yes or no, as sent."""
         return SIDES[self._get(gateway.SIDE)]
 
     @property
     def action(self) -> str:
-        """buy or sell."""
+        """Buy or sell."""
         return ACTIONS[self._get(gateway.ACTION)]
 
     @property
@@ -200,7 +200,7 @@ class Order:
 
     @property
     def status(self) -> str:
-        """pending (on its way), resting, filled, cancelled, rejected or expired."""
+        """Pending (on its way), resting, filled, cancelled, rejected or expired."""
         return _STATUS[self._get(gateway.STATUS)] if self.id >= 0 else "rejected"
 
     @property

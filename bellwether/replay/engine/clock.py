@@ -83,7 +83,8 @@ AT_DECISION, AT_NEWS = 1, 2
 @compiled
 def advance(sim):
     """Go on to the next decision, AT_DECISION, or to news where they are stops too, AT_NEWS. 0 when none is left, and the tape is then processed
-    to its end, or when an array must grow first."""
+    to its end, or when an array must grow first.
+    """
     ts, event, grid, schedule, messages = ts_of(sim), event_of(sim), grid_of(sim), schedule_of(sim), messages_of(sim)
     cores, orders, fills, samples = cores_of(sim), orders_of(sim), fills_of(sim), samples_of(sim)
     main = cores[0]

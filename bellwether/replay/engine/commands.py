@@ -119,7 +119,8 @@ def entry() -> int:
 @compiled_alone
 def command(sim, what, first, n):
     """The door for Python. What is asked for once has its arguments in the batch's first row; for several it is rows first..n-1. RESTING_BATCH takes the
-    ticker in `first`, QUOTE_BATCH the lots."""
+    ticker in `first`, QUOTE_BATCH the lots.
+    """
     if PLACE <= what <= QUOTE:
         row = sim[W_BATCH]
         return ask(sim, what, load(row, 0), load(row, 1), load(row, 2), load(row, 3), load(row, 4), load(row, 5), load(row, 6))

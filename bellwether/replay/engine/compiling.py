@@ -57,6 +57,7 @@ class Part:
         return compiled_alone(self.py_func)
 
     def __call__(self, *arguments: Any) -> Any:
+        """Call it from Python, outside of compiled code."""
         return self._alone(*arguments)
 
 
@@ -82,7 +83,8 @@ def compiled_allocating(function: Callable[..., Any]) -> Any:
 
 def address_of(function: Callable[..., Any], signature: Any, *, alone: bool = False) -> int:
     """Address of a function as C would call it, compiled now or loaded from the cache; the caller keeps it from being asked for twice. alone: it is no
-    entry of the engine."""
+    entry of the engine.
+    """
     options = {"pipeline_class": _ENTRY} if _ENTRY and not alone else {}
     entry = CFunc(function, (signature.args, signature.return_type), {}, {**_PLAIN, "nopython": True}, **options)
     entry.enable_caching()

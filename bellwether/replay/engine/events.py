@@ -154,7 +154,8 @@ def _stirs(ts, main, i, stop):
 @compiled
 def events(ts, event, cores, orders, fills, stop):
     """Process the tape up to index `stop`, but for the crossings of its last instant; where own orders are watched, up to the end of the first instant
-    that may have changed one. False when an array must grow first; calling again goes on."""
+    that may have changed one. False when an array must grow first; calling again goes on.
+    """
     main = cores[0]
     accounts, book, marks = main[H_ACCOUNTS], main[H_BOOK], main[H_MARKS] - main[H_BOOK]
     flagged = False
@@ -256,7 +257,8 @@ def _flag(core, k):
 @compiled
 def cross_flagged(core, orders, fills, a, ts):
     """Crossing checks of an account at the end of an instant, tickers in the order of their codes. -1 when done; else the fills must grow first, by
-    more than this number."""
+    more than this number.
+    """
     for t in range(core[H_TICKERS]):
         k = HEADER + t * K_COLS
         if core[k + K_FLAG] == 0:

@@ -83,7 +83,8 @@ from bellwether.replay.tape.layout import PRICES
 
 def strategy(function: Callable[..., Any]) -> Any:
     """Compile a strategy, or a function that it calls, as the engine's own are: cached, and without counting references, which would take half of
-    the time. So it cannot make arrays: a function under `@njit(cache=True)`, which counts, can make them and hand them to one under this."""
+    the time. So it cannot make arrays: a function under `@njit(cache=True)`, which counts, can make them and hand them to one under this.
+    """
     return compiled_alone(function)
 
 

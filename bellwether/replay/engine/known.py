@@ -98,7 +98,7 @@ def carried(series, column, time):
 
 @compiled
 def _part(rise, along, run):
-    """rise x along // run for 0 <= along < run, binary digit by digit: the product may have 124 bits."""
+    """Rise x along // run for 0 <= along < run, binary digit by digit: the product may have 124 bits."""
     result, rest = 0, 0
     for bit in range(62, -1, -1):
         result, rest = 2 * result, 2 * rest

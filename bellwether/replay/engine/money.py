@@ -76,7 +76,7 @@ PAIR = DOLLAR * MILL_LOT
 
 @inlined
 def share(total, part, whole):
-    """total x part // whole without overflow for 0 <= part <= whole < 3 x 10^9 and total >= 0."""
+    """Total x part // whole without overflow for 0 <= part <= whole < 3 x 10^9 and total >= 0."""
     if part == whole:
         return total
     return total // whole * part + total % whole * part // whole
@@ -228,7 +228,8 @@ def _move_apart(core, k, side, action, price, lots):
 @compiled
 def side_reserve(core, orders, k, side, yes, no, price, lots, fee, action, below):
     """Micro-dollars reserved for the own orders of a canonical side with prices under `below`, were `yes` and `no` lots held and one more order of
-    `lots` at `price` resting (0: none), with its maker fee and action."""
+    `lots` at `price` resting (0: none), with its maker fee and action.
+    """
     opposite, own = (no, yes) if side == 0 else (yes, no)
     net = core[H_NET] == 1
     cover, cover_buys = max(0, opposite), (0 if net else max(0, -own))

@@ -120,7 +120,8 @@ def _final(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
 @compiled_allocating
 def _by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
     """Stops of the original's clock, int64[k, 3]: a decision at the first book row at least `cadence` after the last one, a sample after the first
-    event at least `sample_every` after the last one. A book row is one event, with or without changes."""
+    event at least `sample_every` after the last one. A book row is one event, with or without changes.
+    """
     found = np.empty((1024, 3), np.int64)
     n, called, row = 0, False, 0
     last_call, last_sample = start, start

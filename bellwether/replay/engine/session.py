@@ -182,7 +182,8 @@ class Session(Arrays):
 
     def updates(self) -> np.ndarray:
         """int64[n, U_COLS], columns `codes.U_*`: what became of orders since the last call, where `stop_at_news` asked for it; each row says what an
-        order was at the end of an instant, or after a call or the arrival of a message, that changed it."""
+        order was at the end of an instant, or after a call or the arrival of a message, that changed it.
+        """
         core, seen = self._core, self._seen
         rows = self._sim[UPDATES][core[H_U_HEAD] : seen[H_U_TAIL]].copy()
         core[[H_U_HEAD, H_U_TOLD]] = seen[H_U_TAIL]
@@ -296,7 +297,8 @@ class Session(Arrays):
 
     def amend(self, order: int, price: int, lots: int) -> int:
         """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
-        stays as it was."""
+        stays as it was.
+        """
         return self._command(AMEND, order, price, lots)
 
     def quote(self, ticker: int, yes_price: int, no_price: int, lots: int, calls: int = NEVER) -> int:

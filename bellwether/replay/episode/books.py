@@ -13,10 +13,10 @@ from bellwether.errors import SchemaError
 from bellwether.replay.episode import kernels
 from bellwether.replay.episode.columns import Columns, first_true, open_parquet, read_csv, unreadable
 from bellwether.replay.episode.content import Book
-from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.levels import Levels, levels_of
 from bellwether.replay.episode.metadata import Gap, Market, iso
 from bellwether.replay.episode.report import RowError
+from bellwether.replay.tape.grid import level_grid
 from bellwether.replay.tape.layout import INVALID, MAX_LOTS, MAX_TICKERS, PRICES, VALID, fixed, pack
 
 ORDERBOOK = "orderbook"

@@ -14,10 +14,10 @@ from bellwether.replay.episode import kernels
 from bellwether.replay.episode.books import RowsRead
 from bellwether.replay.episode.columns import first_true
 from bellwether.replay.episode.content import Content
-from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
 from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
+from bellwether.replay.tape.grid import level_grid
 from bellwether.replay.tape.layout import INVALID, unpack
 
 #: Fee models of the original that the rule sets know.

@@ -37,6 +37,7 @@ class Columns:
         return "timestamp" if "timestamp" in self and "ts" not in self else "ts"
 
     def wrong(self, row: int, name: str, value: object, wanted: str) -> RowError:
+        """The error for a value at a row."""
         return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
 
     def array(self, name: str, *, nulls: bool = False) -> pa.Array:
@@ -54,6 +55,7 @@ class Columns:
         return array
 
     def typed(self, name: str, wanted: str) -> SchemaError:
+        """The error for a column of another type."""
         return SchemaError(f"reading {self.file}: column {name} has the type {self.table.schema.field(name).type}; it must be {wanted}")
 
     def integers(self, name: str, *, absent: int | None = None) -> np.ndarray:

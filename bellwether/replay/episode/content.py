@@ -46,7 +46,8 @@ class Book:
 @dataclass(frozen=True, eq=False)
 class Trades:
     """Trades. ts: int64[n], ns UTC, non-decreasing. trade_id: Arrow strings. ticker: int32[n], code. taker: int8[n], side that the taker bought.
-    price: int32[n], mills of YES. lots: int64[n]."""
+    price: int32[n], mills of YES. lots: int64[n].
+    """
 
     ts: np.ndarray
     trade_id: pa.Array

@@ -15,7 +15,7 @@ EXOGENOUS = "exogenous.parquet"
 
 
 def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """name -> (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` naming row and value for whatever is wrong."""
+    """Name -> (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` naming row and value for whatever is wrong."""
     names = [series.name for series in metadata.exogenous]
     path = folder / EXOGENOUS
     if not path.is_file():

@@ -337,7 +337,8 @@ def as_messages(
     ticker: np.ndarray, end: np.ndarray, words: np.ndarray, restated: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Book rows as native ones: (book row, kind, side, price, lots) of each. A row that changed nothing states the YES
-    level at the ticker's price in `restated` as it was."""
+    level at the ticker's price in `restated` as it was.
+    """
     book = np.zeros((len(restated), 2, PRICES), np.int64)
     room = len(words) + len(end) + 1024
     found = np.empty((5, room), np.int64)

@@ -146,7 +146,7 @@ def _parsed_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _exact(value: Any, unit: int, parts: int) -> int | None:
-    """value × unit as an integer, None unless value is a whole number of 1/parts."""
+    """Value × unit as an integer, None unless value is a whole number of 1/parts."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
         return None
     whole = round(value * parts)

@@ -152,26 +152,31 @@ class Fields:
         self.values: dict[str, Any] = values
 
     def wrong(self, name: str, value: Any, wanted: str) -> SchemaError:
+        """The error for a value of a field."""
         path = ".".join(part for part in (self.where, name) if part)
         return SchemaError(f"reading {self.file}: {path or 'the file'} is {value!r:.80}; it must be {wanted}")
 
     def required(self, name: str, kind: type, wanted: str) -> Any:
+        """A field of the type `kind`. Raises `SchemaError` where it lacks."""
         value = self.optional(name, kind, wanted)
         if value is None:
             raise self.wrong(name, None, wanted)
         return value
 
     def optional(self, name: str, kind: type, wanted: str) -> Any:
+        """A field of the type `kind`; None where it lacks."""
         value = self.values.get(name)
         if value is not None and type(value) is not kind:
             raise self.wrong(name, value, wanted)
         return value
 
     def text(self, name: str, default: str | None = None) -> Any:
+        """A text; `default` where it lacks."""
         value = self.optional(name, str, "text")
         return default if value is None else value
 
     def one_of(self, name: str, known: Sequence[str]) -> str | None:
+        """A text that is one of `known`; None where it lacks."""
         value = self.text(name)
         if value is not None and value not in known:
             raise self.wrong(name, value, f"one of {', '.join(known)}")
@@ -188,6 +193,7 @@ class Fields:
         return at
 
     def objects(self, name: str) -> list[Fields]:
+        """The objects of a list; none where it lacks."""
         found = self.optional(name, list, "a list of objects") or []
         return [Fields(item, self.file, f"{self.where + '.' if self.where else ''}{name}[{index}]") for index, item in enumerate(found)]
 

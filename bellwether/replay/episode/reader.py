@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.files import atomic_file
 from bellwether.replay.arrow import plain_memory
 from bellwether.replay.episode import checks, trades
 from bellwether.replay.episode.books import NAMES as BOOK_FILES
@@ -22,7 +23,6 @@ from bellwether.replay.episode.exogenous import EXOGENOUS, read_exogenous
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
-from bellwether.whole import whole_file
 
 #: Raised whenever the checks or the digest change, so that what was checked before is checked again.
 CHECKS_VERSION = 3
@@ -71,7 +71,7 @@ class Episode:
 
     @property
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+        """Name -> (ts int64, ns UTC, non-decreasing; value float64)."""
         found: Content | None = self.__dict__.get("content")
         return read_exogenous(self.folder, self.metadata) if found is None else found.exogenous
 
@@ -95,7 +95,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
         raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
     # What was changed while it was read is not known under its earlier bytes.
     if cache is not None and files == _files_digest(folder, trade_price):
-        with whole_file(cache / f"{files}.json") as draft:
+        with atomic_file(cache / f"{files}.json") as draft:
             found = content.metadata
             gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in found.gaps]
             draft.write_bytes(orjson.dumps({"digest": report.digest, "source": dict(found.source), "gaps": gaps}))

@@ -63,6 +63,7 @@ class Findings:
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
+        """Note a finding."""
         self.found.append(Finding(severity, check, message, file, row))
 
     @contextmanager
@@ -75,9 +76,11 @@ class Findings:
 
     @property
     def failed(self) -> bool:
+        """Whether there is an error among the findings."""
         return any(finding.severity == ERROR for finding in self.found)
 
     def report(self, folder: Path, digest: str | None) -> Report:
+        """What was found, errors first."""
         ordered = sorted(self.found, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
         return Report(folder, tuple(ordered), dict(self.counts), digest)
 

@@ -11,15 +11,15 @@ import orjson
 import pyarrow as pa
 
 from bellwether.errors import ConfigError, SchemaError
+from bellwether.files import atomic_folder
 from bellwether.replay.arrow import words_of
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.draft import EpisodeDraft
 from bellwether.replay.episode.exogenous import EXOGENOUS
-from bellwether.replay.episode.grid import level_grid
 from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, dump_metadata
 from bellwether.replay.episode.reader import Episode, load
 from bellwether.replay.episode.settlements import dump_settlements
-from bellwether.whole import whole_folder
+from bellwether.replay.tape.grid import level_grid
 
 TIME = pa.timestamp("ns", "UTC")
 BOOK = pa.schema(
@@ -57,7 +57,7 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
         raise ConfigError(
             f"writing the episode {draft.metadata.episode_id}: {folder} holds something that is no episode; name another folder"
         )
-    with whole_folder(folder) as made:
+    with atomic_folder(folder) as made:
         _table(made / "orderbook.parquet", draft.book, BOOK)
         _table(made / "trades.parquet", draft.trades, TRADES)
         if draft.exogenous is not None:

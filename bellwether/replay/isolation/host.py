@@ -52,7 +52,8 @@ _LOADING = 60.0
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What an agent's process says of it: untrusted. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
-    callbacks: what it wants to be told of between decisions."""
+    callbacks: what it wants to be told of between decisions.
+    """
 
     name: str
     params: Mapping[str, Any]

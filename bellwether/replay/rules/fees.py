@@ -120,14 +120,14 @@ def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decima
 
 
 def _ceiling(value: Decimal, divisor: int, unit: int) -> Decimal:
-    """value / divisor dollars rounded up to whole units, without a division that could itself round."""
+    """Value / divisor dollars rounded up to whole units, without a division that could itself round."""
     step = dollars(unit) * divisor
     whole = value // step
     return (whole + (value > whole * step)) * dollars(unit)
 
 
 def _half_up(value: Decimal, divisor: int, unit: int) -> Decimal:
-    """value / divisor dollars rounded half up to whole units; less than one unit is nothing."""
+    """Value / divisor dollars rounded half up to whole units; less than one unit is nothing."""
     step = dollars(unit) * divisor
     whole, rest = divmod(value, step)
     return (whole + (2 * rest >= step)) * dollars(unit) if whole else _ZERO

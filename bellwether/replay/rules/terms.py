@@ -62,7 +62,7 @@ def _rates(rules: RuleSet, kind: str) -> FeeRates:
 
 
 def _quadratic(coefficient: Fraction) -> tuple[int, int, int]:
-    """c × contracts × P × (1 − P) dollars = c × lots × w / 100 micro-dollars."""
+    """C × contracts × P × (1 − P) dollars = c × lots × w / 100 micro-dollars."""
     constant = coefficient / 100
     return (QUADRATIC, constant.numerator, constant.denominator) if constant else _NOTHING
 

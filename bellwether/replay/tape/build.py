@@ -49,7 +49,7 @@ def digest_of(digest: str, tie: str) -> str:
 
 def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     """The tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
-    from bellwether.replay.episode.grid import price_grid
+    from bellwether.replay.tape.grid import price_grid
 
     metadata = content.metadata
     content = replace(content, book=_with_first_books(content.book))

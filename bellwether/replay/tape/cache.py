@@ -8,9 +8,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from bellwether.files import atomic_file
 from bellwether.replay.arrow import array_of, values_of
 from bellwether.replay.tape.layout import LAYOUT_VERSION, PRICES, Tape
-from bellwether.whole import whole_file
 
 _COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grid")
 
@@ -27,7 +27,7 @@ def keep(path: Path, tape: Tape) -> None:
     # One row of lists: the columns differ in length.
     lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]
     batch = pa.record_batch(lists, names=list(_COLUMNS)).replace_schema_metadata({"tape": orjson.dumps(about)})
-    with whole_file(path) as draft, pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+    with atomic_file(path) as draft, pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
         writer.write_batch(batch)
 
 

@@ -136,11 +136,10 @@ def take(queue: list[int], size: int) -> tuple[list[int], list[int]]:
 class OrderFlow:
     """The book of one market from its opening to its close.
 
-    Parameters
-    ----------
-    tape: its quotes and trades.
-    trading: how it trades; a livelier market has more orders.
-    closes: instant of the close, at which the book is wiped.
+    Attributes:
+        tape: its quotes and trades.
+        trading: how it trades; a livelier market has more orders.
+        closes: instant of the close, at which the book is wiped.
     """
 
     def __init__(self, tape: Tape, trading: Trading, closes: int) -> None:

@@ -57,7 +57,8 @@ class Held:
 @dataclass(frozen=True, slots=True)
 class Slip:
     """What the arena asks: the date as an instant, the smallest and the largest bet in dollars, whether that is for all bets together, and what
-    is listed. most: 0 where no bet is possible."""
+    is listed. most: 0 where no bet is possible.
+    """
 
     at: int
     least: float

@@ -54,12 +54,11 @@ class ModelEndpoint:
 
     Any bearer key that begins with `sandbox-` passes, except `sandbox-expired` (401) and `sandbox-broke` (402).
 
-    Parameters
-    ----------
-    truth: what the models know.
-    clock: stamps the answers, and bounds what is known.
-    delay: seconds of real time by which `slow` is late.
-    sleep: waits so many of them.
+    Attributes:
+        truth: what the models know.
+        clock: stamps the answers, and bounds what is known.
+        delay: seconds of real time by which `slow` is late.
+        sleep: waits so many of them.
     """
 
     def __init__(

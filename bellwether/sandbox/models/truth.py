@@ -147,10 +147,9 @@ class Truth:
     A text that may be about several markets alike, because it says neither which rules nor which date, gets the mean of what is
     known of them. A text that is about no market of the world gets a probability drawn from the text itself.
 
-    Parameters
-    ----------
-    world: the generated world; None where there is none, as in playback.
-    polymarket: the same world as Polymarket lists it.
+    Attributes:
+        world: the generated world; None where there is none, as in playback.
+        polymarket: the same world as Polymarket lists it.
     """
 
     def __init__(self, world: GeneratedWorld | None, polymarket: GeneratedPolymarket | None = None) -> None:

@@ -49,7 +49,7 @@ class Statement:
 
     @property
     def word(self) -> str:
-        """yes or no."""
+        """Yes or no."""
         return self.answer if self.answer is not None else "yes" if self.p >= 0.5 else "no"
 
     def _number(self, value: float, *, percent: bool) -> str:

@@ -96,7 +96,7 @@ class Clob:
         return book
 
     def book(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /book"""
+        """GET /book."""
         return self._book(params, now).body()
 
     def books(self, tokens: list[str], now: int) -> Any:
@@ -104,7 +104,7 @@ class Clob:
         return [book.body() for token in tokens if (book := self._source.book(token, now))]
 
     def midpoint(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /midpoint"""
+        """GET /midpoint."""
         middle = self._book(params, now).middle
         if middle is None:
             raise clob_error(404, _NO_BOOK)
@@ -162,7 +162,7 @@ class Clob:
         return {"data": page, "next_cursor": following, "limit": PAGE, "count": len(page)}
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets/{condition_id}"""
+        """GET /markets/{condition_id}."""
         found = self._source.clob_market(path["condition_id"], now)
         if found is None:
             raise clob_error(404, "market not found")

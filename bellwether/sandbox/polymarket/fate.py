@@ -26,13 +26,12 @@ Legacy = Literal["", "zero", "frayed", "silent"]
 class Step:
     """The state from an instant on.
 
-    Parameters
-    ----------
-    at: the instant.
-    status: UMA's word; None where the object has none.
-    history: the words so far.
-    value: what yes is proposed to be, or is, worth; None for a market that ends without any.
-    closed: whether the market is closed.
+    Attributes:
+        at: the instant.
+        status: UMA's word; None where the object has none.
+        history: the words so far.
+        value: what yes is proposed to be, or is, worth; None for a market that ends without any.
+        closed: whether the market is closed.
     """
 
     at: int

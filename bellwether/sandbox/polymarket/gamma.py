@@ -185,7 +185,7 @@ class Gamma:
     # --- markets -----------------------------------------------------------------------------------------------
 
     def markets_keyset(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets/keyset"""
+        """GET /markets/keyset."""
         asked, order = Asked.of(params), Order.of(params, _NUMBERS)
         limit, with_tags = _keyset_limit(params, MOST_MARKETS), params.flag("include_tag") is True
         after = _after(params, order)
@@ -201,12 +201,12 @@ class Gamma:
         return [_market_body(row, with_tags) for row in islice(order.sorted(rows), cut.start, cut.stop)]
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets/{id}"""
+        """GET /markets/{id}."""
         wanted = Wanted(ids=frozenset((_numeric(path["id"]),)))
         return self._one_market(params, wanted, "id", now)
 
     def market_by_slug(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets/slug/{slug}"""
+        """GET /markets/slug/{slug}."""
         return self._one_market(params, Wanted(slugs=frozenset((_plain(path["slug"]),))), "slug", now)
 
     def _one_market(self, params: Params, wanted: Wanted, name: str, now: int) -> Any:
@@ -219,7 +219,7 @@ class Gamma:
     # --- events ------------------------------------------------------------------------------------------------
 
     def events_keyset(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /events/keyset"""
+        """GET /events/keyset."""
         asked, order = Asked.of(params), Order.of(params, _EVENT_NUMBERS)
         limit, after = _keyset_limit(params, MOST_EVENTS), _after(params, order)
         rows = (row for row in self._source.events(_from(asked.wanted, after, order), now) if asked.matches(row))
@@ -234,11 +234,11 @@ class Gamma:
         return [orjson.Fragment(row.body()) for row in islice(order.sorted(rows), cut.start, cut.stop)]
 
     def event(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /events/{id}"""
+        """GET /events/{id}."""
         return self._one_event(Wanted(ids=frozenset((_numeric(path["id"]),))), "id", now)
 
     def event_by_slug(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /events/slug/{slug}"""
+        """GET /events/slug/{slug}."""
         return self._one_event(Wanted(slugs=frozenset((_plain(path["slug"]),))), "slug", now)
 
     def _one_event(self, wanted: Wanted, name: str, now: int) -> Any:

@@ -73,7 +73,7 @@ class Params:
         return None if value is None else float(value)
 
     def flag(self, name: str) -> bool | None:
-        """true or false, None when absent. Raises `Refusal` for anything else."""
+        """True or false, None when absent. Raises `Refusal` for anything else."""
         value = self.text(name)
         if value is None:
             return None

@@ -69,12 +69,11 @@ class EventRow:
 class Wanted:
     """What a listing is about to ask for, so that a world need not look at everything. A world may yield more than this.
 
-    Parameters
-    ----------
-    after: only rows behind this key.
-    ids, condition_ids, tokens, slugs: only these, where given.
-    ends: only what announces an end within these instants, both included.
-    closed: only what is closed, or only what is not.
+    Attributes:
+        after: only rows behind this key.
+        ids, condition_ids, tokens, slugs: only these, where given.
+        ends: only what announces an end within these instants, both included.
+        closed: only what is closed, or only what is not.
     """
 
     after: Key | None = None

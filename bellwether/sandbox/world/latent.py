@@ -27,13 +27,12 @@ Floats = NDArray[np.float64]
 class Path:
     """A Brownian motion from opening to closing.
 
-    Parameters
-    ----------
-    entropy: seed of the path between its ends.
-    end: W(1), which decides the outcome.
-    pace: s is proportional to this power of the elapsed time; 1 is even, more is late.
-    residual: 1 - s at the close, what is still unknown when trading ends.
-    opens, closes: instants.
+    Attributes:
+        entropy: seed of the path between its ends.
+        end: W(1), which decides the outcome.
+        pace: s is proportional to this power of the elapsed time; 1 is even, more is late.
+        residual: 1 - s at the close, what is still unknown when trading ends.
+        opens, closes: instants.
     """
 
     entropy: tuple[int, ...]
@@ -49,7 +48,7 @@ class Path:
         return -((self.opens - self.closes) // SLOT)
 
     def elapsed(self) -> Floats:
-        """s at the beginning of each slot."""
+        """S at the beginning of each slot."""
         share = np.arange(self.slots, dtype=np.float64) / self.slots
         power = share.copy()
         for _ in range(self.pace - 1):
@@ -59,7 +58,7 @@ class Path:
 
 @lru_cache(maxsize=64)
 def walk(path: Path) -> tuple[Floats, Floats]:
-    """s and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
+    """S and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
     s = path.elapsed()
     gaps = np.diff(s, append=1.0)
     free = np.cumsum(np.sqrt(gaps) * stream(*path.entropy).standard_normal(len(s)))

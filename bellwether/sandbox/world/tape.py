@@ -52,17 +52,16 @@ def ceil_to_grid(grid: str, dollars: Floats) -> Ints:
 class Trading:
     """How a market trades.
 
-    Parameters
-    ----------
-    entropy: seed of its quotes and trades.
-    grid: name of its price grid.
-    half_spread: mean distance of a quote from the latent probability, in dollars.
-    requote: probability per slot that quotes are renewed; between they stand, however stale.
-    one_sided: probability that a renewed quote lacks one of its sides.
-    trades: probability per slot of a trade.
-    size: scale of the contracts per trade and per quote.
-    whole: contracts trade in whole numbers only.
-    kept: tenths of the traded contracts that stay open.
+    Attributes:
+        entropy: seed of its quotes and trades.
+        grid: name of its price grid.
+        half_spread: mean distance of a quote from the latent probability, in dollars.
+        requote: probability per slot that quotes are renewed; between they stand, however stale.
+        one_sided: probability that a renewed quote lacks one of its sides.
+        trades: probability per slot of a trade.
+        size: scale of the contracts per trade and per quote.
+        whole: contracts trade in whole numbers only.
+        kept: tenths of the traded contracts that stay open.
     """
 
     entropy: tuple[int, ...]

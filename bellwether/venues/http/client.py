@@ -113,12 +113,11 @@ def answering(build: Callable[P, Call]) -> Callable[Concatenate[Any, P], Awaitab
 class HttpClient:
     """Reads one interface of a venue. Use it as an async context manager; subclasses add the calls.
 
-    Parameters
-    ----------
-    base_url: what all paths are relative to, of the venue or the sandbox; a user and a password in it are sent, and shown nowhere.
-    limits, retry: bounds of rate, concurrency and repetition; the venue's own rate when left out.
-    transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
-        the source of jitter, and the time (aware, UTC) for answers without a Date header.
+    Attributes:
+        base_url: what all paths are relative to, of the venue or the sandbox; a user and a password in it are sent, and shown nowhere.
+        limits, retry: bounds of rate, concurrency and repetition; the venue's own rate when left out.
+        transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
+            the source of jitter, and the time (aware, UTC) for answers without a Date header.
     """
 
     #: What people call the interface, and the setting that holds its address.

@@ -166,7 +166,7 @@ class StoredPull:
 
 
 class PageStore:
-    """The pulls of one venue below a storage; a listing's partition has pulls 0001, 0002, …"""
+    """The pulls of one venue below a storage; a listing's partition has pulls 0001, 0002, …."""
 
     def __init__(self, storage: Storage, venue: str = "kalshi") -> None:
         self._storage = storage

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import orjson
-from tenacity import RetryCallState
 
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page
 from bellwether.venues.wire.decode import MalformedBody
+
+if TYPE_CHECKING:
+    import httpx
+    from tenacity import RetryCallState
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Backoff:
 
 def transient_failure(error: httpx.HTTPError) -> Transient:
     """What went wrong on the way, in words that hold neither headers nor addresses."""
+    import httpx
+
     if isinstance(error, httpx.TimeoutException):
         return Transient(TIMEOUT, f"no answer in time ({type(error).__name__})")
     if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.DecodingError):

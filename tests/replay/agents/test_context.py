@@ -14,7 +14,8 @@ import pytest
 from bellwether.replay import BUY, CENT, CONTRACT, MICROS, NO, SECOND, SELL, YES, AgentContext, BudgetError, OrderError, requests, run
 from bellwether.replay.agents.views import Series
 from bellwether.replay.engine.codes import Status, Tif
-from bellwether.replay.prepared import Prepared, prepare
+from bellwether.replay.preparation import prepare
+from bellwether.replay.prepared import Prepared
 from bellwether.replay.tape.layout import HALT, INVALID, LEVEL
 from tests.replay.agents.scenes import RULES, TRADE, Scripted, market, once, settings, traded, two_markets
 from tests.replay.results.tapes import tape

@@ -12,9 +12,9 @@ from bellwether.cli import main
 from bellwether.replay import Agent, BacktestSettings, CompiledAgent, load, run
 from bellwether.replay.agents.load import agent_class
 from bellwether.replay.agents.records import Fill, Position, Trade
-from bellwether.replay.agents.registry import agents
 from bellwether.replay.agents.views import Market, Quotes
 from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE
+from bellwether.replay.registry import agents
 from bellwether.replay.units import NO, SECOND, YES
 from tests.replay.agents.scenes import TRADE, market, settings
 from tests.replay.episode.folders import Native

@@ -10,7 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource, CompiledAgent
 from bellwether.replay.agents.load import agent_class
 from bellwether.replay.agents.news import Callbacks
-from bellwether.replay.agents.registry import agent_of, agents
+from bellwether.replay.registry import agent_of, agents
 from bellwether.replay.units import SECOND
 
 MINE = '''"""Mine."""

@@ -17,9 +17,9 @@ from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
-from bellwether.replay.agents.registry import agent_of
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.isolation.wire import Malformed, checked, framed
+from bellwether.replay.registry import agent_of
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from tests.replay.agents.scenes import TRADE, market, settings, two_markets

@@ -32,6 +32,8 @@ class Exchange:
         self.now = self.clock = tape.start
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
         self.expiring: list[tuple[int, int]] = []  # (expires, order) of what rests
+        measured = [] if settings.latencies is None else settings.latencies.rows.tolist()
+        self.series = [[row[leg : leg + 2] for row in measured] for leg in (0, 1)]
         self.late = settings.latencies is not None or settings.response_latency > settings.data_latency
         self.tells = self.late  # whether updates are said
         self.history: list[tuple[int, Known]] = []  # what could be known after each of them, and from when on
@@ -103,7 +105,7 @@ class Exchange:
         """When what leaves at a time arrives: orders on leg 0, their answers on leg 1."""
         if self.settings.latencies is None:
             return at + latency
-        rows = [row[leg : leg + 2] for row in self.settings.latencies.rows.tolist()]
+        rows = self.series[leg]
         if at < rows[0][0]:
             return at + rows[0][1] - rows[0][0]
         for (left, came), (later, then) in pairwise(rows):

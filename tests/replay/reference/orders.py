@@ -36,6 +36,9 @@ class Order:
     fees: int = 0
     mid2: int = -1
 
+    def __post_init__(self) -> None:
+        self.as_sent = ("pending", 0, self.price, self.count)
+
     @property
     def bid_side(self) -> int:
         """The side whose bid this order is: a sale of one side is a bid for the other."""

@@ -52,12 +52,11 @@ class Asking:
 
     A Ctrl-C while a question is under way begins no other: the reply, which is paid for, is waited for and stored. A second one cuts it off.
 
-    Parameters
-    ----------
-    models: where the client comes from.
-    model: whom to ask.
-    parameters: sent beside the model's own: tools, temperature.
-    sample: tells this run's answers from those of another one with the same questions.
+    Attributes:
+        models: where the client comes from.
+        model: whom to ask.
+        parameters: sent beside the model's own: tools, temperature.
+        sample: tells this run's answers from those of another one with the same questions.
     """
 
     def __init__(self, models: Models, model: Model, parameters: Mapping[str, Any], sample: int) -> None:

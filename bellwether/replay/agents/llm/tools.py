@@ -273,6 +273,6 @@ def dollars(micros: int) -> float:
 
 
 def written(ns: int) -> str:
-    """ns UTC in ISO 8601, to the second where it is whole."""
+    """Ns UTC in ISO 8601, to the second where it is whole."""
     text = (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
     return text.replace("+00:00", "Z")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from bellwether.errors import LakeError
+from bellwether.files import atomic_file
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm.steps import Step, totals
-from bellwether.whole import whole_file
 
 FORMAT = "bellwether-trajectory/1"
 #: Steps of a file, and between two checkpoints.
@@ -202,5 +202,5 @@ def _read(path: Path) -> list[Step]:
 
 
 def _write(path: Path, text: str) -> None:
-    with whole_file(path) as draft:
+    with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")

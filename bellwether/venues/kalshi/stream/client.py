@@ -81,14 +81,13 @@ class KalshiStream:
     connection that says nothing is asked whether it lives, and replaced when it does not answer. Books are invalid from the break to their
     next snapshot; `bellwether.recordings.gaps` tells which.
 
-    Parameters
-    ----------
-    url: of the WebSocket. credentials: of the key that signs the handshake.
-    wanted: markets and channels. patience: bounds of waiting and repeating.
-    closes: when each market closes, as far as known; with it a market that was deactivated after its close counts as closed.
-    over_among: tells which of some markets trade no more. It is asked where messages of their lives may have been lost, because a number was
-        skipped or the connection broke; without it such a stream may wait for an end that has passed.
-    start: of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
+    Attributes:
+        url: of the WebSocket. credentials: of the key that signs the handshake.
+        wanted: markets and channels. patience: bounds of waiting and repeating.
+        closes: when each market closes, as far as known; with it a market that was deactivated after its close counts as closed.
+        over_among: tells which of some markets trade no more. It is asked where messages of their lives may have been lost, because a number was
+            skipped or the connection broke; without it such a stream may wait for an end that has passed.
+        start: of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
 
     Raises `ConfigError` for an address or a channel that cannot be.
     """

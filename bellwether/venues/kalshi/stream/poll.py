@@ -31,10 +31,9 @@ class KalshiPolling:
     A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the answer as it came. Trades are asked
     for from the first book on, then from the last one on; those of the same second come again in the page that holds a new one: go by trade_id.
 
-    Parameters
-    ----------
-    client: open. tickers: of the markets. interval: seconds from the beginning of one round to that of the next.
-    start: of the first frame. clock: nanoseconds since 1970.
+    Attributes:
+        client: open. tickers: of the markets. interval: seconds from the beginning of one round to that of the next.
+        start: of the first frame. clock: nanoseconds since 1970.
     """
 
     def __init__(

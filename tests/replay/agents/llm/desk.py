@@ -20,7 +20,8 @@ from bellwether.models.wire.call import Call, Result
 from bellwether.models.wire.message import read_reply
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
-from bellwether.replay.prepared import Prepared, prepare
+from bellwether.replay.preparation import prepare
+from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import CONTRACT, MICROS, MINUTE, NO, SECOND, YES

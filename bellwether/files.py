@@ -1,19 +1,21 @@
-"""Files and folders that appear whole or not at all: made under another name beside their place, then renamed."""
+"""Atomic writes and locks: files and folders that appear whole or not at all, made under another name beside their place, then renamed."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from bellwether.errors import BellwetherError
 
 
 @contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
+def atomic_file(target: Path) -> Iterator[Path]:
     """A path beside `target` to write to; it takes the place of `target` when the block ends, and is gone when the block fails.
 
     Raises `BellwetherError` when it cannot be written.
@@ -29,7 +31,7 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
+def atomic_folder(target: Path) -> Iterator[Path]:
     """A folder beside `target` that takes its place when the block ends; nothing is left of it when the block fails.
 
     Raises `BellwetherError` when it cannot be written.
@@ -48,6 +50,46 @@ def whole_folder(target: Path) -> Iterator[Path]:
                 os.rename(old, target)
             for rest in (draft, old):
                 shutil.rmtree(rest, ignore_errors=True)
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a small file atomically, so that it survives a loss of power. Raises `OSError`."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, survive a loss of power. Raises `OSError`."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
+    """Take the lock of an open file, which is free again when it is closed or the process ends; False while another process holds it.
+
+    shared: others may take it so, too.
+    """
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of the file at `path`, which is made if it lacks; waits for it."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.replay.episode.metadata import Market
 from bellwether.replay.tape.layout import PRICES
+
+if TYPE_CHECKING:
+    from bellwether.replay.episode.metadata import Market
 
 
 def price_grid(markets: Sequence[Market]) -> np.ndarray:

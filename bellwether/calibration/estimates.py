@@ -1,0 +1,85 @@
+"""What an evaluation returns: a metric's value with its uncertainty, and all metrics of a forecaster."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bellwether.calibration.forecasts import Floats
+from bellwether.calibration.metrics import METRICS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A metric's value and its uncertainty; every field is None where undefined or withheld.
+
+    lower, upper: the interval. method, df: how it was made, and its degrees of freedom. reason: why there is none.
+    expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
+    """
+
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+    method: str | None = None
+    df: float | None = None
+    reason: str | None = None
+    expected: float | None = None
+    p_calibrated: float | None = None
+
+
+_FLOATS = ("value", "lower", "upper", "df", "expected", "p_calibrated")
+
+
+@dataclass(frozen=True, slots=True)
+class Scores(Mapping[str, Estimate]):
+    """Every metric of one forecaster by name, over `n` forecasts from `n_clusters` clusters (0 when none were given).
+
+    losses: per-forecast scores by name, float64 (N,) each, in the order given: squared_error, log_loss and absolute_error.
+    """
+
+    n: int
+    n_clusters: int
+    estimates: Mapping[str, Estimate]
+    losses: Mapping[str, Floats]
+
+    def __getitem__(self, metric: str) -> Estimate:
+        try:
+            return self.estimates[metric]
+        except KeyError:
+            near = difflib.get_close_matches(metric, self.estimates, n=1)
+            raise KeyError(f"no metric is called {metric!r}{f'; did you mean {near[0]!r}?' if near else ''}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
+        import polars as pl
+
+        rows = []
+        for name, one in self.items():
+            about = METRICS.get(name)
+            fields = {
+                field: getattr(one, field) for field in ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
+            }
+            rows.append(
+                {
+                    "metric": name,
+                    **fields,
+                    "n": self.n,
+                    "n_clusters": self.n_clusters,
+                    "better": about.better.value if about else "lower",
+                    "meaning": about.meaning if about else None,
+                }
+            )
+        texts = dict.fromkeys(("metric", "method", "reason", "better", "meaning"), pl.String())
+        schema = {name: texts.get(name, pl.Float64() if name in _FLOATS else pl.Int64()) for name in rows[0]}
+        return pl.DataFrame(rows, schema=schema)
