@@ -62,6 +62,7 @@ def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
 
 
 def test_each_agent_decides_once_a_week_one_after_another(decided: Arena) -> None:
+    """D14, D20: one universe for all, each call once, the places of a cohort in order."""
     decisions = decided.read(tables.DECISIONS)
     counts = Counter(decisions["agent_id"])
     assert [counts[f"{WEEK}/{family}"] for family in FAMILIES] == [2] * 5
@@ -127,7 +128,7 @@ class Killed(BaseException):
 def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
     decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
+    """D31, D32: killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
     arena, done, do = Arena(tmp_path), [0], Steps._do
 
     def killed(self: Steps, claim: Claim, attempt: Attempt, make: Callable[[], bytes]) -> bytes:
@@ -149,6 +150,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
 
 
 def test_two_runs_at_once_make_one_set_of_decisions(decided: Arena, tmp_path: Path) -> None:
+    """D29."""
     arena = Arena(tmp_path)
     failed: list[BaseException] = []
 
