@@ -20,7 +20,7 @@ IMPORTED = [
     "bellwether.cli",
     "bellwether.commands",
     "bellwether.domains",
-    *(f"bellwether.domains.{name}" for name in ("benchmark", "domain", "replay", "venues", "warehouse")),
+    *(f"bellwether.domains.{name}" for name in ("arena", "benchmark", "domain", "replay", "venues", "warehouse")),
     "bellwether.errors",
     "bellwether.extras",
     "bellwether.lazy_commands",

@@ -41,7 +41,12 @@ def test_the_own_endpoint_takes_four_lines_and_no_key(tmp_path: Path) -> None:
 
 def test_its_tables_are_those_of_named_commands_and_fit_eighty_columns() -> None:
     found = readme.BLOCK.findall(README)
-    assert [command.split(" |")[0] for command, _ in found] == ["leaderboard sandbox-2026", "trading", "query, as above"]
+    assert [command.split(" |")[0] for command, _ in found] == [
+        "leaderboard sandbox-2026",
+        "trading",
+        "arena leaderboard",
+        "query, as above",
+    ]
     assert max(len(line) - 4 for _, text in found for line in text.splitlines()) <= readme.WIDTH
     drawn = {text for _, text in found}
     others = [block for block in re.findall(r"(?:^ {4}.*\n)+", README, re.MULTILINE) if "──" in block or "━━" in block]

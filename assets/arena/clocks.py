@@ -13,7 +13,6 @@ import dagster as dg
 from assets.arena.jobs import BOOKS, EVIDENCE, WEEKS
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import start_of, week_of
-from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from orchestration.precedence import AUTOMATIC
 from resources.arena import ArenaResource
@@ -72,13 +71,10 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
     description="Marks what live cohorts hold, every ten minutes: rows of arena/prices where a price changed. No run.",
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
-    """A tick writes the day's rows itself, and says how many changed."""
+    """A tick writes the day's rows itself, and says how many changed. A venue that does not answer fails it, and the next one looks again."""
     from bellwether.arena.weekly.marking import mark
 
-    try:
-        day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
-    except BellwetherError as error:
-        return dg.SkipReason(f"no mark: {error}")
+    day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
     context.update_cursor(str(int(context.cursor or 0) + 1))
     return dg.SkipReason(f"{changed} prices of {day} changed" if changed else "no price that is held changed")
 

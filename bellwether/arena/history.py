@@ -94,7 +94,7 @@ def as_of(points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
 
 
 def past_quotes(market: Market, prices: Mapping[str, Points], at: datetime) -> dict[int, Quote]:
-    """The quotes of a market as of an instant: midpoints alone, since nobody keeps bids and asks."""
+    """The quotes of a market as of an instant: midpoints alone: past bids and asks are not kept."""
     found: dict[int, Quote] = {}
     for place, token in enumerate(market.token_ids):
         point = as_of(prices.get(token, ()), at)

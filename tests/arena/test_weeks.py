@@ -274,6 +274,18 @@ def test_past_marks_cover_what_was_held_and_store_changes_alone(decided: Arena) 
         assert (part["price"].diff().drop_nulls() != 0).all()
 
 
+def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> None:
+    arena = Arena(tmp_path)
+    found = arena.results()
+    assert found.violations == []
+    assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
+    assert status(arena.lake).is_empty()
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        assert mark(world)[1] == 0
+        assert due_markets(world) == []
+
+
 def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:
     """D24, D25."""
     arena = Arena(tmp_path, now=datetime(2026, 6, 28, 12, tzinfo=UTC), lineup="rules")

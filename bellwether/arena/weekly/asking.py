@@ -1,4 +1,4 @@
-"""Asks whoever decides: a rule at once, a model through the journal, within the limits of the run."""
+"""Gets decisions: from a rule at once, from a model through the journal, within the limits of the run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 
 @dataclass(frozen=True)
 class Asked:
-    """What is known of a decision when it is asked for, beside its prompt."""
+    """What a decision rests on in addition to its prompt."""
 
     rules: Methodology
     markets: Sequence[Market]
@@ -97,7 +97,7 @@ def model_of(member: str, rules: Methodology, known: Mapping[str, Model]) -> Mod
 
 
 def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
-    """What is sent beside the messages: the methodology's bounds; its temperature where the model has one; the schema where the model is held to one."""
+    """Parameters of a call: the methodology's bounds; its temperature where the model has one; the schema where the model is held to one."""
     return {
         "max_tokens": rules.max_tokens,
         **({"temperature": rules.temperature} if model.temperature is not None else {}),
