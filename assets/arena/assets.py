@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bellwether.arena.weekly.deciding import WeekDecided
     from bellwether.arena.weekly.means import World
 
-DECIDED_TABLES = ("arena/agents", "arena/refusals", "arena/trades", "arena/evidence", "arena/decisions")
+DECIDED_TABLES = ("arena/decisions", "arena/agents", "arena/refusals", "arena/trades", "arena/evidence")
 BOOK_TABLES = ("arena/settlements", "arena/ledger", "arena/positions", "arena/scores", "arena/portfolios", "arena/leaderboard")
 FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trades", "arena/evidence", "arena/prices")
 
@@ -63,7 +63,8 @@ def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Outp
     outs={name.split("/")[1]: dg.AssetOut(**of(name, "python"), is_required=False) for name in DECIDED_TABLES},
     deps=[key("arena/universe"), dg.AssetDep(key("arena/decisions"), partition_mapping=BEFORE)],
     internal_asset_deps={
-        name.split("/")[1]: {key("arena/universe"), *([key(name)] if name == "arena/decisions" else [])} for name in DECIDED_TABLES
+        name.split("/")[1]: {key("arena/universe"), key("arena/decisions")} if name == "arena/decisions" else {key("arena/decisions")}
+        for name in DECIDED_TABLES
     },
     partitions_def=WEEK,
     can_subset=True,
@@ -83,7 +84,7 @@ def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaReso
                 made[table][name] = found
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    # Decisions last: the next week waits for them, and then finds the rest.
+    # The week after waits for the decisions, and, because of the pool, for the end of this step.
     for table in (name.split("/")[1] for name in DECIDED_TABLES):
         if table in wanted:
             yield dg.Output(made[table], table, metadata=shown if table == "decisions" else None)

@@ -13,7 +13,6 @@ import dagster as dg
 from assets.arena.jobs import BOOKS, EVIDENCE, WEEKS
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import start_of, week_of
-from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from orchestration.precedence import AUTOMATIC
 from resources.arena import ArenaResource
@@ -28,7 +27,7 @@ from resources.arena import ArenaResource
 )
 def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a week that has decisions left. A cohort is started in the first hour of its week only; later ticks finish what it began."""
-    from bellwether.arena.states import decisions_due
+    from bellwether.arena.states import decisions_due, may_start
     from bellwether.arena.weekly.reading import week_is_decided
 
     tick = context.scheduled_execution_time
@@ -40,9 +39,10 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
     world = arena.world(f"schedule@{week}")
     if tick >= max(decisions_due(start_of(week), rules) for rules in world.rules.values()):
         return dg.SkipReason(f"the decisions of {week} are due no more")
-    if week_is_decided(world, week):
-        return dg.SkipReason(f"every decision of {week} is made")
-    config = {"ops": {"week": {"config": {"forced": False}}}}
+    if week_is_decided(world, week, tick):
+        return dg.SkipReason(f"nothing is left of {week}: every decision is made, and a cohort that was missed is started on request only")
+    # A run that waits in the queue for longer than the first hour starts what its tick could.
+    config = {"ops": {"week": {"config": {"forced": may_start(tick)}}}}
     return dg.RunRequest(run_key=f"{tick:%Y-%m-%dT%H}", partition_key=week.isoformat(), run_config=config, tags=AUTOMATIC)
 
 
@@ -71,13 +71,10 @@ def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg
     description="Marks what live cohorts hold, every ten minutes: rows of arena/prices where a price changed. No run.",
 )
 def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipReason:
-    """A tick writes the day's rows itself, and says how many changed."""
+    """A tick writes the day's rows itself, and says how many changed. A venue that does not answer fails it, and the next one looks again."""
     from bellwether.arena.weekly.marking import mark
 
-    try:
-        day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
-    except BellwetherError as error:
-        return dg.SkipReason(f"no mark: {error}")
+    day, changed = mark(arena.world(f"marks-{context.cursor or 0}"))
     context.update_cursor(str(int(context.cursor or 0) + 1))
     return dg.SkipReason(f"{changed} prices of {day} changed" if changed else "no price that is held changed")
 

@@ -22,7 +22,7 @@ from bellwether.errors import SchemaError
 from bellwether.venues.polymarket.resolution import EVIDENCE, SILENCE
 
 #: A reconstructed universe has the markets that were to end so long after the decision: at least, and at most.
-SOONEST, LATEST = timedelta(days=1), timedelta(days=28)
+SOONEST, LATEST = timedelta(days=1), timedelta(days=14)
 #: A price counts as of an instant when it stood at most so long before.
 FRESH = timedelta(days=1)
 #: Where quotes, marks and prices of the past come from.
@@ -94,7 +94,7 @@ def as_of(points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
 
 
 def past_quotes(market: Market, prices: Mapping[str, Points], at: datetime) -> dict[int, Quote]:
-    """The quotes of a market as of an instant: midpoints alone, since nobody keeps bids and asks."""
+    """The quotes of a market as of an instant: midpoints alone: past bids and asks are not kept."""
     found: dict[int, Quote] = {}
     for place, token in enumerate(market.token_ids):
         point = as_of(prices.get(token, ()), at)

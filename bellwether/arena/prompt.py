@@ -120,7 +120,7 @@ def user(methodology: Methodology, portfolio: Portfolio, markets: Sequence[Marke
     """Portfolio and markets of one decision."""
     gain = portfolio.total - methodology.cash
     held = "\n".join(map(_holding, portfolio.holdings)) or "none"
-    listed = "\n".join(map(_market, markets)) or "none"
+    listed = _listed(tuple(markets))
     return f"""Date: {today.isoformat()} (UTC), week {week}
 
 Cash: ${money_text(portfolio.cash)}
@@ -154,6 +154,12 @@ def _holding(one: Holding) -> str:
         f"entry {_rounded_percent(entry)}% | current {percent_text(one.price)}% | value ${money_text(one.value)} | "
         f"profit and loss {_signed(one.value - one.cost)}{state}"
     )
+
+
+@lru_cache(maxsize=4)
+def _listed(markets: tuple[Market, ...]) -> str:
+    """The lines of the markets: the same for all agents of a run."""
+    return "\n".join(map(_market, markets)) or "none"
 
 
 def _market(market: Market) -> str:

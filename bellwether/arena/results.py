@@ -199,7 +199,7 @@ def _complete(name: str, by: _ByAgent, rules: Methodology) -> bool:
 def _rank(rows: list[dict[str, Any]], rules: Mapping[str, Methodology]) -> None:
     """Rank the families of each methodology by its first primary metric: the smallest score, or the largest return, is first.
 
-    Not ranked is whoever has no such metric, or gave a usable answer in less than `COVERED` of its decisions.
+    A family without that metric, or with usable answers in less than `COVERED` of its decisions, is not ranked.
     """
     for row in rows:
         name = rules[row["methodology"]].primary[0]

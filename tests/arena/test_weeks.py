@@ -52,7 +52,7 @@ def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
     assert first["known_at"].unique().to_list() == [at]
     assert first["reconstructed"].all()
     assert first["volume"].null_count() == first["tick"].null_count() == first.height
-    assert first.filter(~pl.col("closes_at").is_between(at + timedelta(days=1), at + timedelta(days=28))).is_empty()
+    assert first.filter(~pl.col("closes_at").is_between(at + timedelta(days=1), at + timedelta(days=14))).is_empty()
     assert agents["reconstructed"].all()
     assert agents.filter(pl.col("week") == WEEK)["family"].to_list() == FAMILIES
     own = trades.filter(pl.col("week") == WEEK)
@@ -62,6 +62,7 @@ def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
 
 
 def test_each_agent_decides_once_a_week_one_after_another(decided: Arena) -> None:
+    """D14, D20: one universe for all, each call once, the places of a cohort in order."""
     decisions = decided.read(tables.DECISIONS)
     counts = Counter(decisions["agent_id"])
     assert [counts[f"{WEEK}/{family}"] for family in FAMILIES] == [2] * 5
@@ -127,7 +128,7 @@ class Killed(BaseException):
 def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
     decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
+    """D31, D32: killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
     arena, done, do = Arena(tmp_path), [0], Steps._do
 
     def killed(self: Steps, claim: Claim, attempt: Attempt, make: Callable[[], bytes]) -> bytes:
@@ -149,6 +150,7 @@ def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
 
 
 def test_two_runs_at_once_make_one_set_of_decisions(decided: Arena, tmp_path: Path) -> None:
+    """D29."""
     arena = Arena(tmp_path)
     failed: list[BaseException] = []
 
@@ -230,8 +232,10 @@ def test_a_live_week_has_the_largest_open_markets_and_quotes_of_its_decisions(li
 def test_a_live_week_is_known_to_be_decided(live: Arena) -> None:
     with live.journal() as journal:
         world = live.world(journal)
-        assert week_is_decided(world, live.now.date())
-        assert not week_is_decided(world, live.now.date() - SEVEN)
+        assert week_is_decided(world, live.now.date(), live.now)
+        missed = live.now.date() - SEVEN
+        assert not week_is_decided(world, missed, live.now - SEVEN), "its cohort may still be started"
+        assert week_is_decided(world, missed, live.now - SEVEN + timedelta(hours=2)), "only somebody who asks starts it now"
 
 
 def test_held_markets_are_looked_at_when_they_are_due(live: Arena) -> None:
@@ -268,6 +272,18 @@ def test_past_marks_cover_what_was_held_and_store_changes_alone(decided: Arena) 
     assert rows["reconstructed"].all()
     for _, part in rows.sort("at").group_by("day", "market_id", "outcome", maintain_order=True):
         assert (part["price"].diff().drop_nulls() != 0).all()
+
+
+def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> None:
+    arena = Arena(tmp_path)
+    found = arena.results()
+    assert found.violations == []
+    assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
+    assert status(arena.lake).is_empty()
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        assert mark(world)[1] == 0
+        assert due_markets(world) == []
 
 
 def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Asks whoever decides: a rule at once, a model through the journal, within the limits of the run."""
+"""Gets decisions: from a rule at once, from a model through the journal, within the limits of the run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 
 @dataclass(frozen=True)
 class Asked:
-    """What is known of a decision when it is asked for, beside its prompt."""
+    """What a decision rests on in addition to its prompt."""
 
     rules: Methodology
     markets: Sequence[Market]
@@ -47,7 +47,7 @@ def asking(models: Models | None, decisions: Mapping[str, Asked], steps: Steps, 
 
     with start_blocking_portal() as portal:
         client: ModelClient | None = None
-        known: dict[tuple[str, str], Model] = {}
+        known: dict[str, Model] = {}
         opened: Any = None
 
         def ask(member: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
@@ -61,9 +61,9 @@ def asking(models: Models | None, decisions: Mapping[str, Asked], steps: Steps, 
             if client is None:
                 opened = portal.wrap_async_context_manager(models.client())
                 client = opened.__enter__()
-            if (member, about.rules.name) not in known:
-                known[member, about.rules.name] = model_of(member, about.rules, registry)
-            model = known[member, about.rules.name]
+            if not known:
+                known.update(registered(registry))
+            model = model_of(member, about.rules, known)
             terms: dict[str, Any] = {
                 "purpose": PURPOSE,
                 "scope": decision_id,
@@ -82,15 +82,22 @@ def asking(models: Models | None, decisions: Mapping[str, Asked], steps: Steps, 
             opened.__exit__(None, None, None)
 
 
-def model_of(member: str, rules: Methodology, registry: Path | None) -> Model:
-    """The registry's model as a methodology asks it. Raises `ConfigError` when there is none of that name any more."""
-    from bellwether.models.registry import model
+def registered(folder: Path | None) -> dict[str, Model]:
+    """All models of the registry by name."""
+    from bellwether.models.registry import models
 
-    return model(member, registry).model_copy(update={"timeout": float(rules.timeout_seconds)})
+    return models(folder)
+
+
+def model_of(member: str, rules: Methodology, known: Mapping[str, Model]) -> Model:
+    """A model as a methodology asks it. Raises `ConfigError` when the registry has none of that name any more."""
+    if member not in known:
+        raise ConfigError(f"asking {member}: the registry has no model of this name any more; put it back into models.toml")
+    return known[member].model_copy(update={"timeout": float(rules.timeout_seconds)})
 
 
 def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:
-    """What is sent beside the messages: the methodology's bounds; its temperature where the model has one; the schema where the model is held to one."""
+    """Parameters of a call: the methodology's bounds; its temperature where the model has one; the schema where the model is held to one."""
     return {
         "max_tokens": rules.max_tokens,
         **({"temperature": rules.temperature} if model.temperature is not None else {}),

@@ -32,7 +32,7 @@ from bellwether.venues.polymarket import looks
 
 @dataclass(frozen=True)
 class WeekDecided:
-    """What there is of a week after a run: its universe, its own cohort (None when none was started), the cohorts that decide, and every decision with its
+    """A week after a run: its universe, its own cohort (None when none was started), the cohorts that decide, and every decision with its
     task, in the order in which they were made."""
 
     week: date

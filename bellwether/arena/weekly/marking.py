@@ -96,7 +96,7 @@ def _changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, date
 
 
 def held_spans(book: Book) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
-    """When the outcomes were held by anybody, by the price that values them: from when, and until when; None for still."""
+    """When outcomes were held, by the price that values them: from when, and until when; None for still."""
     positions = {name: position for account in book.accounts.values() for name, position in account.positions.items()}
     held: dict[PriceKey, set[str]] = {}
     spans: dict[PriceKey, list[tuple[datetime, datetime | None]]] = {}

@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 
 class Venue(Protocol):
-    """Asks Polymarket: runs `work` with connected clients, and returns what it returns."""
+    """Asks Polymarket."""
 
     def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
-        """Run `work`."""
+        """Run `work` with connected clients, and return what it returns."""
         ...
 
 
@@ -48,7 +48,7 @@ class Venue(Protocol):
 class World:
     """What the arena runs in.
 
-    venue: asks Polymarket. models: asks language models; None where nobody may be asked. now: of the venue's clock. run: who pays, and whose leases
+    venue: asks Polymarket. models: asks language models; None where no model may be asked. now: of the venue's clock. run: who pays, and whose leases
     they are. lineup: that new cohorts get. registry: the user's folder.
     """
 
@@ -85,7 +85,7 @@ def is_past(week: date, now: datetime, rules: Methodology) -> bool:
 
 
 def frozen_universe(world: World, week: date) -> FrozenUniverse:
-    """The week's universe, the same for everybody and for ever: taken now, or reconstructed when its decisions are past."""
+    """The week's universe, the same in every run: taken now, or reconstructed when its decisions are past."""
     return universe_of(world.steps.once("universe", week.isoformat(), lambda: encoded_universe(_seen(world, week))))
 
 

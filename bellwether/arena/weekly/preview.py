@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from bellwether.arena.deciding import Task
 from bellwether.arena.frozen import FrozenCohort
 from bellwether.arena.lineup import lineup, rule_of
-from bellwether.arena.weekly.asking import model_of, parameters_of
+from bellwether.arena.weekly.asking import model_of, parameters_of, registered
 from bellwether.arena.weekly.deciding import WeekPlanned, planned
 from bellwether.arena.weekly.means import World, decided_at, deciding, seen_universe, stored_cohort
 from bellwether.forecasting.prompt import Message
+from bellwether.models.model import Model
 
 #: Characters that a token has on average in English; providers count differently.
 CHARACTERS = 4
@@ -40,10 +41,11 @@ def preview(world: World, week: date) -> tuple[WeekPlanned, list[Prompted]]:
         at = decided_at(week) if universe.reconstructed else world.now()
         cohorts = [FrozenCohort(week, chosen.name, chosen.methodology, universe.reconstructed, chosen.families, at), *cohorts]
     plan = planned(world, week, universe, cohorts)
-    return plan, [_prompted(world, task) for task in plan.tasks]
+    known = registered(world.registry)
+    return plan, [_prompted(world, task, known) for task in plan.tasks]
 
 
-def _prompted(world: World, task: Task) -> Prompted:
+def _prompted(world: World, task: Task, known: Mapping[str, Model]) -> Prompted:
     asked = list(task.messages())
     name = task.key.decision_id
     stored = world.steps.stored("prompt", name) is not None
@@ -52,7 +54,7 @@ def _prompted(world: World, task: Task) -> Prompted:
         return Prompted(name, task.model, 0, 0, stored, asked)
     from bellwether.models.prices import most_cost
 
-    model = model_of(task.model, task.methodology, world.registry)
+    model = model_of(task.model, task.methodology, known)
     return Prompted(
         name,
         task.model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import polars as pl
@@ -13,7 +13,8 @@ from bellwether.arena.deciding import executions_of
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.records import Execution, Intent, Plan, intent_of, plan_of
-from bellwether.arena.weekly.means import World, deciding, rules_of, stored_cohort
+from bellwether.arena.states import may_start
+from bellwether.arena.weekly.means import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
@@ -21,12 +22,13 @@ from bellwether.lake import Lake
 from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
 
 
-def week_is_decided(world: World, week: date) -> bool:
-    """Whether the week's cohort was started and every decision that is due in the week is finished or given up, by the lake's rows."""
-    cohorts = deciding(world, week, reconstructed=False)
-    if stored_cohort(world.steps, week) is None:
+def week_is_decided(world: World, week: date, at: datetime) -> bool:
+    """Whether nothing of a live week is left at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
+    due is finished or given up."""
+    if stored_cohort(world.steps, week) is None and may_start(at):
         return False
-    wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week) if rules_of(world, cohort)}
+    cohorts = deciding(world, week, reconstructed=False)
+    wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week)}
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     done = rows.filter(pl.col("state").is_in([str(DecisionState.FINISHED), str(DecisionState.FAILED)]))
     return wanted <= set(done["decision_id"])

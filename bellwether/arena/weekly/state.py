@@ -37,7 +37,7 @@ _LAST = timedelta(days=14)
 
 @dataclass(frozen=True)
 class Standing:
-    """What there is before a week is decided, as of `at`.
+    """The state before a week is decided, as of `at`.
 
     markets: all that are known, by id: those of the universe and those that are held. prices: the newest by market and outcome. quotes: of held
     markets outside of the universe, where the week is reconstructed.

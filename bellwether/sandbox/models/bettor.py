@@ -118,8 +118,8 @@ def _dollars(text: str) -> float:
 def bet(slip: Slip, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
     """The decision: sell what is too dear; else bet where the price is furthest off; else hold.
 
-    A bet is the largest that is allowed times the probability that it wins, so that its size states the probability; the probability itself is
-    stated beside it.
+    A bet is the largest that is allowed times the probability that it wins, so that its size states the probability, which is also given as a
+    number.
     """
     believed = {market.market_id: found for market in slip.markets if (found := beliefs(market.market_id)) is not None}
     if sold := _too_dear(slip, believed):
