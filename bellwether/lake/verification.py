@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.lake.partitions import Partition
+from bellwether.portfolio_names import is_portfolio
 from bellwether.progress import Progress, Silent
 from bellwether.tables import TABLES, Table
 from bellwether.tables.benchmark import QUESTIONS
-from bellwether.tables.replay import is_portfolio
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,12 @@ from typing import TypeVar
 import numpy as np
 
 from bellwether.errors import ConfigError
+from bellwether.portfolio_names import SEPARATOR, is_portfolio, portfolio_name
 from bellwether.replay.agents.agent import EpisodeInfo
-from bellwether.replay.portfolio_name import portfolio_name
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape.merge import merge_tapes, with_units
-from bellwether.tables.replay import SEPARATOR, is_portfolio
 
 Value = TypeVar("Value", int, str)
 

@@ -7,9 +7,6 @@ import polars as pl
 from bellwether.tables.clean import KNOWN_AT
 from bellwether.tables.schema import CONTRACTS, DOLLARS, MONEY, PRICE, SIZE, TEXT, UTC, Column, Table
 
-#: Between the episodes of a portfolio's name; no episode of a portfolio has it in its own.
-SEPARATOR = "+"
-
 #: Nanoseconds: replayed instants are as fine as the recording's.
 INSTANT = pl.Datetime("ns", "UTC")
 COUNT, RATIO, FLAG = pl.Int64(), pl.Float64(), pl.Boolean()
@@ -358,8 +355,3 @@ SUMMARY = Table(
 )
 
 TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)
-
-
-def is_portfolio(episode: str) -> bool:
-    """Whether results under this name are of a portfolio."""
-    return SEPARATOR in episode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from bellwether.tables.replay import SEPARATOR
-
+#: Between the episodes of a portfolio's name; no episode of a portfolio has it in its own.
+SEPARATOR = "+"
 #: A name of more characters is cut, since files and partitions are called by it.
 LONGEST_NAME = 100
 
@@ -18,3 +18,8 @@ def portfolio_name(episodes: Sequence[str]) -> str:
         return name
     digest = hashlib.sha256("\n".join(episodes).encode()).hexdigest()
     return f"{episodes[0]}{SEPARATOR}{len(episodes) - 1}-more-{digest[:12]}"
+
+
+def is_portfolio(episode: str) -> bool:
+    """Whether results under this name are of a portfolio."""
+    return SEPARATOR in episode
