@@ -61,11 +61,9 @@ def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Outp
 @dg.multi_asset(
     name="week",
     outs={name.split("/")[1]: dg.AssetOut(**of(name, "python"), is_required=False) for name in DECIDED_TABLES},
-    deps=[key("arena/universe"), dg.AssetDep(key("arena/decisions"), partition_mapping=BEFORE)],
-    internal_asset_deps={
-        name.split("/")[1]: {key("arena/universe"), key("arena/decisions")} if name == "arena/decisions" else {key("arena/decisions")}
-        for name in DECIDED_TABLES
-    },
+    deps=[key("arena/universe"), *(dg.AssetDep(key(name), partition_mapping=BEFORE) for name in DECIDED_TABLES)],
+    # Each table waits for its own week before: a backfill then makes them together, week after week.
+    internal_asset_deps={name.split("/")[1]: {key("arena/universe"), key(name)} for name in DECIDED_TABLES},
     partitions_def=WEEK,
     can_subset=True,
     pool="arena",
@@ -84,7 +82,6 @@ def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaReso
                 made[table][name] = found
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    # The week after waits for the decisions, and, because of the pool, for the end of this step.
     for table in (name.split("/")[1] for name in DECIDED_TABLES):
         if table in wanted:
             yield dg.Output(made[table], table, metadata=shown if table == "decisions" else None)

@@ -44,6 +44,7 @@ from tests.clean.rows import (
 )
 
 OVER = Decimal("1.2")
+CHEAP = Decimal("0.3")
 BOOK = {
     f"{side}_{part}": Decimal(value)
     for side in ("yes_bid", "yes_ask", "price")
@@ -103,6 +104,26 @@ def good(name: str) -> pl.DataFrame:
         "replay/orders": [order(0), order(1, filled=Decimal(4), filled_optimistic=None)],
         "replay/fills": [fill(0), fill(1, role="taker")],
         "replay/backtests": [backtest("random"), backtest("passive")],
+        "arena/universe": [arena("universe", market_id=name, outcomes=["Yes", "No"], prices=[None, None]) for name in "ab"],
+        "arena/decisions": [
+            arena("decisions", decision_id="a", state="finished", action="BET"),
+            arena("decisions", decision_id="b", state="finished", action="INVALID", problem="no JSON"),
+        ],
+        "arena/trades": [
+            arena(
+                "trades",
+                trade_id="a",
+                action="BUY",
+                shares=Decimal(1),
+                price=Decimal("0.4"),
+                bid=CHEAP,
+                mid=Decimal("0.4"),
+                ask=Decimal("0.5"),
+            ),
+            arena("trades", trade_id="b", action="SELL", shares=Decimal(1), price=Decimal("0.4")),
+        ],
+        "arena/prices": [arena("prices", market_id=name, price=Decimal("0.4")) for name in "ab"],
+        "arena/leaderboard": [arena("leaderboard", family=name, cost=Decimal(0)) for name in "ab"],
     }
     return table(name).validate(table(name).frame((made | arena_rows.ROWS)[name]))
 
@@ -162,6 +183,16 @@ def fill(number: int, **changes: Any) -> dict[str, Any]:
 def backtest(agent: str, **changes: Any) -> dict[str, Any]:
     money = {"bankroll": Decimal(1000), "final_equity": Decimal("990.5"), "pnl": Decimal("-9.5")}
     return {**filled("replay/backtests"), "agent": agent, "failure": None, **money, **changes}
+
+
+def arena(name: str, **changes: Any) -> dict[str, Any]:
+    """A row of a table of the arena, with zeros where money is."""
+    row = {
+        one.name: Decimal(0) if isinstance(one.dtype, pl.Decimal) else some(one.dtype)
+        for one in table(f"arena/{name}").columns
+        if not one.nullable
+    }
+    return {**row, **changes}
 
 
 def filled(name: str) -> dict[str, Any]:
@@ -330,6 +361,30 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "pnl_is_the_change": change(pnl=Decimal("-9.4")),
         "agent_did_not_fail": change(failure="ValueError: no"),
         "all_settled": change(unsettled=True),
+    },
+    "arena/universe": {
+        "unique_key": repeat_first_row,
+        "prices_fit_outcomes": change(outcomes=pl.lit(["Yes"])),
+        "one_digest": change(digest="another"),
+    },
+    "arena/decisions": {
+        "unique_key": repeat_first_row,
+        "known_action": change(action="WAIT"),
+        "invalid_says_why": change(action="INVALID"),
+        "is_finished": change(state="open"),
+    },
+    "arena/trades": {
+        "unique_key": repeat_first_row,
+        "known_action": change(action="HOLD"),
+        "moves_something": change(shares=Decimal(0)),
+        "price_is_a_price": change(price=OVER),
+        "price_was_quoted": change(mid=Decimal("0.6")),
+    },
+    "arena/prices": {"unique_key": repeat_first_row, "price_is_a_price": change(price=OVER), "sources_agree": change(disagrees=True)},
+    "arena/leaderboard": {
+        "unique_key": repeat_first_row,
+        "profit_is_the_change": change(profit=Decimal(1)),
+        "costs_are_known": change(cost=None),
     },
     "clean/resolutions": {
         "unique_key": repeat_first_row,
