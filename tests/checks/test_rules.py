@@ -19,7 +19,6 @@ from bellwether.forecasting import forecaster
 from bellwether.questions import Release, build
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
-from tests.checks import arena_rows
 from tests.clean.rows import (
     CLOSE,
     DAY,
@@ -125,7 +124,7 @@ def good(name: str) -> pl.DataFrame:
         "arena/prices": [arena("prices", market_id=name, price=Decimal("0.4")) for name in "ab"],
         "arena/leaderboard": [arena("leaderboard", family=name, cost=Decimal(0)) for name in "ab"],
     }
-    return table(name).validate(table(name).frame((made | arena_rows.ROWS)[name]))
+    return table(name).validate(table(name).frame(made[name]))
 
 
 def change(**columns: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
@@ -398,10 +397,6 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     },
 }
 
-BAD |= {
-    name: {"unique_key": repeat_first_row, **{rule: change(**values) for rule, values in bad.items()}}
-    for name, bad in arena_rows.BAD.items()
-}
 CASES = [(name, rule) for name, bad in BAD.items() for rule in bad]
 
 
