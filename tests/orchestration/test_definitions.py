@@ -169,21 +169,18 @@ def test_runs_of_commands_are_shown_under_their_jobs() -> None:
 
 
 def cpu(*words: str) -> float:
-    """CPU seconds of a Python process, the least of three."""
-
-    def once() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    return min(once() for _ in range(3))
+    """CPU seconds of a Python process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_loading_the_definitions_costs_at_most_twice_the_import_of_dagster() -> None:
-    assert cpu("-c", "import orchestration.definitions") <= 2.0 * cpu("-c", "import dagster")
+    # Of pairs, since what else runs on the machine makes both dearer.
+    assert min(cpu("-c", "import orchestration.definitions") / cpu("-c", "import dagster") for _ in range(5)) <= 2.0
 
 
 def test_help_costs_a_fraction_of_the_import_of_dagster() -> None:
     """At most 0.3 s where the import of Dagster takes 1.5."""
-    assert cpu("-m", "bellwether", "--help") <= 0.2 * cpu("-c", "import dagster")
+    assert min(cpu("-m", "bellwether", "--help") / cpu("-c", "import dagster") for _ in range(3)) <= 0.2

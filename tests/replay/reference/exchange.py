@@ -49,13 +49,14 @@ class Exchange:
         if len(self.orders) >= self.settings.max_orders:
             return -1
         order = Order(len(self.orders), ticker, side, action, price, lots, tif, expires, self.now)
-        for orders in (self.orders, self.unended, self.unsaid):
-            orders.append(order)
+        self.orders.append(order)
         self.said[order.number] = ("pending", "", price, lots, 0)
         self._send(lambda at: self._arrive(order, at))
         if self._immediate and order.reason == "no_book" and self.rules.trade_after_settlement:
             self.orders.pop()
             return -1
+        self.unended.append(order)
+        self.unsaid.append(order)
         self._say_at_once()
         return order.number
 
