@@ -6,7 +6,7 @@ Concept: https://docs.dagster.io/guides/automate/schedules
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 
 import dagster as dg
 import polars as pl
@@ -58,8 +58,7 @@ def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list
 def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
     """Days within `PATIENCE` that the lake has, or that this clock has asked for."""
     pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
-    since = datetime.combine(today - PATIENCE, time(), UTC)
-    asked = instance.get_run_records(dg.RunsFilter(tags=CLOCK, created_after=since), limit=1000)
+    asked = instance.get_run_records(dg.RunsFilter(tags=CLOCK), limit=1000)
     pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in asked}
     return {day for text in pulled if text and (day := date.fromisoformat(text)) >= today - PATIENCE}
 
