@@ -20,12 +20,12 @@ $(VENV)/bin/python:
 
 $(VENV)/.platform: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether into $(VENV) (a minute or two)"
-	@$(PIP) install -q -c constraints.txt -e '.[platform]'
+	@$(PIP) install -q --no-compile -c constraints.txt -e '.[platform]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether and its test tools into $(VENV) (a minute or two)"
-	@$(PIP) install -q -c constraints.txt -e '.[dev,s3]'
+	@$(PIP) install -q --no-compile -c constraints.txt -e '.[dev,s3]'
 	@touch $@ $(VENV)/.platform
 
 setup: $(VENV)/.platform ## make the virtual environment and install the pinned dependencies

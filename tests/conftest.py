@@ -18,6 +18,22 @@ ROOT = Path(__file__).resolve().parent.parent
 _RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
 
 
+#: Where folders of tests are kept in memory, and the memory that a machine needs for it, in bytes.
+_IN_MEMORY, _ENOUGH = Path("/dev/shm"), 12 * 2**30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the folders of tests in memory where there is plenty: lakes and Dagster's databases flush every write to the disk."""
+    if config.option.basetemp is None and _IN_MEMORY.is_dir() and os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >= _ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no process is left with one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No setting of the developer reaches a test, and nothing is written outside its own folder."""

@@ -140,7 +140,8 @@ class _Maker:
         lots = self.rng.choice((0, shown, self.shape.lot * (shown // self.shape.lot // 2), self._lots(), shown + self._lots()))
         self._level(ticker, side, price, lots)
         # Quotes that the new level would cross usually go.
-        for other in [p for p, n in ticker.levels[1 - side].items() if n and lots and p + price >= 1000]:
+        crossed = 1000 - price
+        for other in [p for p, n in ticker.levels[1 - side].items() if p >= crossed and n] if lots else ():
             if self.rng.random() >= self.shape.crossed:
                 self._level(ticker, 1 - side, other, 0)
 

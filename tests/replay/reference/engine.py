@@ -35,6 +35,8 @@ class Replay(Exchange):
         self.open = [(begin, self._last_open(ticker)) for ticker, begin in enumerate(begins)]
         self.last_call: int | None = None
         self.next_event = self.next_row = self.next_decision = self.next_sample = 0
+        self.last_close = max(end for _, end in self.open)
+        self.on_grid = self._due_on_grid()
         self.running = self._run()
 
     def step(self) -> bool:
@@ -70,10 +72,12 @@ class Replay(Exchange):
             elif what == DECISION:
                 self.now = self._decision()
                 self.next_decision += 1
+                self.on_grid = self._due_on_grid()
                 self.steps += 1
                 yield True
             elif what == SAMPLE:
                 self.next_sample += 1
+                self.on_grid = self._due_on_grid()
                 self._sample(at)
             else:
                 self.next_row += 1
@@ -90,7 +94,7 @@ class Replay(Exchange):
 
     def _next(self) -> tuple[int, int] | None:
         """(time, what) of the earliest thing that is due; None at the end of the tape."""
-        due = []
+        due = [self.on_grid] if self.on_grid is not None else []
         if self.expiring:
             due.append((self.expiring[0][0], EXPIRY))
         if self.next_row < len(self.rows) and self.rows[self.next_row][0] == self.next_event:
@@ -99,16 +103,20 @@ class Replay(Exchange):
             due.append((self.events[self.next_event][0], EVENT))
         if self.coming:
             due.append((self.coming[0][0], ARRIVAL))
-        if self.rules.decisions == "grid":
-            while (at := self._decision()) <= max(end for _, end in self.open):
-                if any(begin <= at <= end for begin, end in self.open):
-                    due.append((at - self.settings.data_latency, DECISION))
-                    break
-                self.next_decision += 1
-        if self.rules.samples == "grid":
-            due.append((self.start + self.next_sample * self.settings.sample_every, SAMPLE))
         first = min(due, default=None)
         return first if first is not None and first[0] <= self.end else None
+
+    def _due_on_grid(self) -> tuple[int, int] | None:
+        """(time, what) of the next decision or sample of a grid, whichever is earlier."""
+        due = []
+        while self.rules.decisions == "grid" and (at := self._decision()) <= self.last_close:
+            if any(begin <= at <= end for begin, end in self.open):
+                due.append((at - self.settings.data_latency, DECISION))
+                break
+            self.next_decision += 1
+        if self.rules.samples == "grid":
+            due.append((self.start + self.next_sample * self.settings.sample_every, SAMPLE))
+        return min(due, default=None)
 
     def _decision(self) -> int:
         return self.start + self.next_decision * self.settings.cadence
@@ -176,6 +184,8 @@ class Replay(Exchange):
 
     def _print(self, ticker: int, side: int, price: int, lots: int) -> None:
         queue = self.markets[ticker].resting[side]
+        if not queue:
+            return
         left = lots
         if self.rules.through:
             for order in [order for order in queue if order.bid > price]:

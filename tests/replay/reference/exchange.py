@@ -181,10 +181,10 @@ class Exchange:
         queue = self.markets[order.ticker].resting[order.bid_side]
         place, before = queue.index(order), (order.price, order.count)
         self._leave(order, "pending", "", -1)
-        order.price, order.count = price, order.filled + lots
+        order.reprice(price, order.filled + lots)
         reason = self._enter(order, lots, at)
         if reason:
-            order.price, order.count = before
+            order.reprice(*before)
             order.status = "resting"
             queue.insert(place, order)
             self._watch(order)

@@ -53,12 +53,11 @@ class Market:
     def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, exponent: int = 3) -> None:
         """The recording says that a level now shows `lots`."""
         before = self.recorded[side].get(price, 0)
-        best = self.best(side)
+        self.has_book = True
+        self.raised = self.raised or (lots > 0 and price > self.best(side))
         put(self.recorded[side], price, lots)
         put(self.displayed[side], price, lots)
-        self.has_book = True
-        self.raised = self.raised or self.best(side) > best
-        if not self.valid:
+        if not self.valid or not self.resting[side]:
             return
         of_power = {"exponent": exponent} if queue_model == "power" else {}
         for order in self.resting[side]:

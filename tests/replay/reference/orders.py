@@ -38,15 +38,13 @@ class Order:
 
     def __post_init__(self) -> None:
         self.as_sent = ("pending", 0, self.price, self.count)
+        #: The side whose bid this order is: a sale of one side is a bid for the other.
+        self.bid_side = self.side if self.action == BUY else 1 - self.side
+        self.reprice(self.price, self.count)
 
-    @property
-    def bid_side(self) -> int:
-        """The side whose bid this order is: a sale of one side is a bid for the other."""
-        return self.side if self.action == BUY else 1 - self.side
-
-    @property
-    def bid(self) -> int:
-        return self.price if self.action == BUY else 1000 - self.price
+    def reprice(self, price: int, count: int) -> None:
+        self.price, self.count = price, count
+        self.bid = price if self.action == BUY else 1000 - price
 
     def own_price(self, bid: int) -> int:
         """The price, on the side as sent, of a fill that costs `bid` on the side whose bid this order is."""
@@ -145,17 +143,18 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
 
 def reserve(account: Account, ticker: int, resting: tuple[list[Order], list[Order]], terms, rules) -> int:
     """What the orders of a ticker may still cost; resting: per bid side, in priority."""
-    held = account.position[ticker]
+    held, maker = account.position[ticker], fees.maker_terms(terms[ticker])
     total = 0 if account.net else 10_000 * (max(0, -held[0]) + max(0, -held[1]))
     for bid_side in (0, 1):
         cover = {BUY: held[1 - bid_side]} if account.net else {BUY: max(0, -held[bid_side]), SELL: max(0, held[1 - bid_side])}
         for order in resting[bid_side]:
-            lots = order.remaining
+            lots = order.count - order.filled
             kind = BUY if account.net else order.action
             covered = min(cover[kind], lots)
             cover[kind] -= covered
             total += 10 * order.bid * (lots - covered)
-            fee = fees.trade_fee(*fees.maker_terms(terms[ticker]), rules.fee_unit, order.price, lots)
+            fee = fees.trade_fee(*maker, rules.fee_unit, order.price, lots)
             proceeds = 10 * (1000 - order.bid) * covered
-            total += max(0, fee - proceeds)
+            if fee > proceeds:
+                total += fee - proceeds
     return total
