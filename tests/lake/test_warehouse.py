@@ -30,9 +30,8 @@ SCORES = table("benchmark/scores")
 NANOSECONDS, MICROSECONDS = pl.Datetime("ns", "UTC"), pl.Datetime("us", "UTC")
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(str(tmp_path / "la'ke"))
+def _filled(folder: Path) -> Lake:
+    lake = Lake(str(folder / "la'ke"))
     for day in ("2025-09-01", "2025-09-02"):
         lake.write(PRICES, (day,), prices(day), run_id="r1")
     lake.write(SERIES, (), series(), run_id="r1")
@@ -40,15 +39,37 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
+def _path(folder: Path) -> Path:
+    return folder / "ware'house" / "warehouse[1].duckdb"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return _filled(tmp_path)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "ware'house" / "warehouse[1].duckdb"
+    return _path(tmp_path)
 
 
 @pytest.fixture
 def published(lake: Lake, path: Path) -> Path:
     publish(lake, path)
     return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake and its warehouse, for tests that change neither."""
+    folder = tmp_path_factory.mktemp("read")
+    publish(_filled(folder), _path(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unchanged(folder: Path) -> Path:
+    return _path(folder)
 
 
 def test_it_says_what_was_published(lake: Lake, path: Path) -> None:
@@ -59,20 +80,20 @@ def test_it_says_what_was_published(lake: Lake, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*TABLES, "meta/partitions", "meta/tables", "meta/columns"])
-def test_every_table_is_there_with_its_columns_even_without_rows(published: Path, name: str) -> None:
+def test_every_table_is_there_with_its_columns_even_without_rows(unchanged: Path, name: str) -> None:
     declared = {**TABLES, **{one.name: one for one in (meta.PARTITIONS, meta.TABLES, meta.COLUMNS)}}[name]
     shown = {column: MICROSECONDS if dtype == NANOSECONDS else dtype for column, dtype in declared.schema.items()}
-    assert query(published, f"FROM {declared.group}.{declared.short_name}").schema == pl.Schema(shown)
+    assert query(unchanged, f"FROM {declared.group}.{declared.short_name}").schema == pl.Schema(shown)
 
 
-def test_views_show_the_rows_of_the_lake(published: Path) -> None:
-    assert query(published, "FROM clean.prices").equals(pl.concat([prices("2025-09-01"), prices("2025-09-02")]))
-    assert query(published, "FROM raw.kalshi_series").equals(series())
-    assert query(published, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
+def test_views_show_the_rows_of_the_lake(unchanged: Path) -> None:
+    assert query(unchanged, "FROM clean.prices").equals(pl.concat([prices("2025-09-01"), prices("2025-09-02")]))
+    assert query(unchanged, "FROM raw.kalshi_series").equals(series())
+    assert query(unchanged, "FROM benchmark.forecasts").equals(forecasts(forecaster="a/b"))
 
 
-def test_marts_hold_their_rows_and_the_rest_are_views(published: Path) -> None:
-    kinds = dict(query(published, "SELECT table_schema || '/' || table_name, table_type FROM information_schema.tables").rows())
+def test_marts_hold_their_rows_and_the_rest_are_views(unchanged: Path) -> None:
+    kinds = dict(query(unchanged, "SELECT table_schema || '/' || table_name, table_type FROM information_schema.tables").rows())
     assert {name: kind for name, kind in kinds.items() if name in TABLES} == {
         name: "BASE TABLE" if declared.mart else "VIEW" for name, declared in TABLES.items()
     }
@@ -88,13 +109,13 @@ def test_a_mart_needs_no_file_of_the_lake(lake: Lake, path: Path) -> None:
     assert query(path, "FROM benchmark.scores").equals(rows)
 
 
-def test_comments_say_what_a_row_and_a_column_is(published: Path) -> None:
-    rows = query(published, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
+def test_comments_say_what_a_row_and_a_column_is(unchanged: Path) -> None:
+    rows = query(unchanged, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
     assert dict(rows.rows())["prices"] == PRICES.row
-    rows = query(published, "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'clean' AND table_name = 'prices'")
+    rows = query(unchanged, "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'clean' AND table_name = 'prices'")
     assert dict(rows.rows())["bid"] == "best YES bid; null when none [dollars per contract]"
     assert dict(rows.rows())["venue"] == "kalshi or polymarket"
-    rows = query(published, "SELECT comment FROM duckdb_tables() WHERE schema_name = 'benchmark' AND table_name = 'scores'")
+    rows = query(unchanged, "SELECT comment FROM duckdb_tables() WHERE schema_name = 'benchmark' AND table_name = 'scores'")
     assert rows.rows() == [(SCORES.row,)]
 
 
@@ -119,10 +140,10 @@ def test_meta_names_every_partition_with_its_file(lake: Lake, published: Path) -
     }
 
 
-def test_meta_describes_tables_and_columns(published: Path) -> None:
-    row = query(published, "FROM meta.tables WHERE table_name = 'clean.prices'").row(0, named=True)
+def test_meta_describes_tables_and_columns(unchanged: Path) -> None:
+    row = query(unchanged, "FROM meta.tables WHERE table_name = 'clean.prices'").row(0, named=True)
     assert (row["stored_as"], row["partitions"], row["rows"], row["partitioned_by"]) == ("view", 2, 12, ["day"])
-    row = query(published, "FROM meta.columns WHERE table_name = 'clean.prices' AND column_name = 'bid'").row(0, named=True)
+    row = query(unchanged, "FROM meta.columns WHERE table_name = 'clean.prices' AND column_name = 'bid'").row(0, named=True)
     assert (row["type"], row["unit"], row["nullable"], row["ordinal"]) == (
         "DECIMAL(10,6)",
         "dollars per contract",
@@ -139,8 +160,8 @@ def test_rows_of_other_rules_are_left_out_and_named(lake: Lake, path: Path) -> N
     assert query(path, "SELECT partition, version FROM meta.partitions WHERE NOT published").rows() == [("2025-09-03", "0")]
 
 
-def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(published: Path) -> None:
-    tags = query(published, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'warehouse'").item()
+def test_duckdb_1_5_can_read_it_whichever_version_wrote_it(unchanged: Path) -> None:
+    tags = query(unchanged, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE database_name = 'warehouse'").item()
     assert tags.startswith("v1.5.0")
 
 
@@ -174,11 +195,11 @@ def test_any_duckdb_reader_can_keep_it_open_while_it_is_published(lake: Lake, pu
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE clean.mine AS SELECT 1", "DROP VIEW clean.prices", "DELETE FROM benchmark.scores"])
-def test_it_is_read_only(published: Path, statement: str) -> None:
-    before = published.read_bytes()
+def test_it_is_read_only(unchanged: Path, statement: str) -> None:
+    before = unchanged.read_bytes()
     with pytest.raises(ConfigError, match=r"querying the warehouse .*read-only"):
-        query(published, statement)
-    assert published.read_bytes() == before
+        query(unchanged, statement)
+    assert unchanged.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -200,14 +221,14 @@ def test_it_is_read_only(published: Path, statement: str) -> None:
         "CALL pragma_version()",
     ],
 )
-def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(lake: Lake, published: Path, tmp_path: Path, statement: str) -> None:
-    secret = tmp_path / "secret.txt"
+def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(folder: Path, unchanged: Path, statement: str) -> None:
+    secret = folder / "secret.txt"
     secret.write_text("secret\n")
-    before = sorted(path for path in tmp_path.rglob("*"))
+    before = sorted(folder.rglob("*"))
     with pytest.raises(ConfigError) as refused:
-        query(published, statement.format(secret=secret, folder=tmp_path, lake=lake.uri))
+        query(unchanged, statement.format(secret=secret, folder=folder, lake=folder / "la'ke"))
     assert "secret\n" not in str(refused.value)
-    assert sorted(path for path in tmp_path.rglob("*")) == before
+    assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
@@ -220,19 +241,19 @@ def test_a_query_reads_the_lake_and_nothing_else_and_writes_nothing(lake: Lake, 
         ("WITH numbers AS (FROM range(3)) FROM numbers", 3),
     ],
 )
-def test_every_way_of_reading_is_open_to_a_query(published: Path, statement: str, rows: int | None) -> None:
-    found = query(published, statement).height
+def test_every_way_of_reading_is_open_to_a_query(unchanged: Path, statement: str, rows: int | None) -> None:
+    found = query(unchanged, statement).height
     assert rows is None or found == rows
 
 
-def test_parameters_are_bound(published: Path) -> None:
+def test_parameters_are_bound(unchanged: Path) -> None:
     text = "'; DROP TABLE benchmark.scores; --"
-    assert query(published, "SELECT $text AS text", {"text": text}).item() == text
+    assert query(unchanged, "SELECT $text AS text", {"text": text}).item() == text
 
 
-def test_a_query_that_is_wrong_says_what_was_probably_meant(published: Path) -> None:
+def test_a_query_that_is_wrong_says_what_was_probably_meant(unchanged: Path) -> None:
     with pytest.raises(ConfigError, match=r"(?s)Table with name price does not exist.*prices"):
-        query(published, "FROM clean.price")
+        query(unchanged, "FROM clean.price")
 
 
 def test_a_missing_warehouse_says_how_to_make_one(tmp_path: Path) -> None:

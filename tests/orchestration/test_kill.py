@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 TOOK = ("attempts", "input_tokens", "output_tokens", "reasoning_tokens", "cost", "cost_source", "latency")
 #: Where a row of raw markets comes from: a market that was open when a run was killed is asked about once more.
 ORIGIN = ("request", "page")
-COMMAND = [sys.executable, "-m", "bellwether", "run", "--days", "6", "--release", "sandbox-2026", "--json"]
+COMMAND = [sys.executable, "-m", "bellwether", "run", "--days", "3", "--release", "sandbox-2026", "--json"]
 
 
 def start(home: Path) -> subprocess.Popen[str]:

@@ -51,6 +51,19 @@ def first(tape: Tape, events: int) -> Tape:
     return replace(tape, ts=tape.ts[:events], event=tape.event[:events], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
 
 
+def moved(tape: Tape, by: int, prefix: str = "") -> Tape:
+    """A tape whose events happen `by` nanoseconds later, on tickers of other names."""
+    return replace(
+        tape,
+        ts=tape.ts + by,
+        rows_ts=tape.rows_ts + by,
+        start=tape.start + by,
+        end=tape.end + by,
+        tickers=tuple(prefix + ticker for ticker in tape.tickers),
+        begins=tape.begins + by,
+    )
+
+
 def _events(tape: Tape) -> list[tuple[int, int]]:
     return list(zip(tape.ts.tolist(), tape.event.tolist(), strict=True))
 

@@ -177,7 +177,7 @@ CASES, EACH, ACCOUNTS = 40, 9_000, 3
 #: Who trades and how often others do: one that sweeps deep books, one that waits in the queues.
 CROWDS = {
     "taker": (Temper(orders=5, stacks=0, largest=60, huge=0.4, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10), 0.15),
-    "maker": (Temper(orders=3, stacks=0.05, stack=10, largest=60, huge=0.4, sweeps=0.1, wild=0.01, turns=10), 0.85),
+    "maker": (Temper(orders=2, stacks=0.05, stack=10, largest=60, huge=0.4, sweeps=0.1, wild=0.01, turns=10), 0.85),
 }
 
 

@@ -14,7 +14,7 @@ from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
 from bellwether.replay.tape.merge import merge_tapes, with_units
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
-from tests.replay.both_engines import first, replay_both
+from tests.replay.both_engines import first, moved, replay_both
 from tests.replay.random_tapes import RandomAgent, Shape, Temper
 from tests.replay.reference.portfolio import portfolio
 
@@ -58,10 +58,14 @@ def beginning(tape: Tape, events: int) -> Tape:
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures, settings: str) -> None:
-    """A game of March, and a quarter of an hour of May by the rules that followed, with one bankroll."""
+    """A game of March, and a quarter of an hour of May by the rules that followed, as if on one evening, with one bankroll."""
     chosen = {"ws_nba_2026_03": None, "ws_btc15m_2026_05": "kalshi-2026-05-28"}
     prepared = [prepare(captures.built(folder)[0].episode, rules) for folder, rules in chosen.items()]
-    parts = [(beginning(one.tape, 10_000), one.rules) for one in prepared]
+    evening = prepared[0].tape.start
+    delays = (0, 60 * SECOND)
+    parts = [
+        (moved(beginning(one.tape, 10_000), evening - one.tape.start + by), one.rules) for one, by in zip(prepared, delays, strict=True)
+    ]
     tape = merge_tapes([with_units(one, rules.units) for one, rules in parts])
     temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
     agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=10), temper)

@@ -18,7 +18,7 @@ from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
 from bellwether.replay.tape.merge import merge_tapes, with_units
-from tests.replay.both_engines import replay_both
+from tests.replay.both_engines import moved, replay_both
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference
 from tests.replay.reference.portfolio import portfolio
@@ -82,19 +82,8 @@ def _parts(parts: tuple[Part, ...], seed: int, **changes: Any) -> list[tuple[Tap
     made = []
     for number, (rules, shape, start) in enumerate(parts):
         tape = random_tape(1000 * seed + number, replace(shape, **changes))
-        made.append((_moved(tape, start * SECOND // 4, f"E{number}-"), rule_set(rules)))
+        made.append((moved(tape, start * SECOND // 4, f"E{number}-"), rule_set(rules)))
     return made
-
-
-def _moved(tape: Tape, by: int, prefix: str) -> Tape:
-    return replace(
-        tape,
-        ts=tape.ts + by,
-        start=tape.start + by,
-        end=tape.end + by,
-        tickers=tuple(prefix + ticker for ticker in tape.tickers),
-        begins=tape.begins + by,
-    )
 
 
 def _merged(parts: list[tuple[Tape, RuleSet]]) -> tuple[Tape, RuleSet]:
