@@ -7,7 +7,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary readme check-readme clean
+.PHONY: help setup setup-dev demo ui live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary reference readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ constraints: setup-dev ## pin the newest versions that fit pyproject.toml
 
 dictionary: setup ## write docs/data-dictionary.md from the table declarations
 	@$(BIN)/python -m bellwether.lake.dictionary
+
+reference: setup-dev ## write docs/api from signatures and docstrings
+	@$(BIN)/python -m tests.reference
 
 readme: setup-dev ## write the README's tables from the demo, which it runs first
 	@$(BIN)/bellwether demo > /dev/null

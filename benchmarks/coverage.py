@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit, ndtri
 
+from bellwether import markdown
 from bellwether.calibration import strict
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.comparison_pairs import Loss, Panel, pair_tests
@@ -140,25 +141,23 @@ def lines(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: S
     designs = list(dict.fromkeys(design for design, _ in found))
     for name in names:
         yield f"\n**{name}**\n"
-        yield f"| clusters | {' | '.join(map(str, counts))} |"
-        yield f"|---|{'---|' * len(counts)}"
-        for design in designs:
-            cells = [found[design, count].get(name, (0.0, 0.0)) for count in counts]
-            yield f"| {design} | {' | '.join('–' if share < SHOWN else f'{100 * value:.0f}' for value, share in cells)} |"
+        cells = {design: [found[design, count].get(name, (0.0, 0.0)) for count in counts] for design in designs}
+        rows = ([design, *("–" if share < SHOWN else f"{100 * value:.0f}" for value, share in cells[design])] for design in designs)
+        yield from markdown.table(["clusters", *map(str, counts)], rows)
 
 
 def summary(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str]) -> Iterator[str]:
     """One Markdown table: per metric and number of clusters the least and the largest coverage over all designs, in per cent."""
     counts = sorted({clusters for _, clusters in found})
-    yield f"| metric | {' | '.join(map(str, counts))} |"
-    yield f"|---|{'---|' * len(counts)}"
+    rows = []
     for name in names:
         cells = []
         for count in counts:
             values = [cells_of[name] for (_, clusters), cells_of in found.items() if clusters == count and name in cells_of]
             shown = [100 * value for value, share in values if share >= SHOWN]
             cells.append(f"{min(shown):.0f}-{max(shown):.0f}" if shown else "–")
-        yield f"| `{name}` | {' | '.join(cells)} |"
+        rows.append([f"`{name}`", *cells])
+    yield from markdown.table(["metric", *map(str, counts)], rows)
 
 
 def misses(found: dict[tuple[str, int], dict[str, tuple[float, float]]], names: Sequence[str], sets: int) -> list[str]:

@@ -1,10 +1,12 @@
-"""The tables of the README and of the tour, written by the commands that its comments name: `<!-- bellwether COMMAND -->` before a block that is indented.
+"""The tables of the README and of the tour, written by the commands that its comments name: `<!-- bellwether COMMAND -->` before a block that is indented;
+and the tour's picture of a backtest. `make readme` runs it.
 
 `| TITLE` takes the part of the output from that line to the next empty one. `query, as above` stands for the query that is shown before it.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -17,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
 BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*\n|\n(?= {4}))+)", re.MULTILINE)
 QUERY = re.compile(r'^    \.venv/bin/bellwether (query "[^"]*")', re.MULTILINE)
+#: The backtest that the tour shows.
+PICTURE, AGENT, EPISODE = ROOT / "docs" / "images" / "backtest.png", "market-maker", "KXEARNSAYTRELLI-26JUN29"
 #: Columns of a terminal that are left for a block.
 WIDTH = 80
 
@@ -28,7 +32,7 @@ def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
         command, _, title = found["command"].partition(" | ")
         if command == "query, as above":
             command = QUERY.findall(text[: found.start()])[-1]
-        shown = run(shlex.split(command)).rstrip().splitlines()
+        shown = [line.rstrip() for line in run(shlex.split(command)).rstrip().splitlines()]
         if title:
             begin = shown.index(title)
             end = next((number for number in range(begin, len(shown)) if not shown[number].strip()), len(shown))
@@ -48,6 +52,39 @@ def bellwether(words: list[str]) -> str:
     return done.stdout
 
 
+def backtest_picture(agent: str, episode: Path) -> bytes:
+    """An agent's equity with its band, and beside it its fills in the market where it has the most, as a PNG."""
+    from PIL import Image
+
+    from bellwether.replay.backtest import BacktestSettings, run
+    from bellwether.replay.episode import load
+    from bellwether.replay.registry import agent_of
+    from bellwether.replay.results.frames import frames
+    from bellwether.report.plots_books import price_with_fills
+    from bellwether.report.plots_trading import equity_curve
+
+    entry = agent_of(agent)
+    assert entry.cadence is not None
+    done = run(load(episode), entry.make(), BacktestSettings(cadence=entry.cadence))
+    made = frames(done)
+    fills = made["replay/fills"]
+    busiest = fills["ticker"].value_counts(sort=True)["ticker"][0]
+    pictures = [
+        equity_curve(made["replay/equity"], f"{entry.title} in {done.episode}"),
+        price_with_fills(done.tape, fills, "Its fills in one market", tickers=[busiest]),
+    ]
+    left, right = (Image.open(io.BytesIO(one)).convert("RGB") for one in pictures)
+    both = Image.new("RGB", (left.width + right.width, max(left.height, right.height)), "white")
+    both.paste(left, (0, 0))
+    both.paste(right, (left.width, 0))
+    buffer = io.BytesIO()
+    both.quantize(128, method=Image.Quantize.MAXCOVERAGE).save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
+
+
 if __name__ == "__main__":
+    from bellwether.settings import settings
+
     for page in PAGES:
         page.write_text(rewritten(page.read_text(encoding="utf-8"), bellwether), encoding="utf-8")
+    PICTURE.write_bytes(backtest_picture(AGENT, settings().episodes_path / EPISODE))

@@ -171,16 +171,15 @@ def scores(config: ScoreConfig, forecasts: Slice, questions: Slice) -> dg.Output
 def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice) -> dg.Output[pl.DataFrame]:
     """One bin of a forecaster's reliability diagram on one release."""
     from bellwether.calibration.scores import reliability as bins
-    from bellwether.report.plots import calibration_overlays, confidence_histograms, reliability_diagram
+    from bellwether.report.calibration_pictures import confidence_picture, reliability_picture
 
     release, name = _pair(context)
     asked, title = questions.read(), f"{name} on {release}"
     answers = forecasts.read()
     frame = bins(answers, asked)
-    bands, curves = calibration_overlays(answers, asked)
     shown = {
-        "reliability diagram": picture(reliability_diagram(frame, title, bands=bands, curves=curves)),
-        "confidence": picture(confidence_histograms(answers, asked, title)),
+        "reliability diagram": picture(reliability_picture(frame, answers, asked, title)),
+        "confidence": picture(confidence_picture(answers, asked, title)),
     }
     return dg.Output(frame, metadata=shown)
 

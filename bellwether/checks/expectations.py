@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.checks.rule import Rule
+from bellwether.markdown import table as markdown_table
 from bellwether.tables.schema import Table
 
 SAMPLE_ROWS = 5
@@ -186,8 +187,7 @@ def _range(kwargs: Mapping[str, Any]) -> str:
 
 def _markdown(rows: pl.DataFrame) -> str:
     """Rows as a Markdown table, values as a person would write them."""
-    lines = [rows.columns, ["---"] * rows.width, *([_cell(value) for value in row] for row in rows.rows())]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(markdown_table(rows.columns, ([_cell(value) for value in row] for row in rows.rows())))
 
 
 def _cell(value: object) -> str:

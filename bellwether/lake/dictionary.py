@@ -7,6 +7,8 @@ from pathlib import Path
 
 from bellwether.lake import meta
 from bellwether.lake.duck import sql_type
+from bellwether.markdown import escaped
+from bellwether.markdown import table as markdown_table
 from bellwether.tables import TABLES, Column, Table
 
 PAGE = Path("docs/data-dictionary.md")
@@ -33,8 +35,8 @@ def dictionary(tables: Iterable[Table] = (*TABLES.values(), *meta.ALL)) -> str:
 
 def _index(tables: Iterable[Table]) -> str:
     """One line per table, with its partition and what a row is."""
-    lines = (f"| `{table.name}` | {' × '.join(table.partitioned_by) or 'none'} | {table.row} |" for table in tables)
-    return "\n".join(["| table | partition | one row is |", "| --- | --- | --- |", *lines, ""])
+    rows = ((f"`{table.name}`", " × ".join(table.partitioned_by) or "none", table.row) for table in tables)
+    return "\n".join([*markdown_table(["table", "partition", "one row is"], rows), ""])
 
 
 def _table(table: Table) -> str:
@@ -47,15 +49,14 @@ def _table(table: Table) -> str:
     lines = [
         f"### {table.name}\n",
         f"{table.row} {' '.join(facts)}\n",
-        "| column | type | unit | null | meaning |",
-        "| --- | --- | --- | --- | --- |",
+        *markdown_table(["column", "type", "unit", "null", "meaning"], map(_column, table.columns)),
     ]
-    return "\n".join([*lines, *map(_column, table.columns), ""])
+    return "\n".join([*lines, ""])
 
 
-def _column(column: Column) -> str:
+def _column(column: Column) -> list[str]:
     cells = (f"`{column.name}`", sql_type(column.dtype), column.unit or "", "yes" if column.nullable else "", column.description)
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return [*map(escaped, cells)]
 
 
 def _names(columns: Iterable[str]) -> str:

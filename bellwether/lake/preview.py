@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from bellwether.markdown import table
+
 #: Characters of a text that are shown.
 WIDTH = 40
 #: Columns that are shown.
@@ -13,11 +15,9 @@ COLUMNS = 12
 def markdown(frame: pl.DataFrame) -> str:
     """`frame` and its first columns as a Markdown table; every text is cut and set in code."""
     shown = frame.select(frame.columns[:COLUMNS])
-    lines = [[_code(name) for name in shown.columns], ["---"] * shown.width]
-    lines += [[_cell(value) for value in row] for row in shown.iter_rows()]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines = table([_code(name) for name in shown.columns], ([_cell(value) for value in row] for row in shown.iter_rows()))
     left = frame.width - shown.width
-    return f"{table}\n\n{left} more columns" if left else table
+    return "\n".join([*lines, "", f"{left} more columns"] if left else lines)
 
 
 def _cell(value: object) -> str:

@@ -188,12 +188,12 @@ class BookReplay:
     def apply(self, frame: Frame) -> str | None:
         """Take in a frame; the market whose valid book it changed, if any."""
         found = message(frame.data)
-        heard = self.watch.heard(frame, found)
+        understood = self.watch.take(frame, found)
         for ended in self.watch.ended():
             self._drop(ended.market, ended.key)
-        if heard is None:
+        if understood is None:
             return None
-        effect, market, key, _ = heard
+        effect, market, key, _ = understood
         if effect in (Effect.REPEATED, Effect.SUPERSEDED):
             self.check.counts[effect.value] += 1
             return None

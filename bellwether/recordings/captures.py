@@ -24,7 +24,7 @@ from bellwether.recordings.lines import lines, open_file
 from bellwether.venues.kalshi.stream.frame import SNAPSHOT, body_of, envelope_of, message, ticker_of
 
 
-class Heard(NamedTuple):
+class CapturedMessage(NamedTuple):
     """A message of a capture: when it was received (nanoseconds since 1970, UTC; None when it does not tell), connection, and its bytes."""
 
     received_at: int | None
@@ -36,7 +36,7 @@ class Heard(NamedTuple):
 class Capture:
     """Files that hold one stretch of listening.
 
-    form: what a file of it looks like. partial: the files hold some of the markets that the subscription had. heard: its messages in order.
+    form: what a file of it looks like. partial: the files hold some of the markets that the subscription had. messages: its messages in order.
     origin: what it was made of, where that are no files.
     """
 
@@ -44,7 +44,7 @@ class Capture:
     form: str
     files: tuple[Path, ...]
     partial: bool
-    heard: Callable[[], Iterator[Heard]]
+    messages: Callable[[], Iterator[CapturedMessage]]
     origin: dict[str, str] | None = None
 
     def digests(self) -> dict[str, str]:
@@ -131,12 +131,12 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
     """One capture per file: an object whose `frames` hold received_ms and the frame, written anew as compact JSON of the same value."""
     for path in files:
 
-        def heard(path: Path = path) -> Iterator[Heard]:
+        def messages(path: Path = path) -> Iterator[CapturedMessage]:
             for item in _frame_list(path) or []:
                 at = item.get("received_ms")
-                yield Heard(at * 1_000_000 if type(at) is int else None, 1, orjson.dumps(item["frame"]))
+                yield CapturedMessage(at * 1_000_000 if type(at) is int else None, 1, orjson.dumps(item["frame"]))
 
-        yield Capture(_plain_name(path), FRAME_LIST, (path,), False, heard)
+        yield Capture(_plain_name(path), FRAME_LIST, (path,), False, messages)
 
 
 # --- a list of order events ------------------------------------------------------------------------------------------
@@ -147,10 +147,10 @@ def _order_events(files: list[Path]) -> Iterator[Capture]:
     for path in files:
         name = _plain_name(path)
 
-        def heard(path: Path = path, name: str = name) -> Iterator[Heard]:
-            return (Heard(*found) for found in order_events.messages(path, name))
+        def messages(path: Path = path, name: str = name) -> Iterator[CapturedMessage]:
+            return (CapturedMessage(*found) for found in order_events.messages(path, name))
 
-        yield Capture(name, ORDER_EVENTS, (path,), False, heard)
+        yield Capture(name, ORDER_EVENTS, (path,), False, messages)
 
 
 # --- one file of a whole stream --------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
     """
     for path in files:
 
-        def heard(path: Path = path) -> Iterator[Heard]:
+        def messages(path: Path = path) -> Iterator[CapturedMessage]:
             connection, last = 1, dict[int, int]()
             for line in lines(path):
                 _, sid, seq = envelope_of(message(line))
@@ -170,9 +170,9 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
                     if seq == 1 and last.get(sid, 0) > 1:
                         connection, last = connection + 1, {}
                     last[sid] = seq
-                yield Heard(None, connection, line)
+                yield CapturedMessage(None, connection, line)
 
-        yield Capture(_plain_name(path), STREAM_FILE, (path,), False, heard)
+        yield Capture(_plain_name(path), STREAM_FILE, (path,), False, messages)
 
 
 # --- wrapped events --------------------------------------------------------------------------------------------------
@@ -184,10 +184,10 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
 
-        def heard(held: tuple[Path, ...] = held) -> Iterator[Heard]:
-            return (Heard(*found) for found in wrapped_events.messages(held))
+        def messages(held: tuple[Path, ...] = held) -> Iterator[CapturedMessage]:
+            return (CapturedMessage(*found) for found in wrapped_events.messages(held))
 
-        yield Capture(tag, WRAPPED_EVENTS, held, False, heard)
+        yield Capture(tag, WRAPPED_EVENTS, held, False, messages)
 
 
 # --- one file per market ---------------------------------------------------------------------------------------------
@@ -240,11 +240,11 @@ class _Index:
 
     def _goes_on(self, place: int, last: dict[int, int]) -> bool:
         """Whether the messages behind a place have numbers above those before it."""
-        heard = set[int]()
+        begun = set[int]()
         for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
-            if sid >= 0 and sid not in heard and seq <= last.get(sid, -1):
+            if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):
                 return False
-            heard.add(sid)
+            begun.add(sid)
         return True
 
     def _date_the_undated(self) -> None:
@@ -319,13 +319,13 @@ class _Merge:
             heapq.heappush(lowest, (left[-1], file))
 
 
-def _merge(files: tuple[Path, ...]) -> Iterator[Heard]:
+def _merge(files: tuple[Path, ...]) -> Iterator[CapturedMessage]:
     indexes = [_Index(path) for path in files]
     last = max((index.connections[-1] for index in indexes if index.connections), default=0)
     held = [lines(path) for path in files]
     for connection in range(1, last + 1):
         for file in _Merge(indexes, connection):
-            yield Heard(None, connection, next(held[file]))
+            yield CapturedMessage(None, connection, next(held[file]))
 
 
 _FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.recordings.captures import Capture, Heard
+from bellwether.recordings.captures import Capture, CapturedMessage
 from bellwether.recordings.importing import make_recording
 from bellwether.recordings.notes import watching
 from bellwether.recordings.recording import Recording, check_name
@@ -40,7 +40,7 @@ def generate_recording(root: Path, world: GeneratedWorld, event: str, *, hours: 
         raise ConfigError(f"generating a recording of {event}: it is not settled by {now:%Y-%m-%d %H:%M} UTC; record it instead")
     start = max(market.life.closes for market in found.markets) - round(timedelta(hours=hours) / timedelta(microseconds=1))
     origin = {"seed": str(world.seed), "hours": f"{hours:g}"}
-    capture = Capture(event, "sandbox", (), False, lambda: _heard(GeneratedExchange(world), found, start, over), origin)
+    capture = Capture(event, "sandbox", (), False, lambda: _messages(GeneratedExchange(world), found, start, over), origin)
     return make_recording(root, capture, check_name(event))
 
 
@@ -66,7 +66,7 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
     return list(found.values())[:count]
 
 
-def _heard(exchange: GeneratedExchange, event: Event, start: int, end: int) -> Iterator[Heard]:
+def _messages(exchange: GeneratedExchange, event: Event, start: int, end: int) -> Iterator[CapturedMessage]:
     """What three subscriptions to the event's markets hear from an instant on, to the last settlement."""
     # In order: a set's is another in each process.
     tickers = dict.fromkeys(market.ticker for market in event.markets)
@@ -85,5 +85,5 @@ def _at(said: Message, start: int) -> int:
     return max(said.at, start)
 
 
-def _frame(at: int, frame: dict[str, object]) -> Heard:
-    return Heard(at * _MICROSECOND, 1, orjson.dumps(frame))
+def _frame(at: int, frame: dict[str, object]) -> CapturedMessage:
+    return CapturedMessage(at * _MICROSECOND, 1, orjson.dumps(frame))

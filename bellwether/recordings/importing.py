@@ -11,7 +11,7 @@ from typing import Any
 from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.files import write_durably
-from bellwether.recordings.captures import Capture, Heard, event_of, find_captures
+from bellwether.recordings.captures import Capture, CapturedMessage, event_of, find_captures
 from bellwether.recordings.instants import exchange_time, moment
 from bellwether.recordings.recorder import Pace, Recorder
 from bellwether.recordings.recording import ABOUT, About, Recording, Status, check_name, dump_about, is_locked
@@ -32,18 +32,18 @@ class _Survey:
         self.tickers: set[str] = set()
         self.channels: set[str] = set()
         self.first: int | None = None
-        self._latest: tuple[Heard, dict[str, Any]] | None = None
+        self._latest: tuple[CapturedMessage, dict[str, Any]] | None = None
 
-    def take(self, heard: Heard) -> None:
+    def take(self, received: CapturedMessage) -> None:
         """Take in a message."""
-        found = message(heard.data)
+        found = message(received.data)
         kind, body = found.get("type"), body_of(found)
         if kind in _PARTS:
             self.channels.add(_CHANNELS.get(kind, kind))
             if (ticker := ticker_of(body)) is not None:
                 self.tickers.add(ticker)
-        if heard.received_at is not None or "ts" in body:
-            self._latest = (heard, body)
+        if received.received_at is not None or "ts" in body:
+            self._latest = (received, body)
             if self.first is None:
                 self.first = self.last
 
@@ -52,8 +52,8 @@ class _Survey:
         """When the last message came that tells a time."""
         if self._latest is None:
             return None
-        heard, body = self._latest
-        return exchange_time(body) if heard.received_at is None else heard.received_at
+        received, body = self._latest
+        return exchange_time(body) if received.received_at is None else received.received_at
 
 
 def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[Recording]:
@@ -103,9 +103,9 @@ def _draft(root: Path) -> Path:
 def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
     survey = _Survey()
     with Recorder(folder, _about(capture, survey, digests), pace=_PACE) as recorder:
-        for ordinal, heard in enumerate(capture.heard()):
-            survey.take(heard)
-            recorder.write(Frame(heard.received_at, heard.connection, ordinal, heard.data))
+        for ordinal, received in enumerate(capture.messages()):
+            survey.take(received)
+            recorder.write(Frame(received.received_at, received.connection, ordinal, received.data))
         write_durably(folder / ABOUT, dump_about(_about(capture, survey, digests)))
         recorder.finish("imported", ended_at="" if survey.last is None else moment(survey.last))
 

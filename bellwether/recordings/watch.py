@@ -42,7 +42,7 @@ class Effect(Enum):
     UNAPPLIED = "unapplied"
 
 
-class Heard(NamedTuple):
+class FrameEffect(NamedTuple):
     """What a frame of a book means, its market, its subscription, and whether a later number came before it."""
 
     effect: Effect
@@ -101,7 +101,7 @@ class _Memory:
 
 
 class Watch:
-    """Follows frames in order of arrival; `heard` takes each in.
+    """Follows frames in order of arrival; `take` takes each in.
 
     partial: holes in the numbers are expected, so that they tell nothing.
     """
@@ -128,7 +128,7 @@ class Watch:
         self._connection: int | None = None
         self._body: dict[str, Any] = {}
 
-    def heard(self, frame: Frame, found: dict[str, Any]) -> Heard | None:
+    def take(self, frame: Frame, found: dict[str, Any]) -> FrameEffect | None:
         """Take in a frame, read already; None when it says nothing of a book."""
         mark = Mark(frame.ordinal, frame.received_at)
         self.frames += 1
@@ -217,10 +217,10 @@ class Watch:
 
     def _book(
         self, frame: Frame, told: tuple[str | None, Key, int | None, str | None], body: dict[str, Any], mark: Mark, *, comes_late: bool
-    ) -> Heard | None:
+    ) -> FrameEffect | None:
         kind, key, seq, market = told
         if seq is not None and not self._is_new(key, seq, frame.data, comes_late=comes_late):
-            return None if market is None else Heard(Effect.REPEATED, market, key)
+            return None if market is None else FrameEffect(Effect.REPEATED, market, key)
         if market is None:
             if seq is None:
                 self._doubt_one(key)
@@ -233,10 +233,10 @@ class Watch:
         if seq is None and key in self.numbers:
             if key in self._lines.get(market, ()):
                 self._end(market, key, "unnumbered", mark)
-            return Heard(Effect.UNAPPLIED, market, key)
+            return FrameEffect(Effect.UNAPPLIED, market, key)
         if kind == SNAPSHOT:
-            return Heard(self._snapshot(market, key, seq, mark, comes_late=comes_late), market, key, comes_late)
-        return Heard(self._delta(market, key, seq, mark, body), market, key, comes_late)
+            return FrameEffect(self._snapshot(market, key, seq, mark, comes_late=comes_late), market, key, comes_late)
+        return FrameEffect(self._delta(market, key, seq, mark, body), market, key, comes_late)
 
     def _is_new(self, key: Key, seq: int, data: bytes, *, comes_late: bool) -> bool:
         memory = self._memories.get(key)
@@ -370,5 +370,5 @@ def watch_frames(frames: Iterable[Frame], *, partial: bool = False) -> Watch:
     """A watch that took in these frames."""
     watch = Watch(partial=partial)
     for frame in frames:
-        watch.heard(frame, message(frame.data))
+        watch.take(frame, message(frame.data))
     return watch

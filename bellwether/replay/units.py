@@ -10,17 +10,33 @@ from decimal import Decimal
 
 from bellwether.errors import SchemaError
 
-#: Mills: what a contract pays, and a cent.
-DOLLAR, CENT = 1000, 10
+#: Mills that a contract pays.
+DOLLAR = 1000
+#: Mills in a cent.
+CENT = 10
 #: Lots in a contract.
 CONTRACT = 100
-#: Micro-dollars: in a dollar, in a cent, and in the product of a mill and a lot.
-MICROS, CENT_MICROS, MILL_LOT = 1_000_000, 10_000, 10
-#: Nanoseconds.
-MILLISECOND, SECOND, MINUTE = 1_000_000, 1_000_000_000, 60_000_000_000
+#: Micro-dollars in a dollar.
+MICROS = 1_000_000
+#: Micro-dollars in a cent.
+CENT_MICROS = 10_000
+#: Micro-dollars in the product of a mill and a lot.
+MILL_LOT = 10
+#: Nanoseconds in a millisecond.
+MILLISECOND = 1_000_000
+#: Nanoseconds in a second.
+SECOND = 1_000_000_000
+#: Nanoseconds in a minute.
+MINUTE = 60_000_000_000
 
-YES, NO = 0, 1
-BUY, SELL = 0, 1
+#: The side that pays when the answer is yes.
+YES = 0
+#: The side that pays when the answer is no.
+NO = 1
+#: The action of an order that takes contracts.
+BUY = 0
+#: The action of an order that gives contracts.
+SELL = 1
 
 
 def mills(dollars: Decimal | str | int) -> int:

@@ -55,25 +55,21 @@ def release_figures(inputs: Inputs) -> Iterator[Figure]:
 
 def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[Figure]:
     """Figures of one forecaster; `file` is its name as file names have it."""
-    from bellwether.report import plots
+    from bellwether.report.calibration_pictures import confidence_picture, reliability_picture
 
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
-
-    def reliability() -> bytes:
-        bands, curves = plots.calibration_overlays(forecasts, inputs.questions)
-        return plots.reliability_diagram(bins, f"{forecaster} on {inputs.release}", bands=bands, curves=curves)
-
+    title = f"{forecaster} on {inputs.release}"
     yield Figure(
         f"reliability_{file}",
         "Reliability: observed frequency of yes against the forecast, with Wilson intervals, counts, the CORP curve, and where calibrated"
         " forecasts would lie.",
-        reliability,
+        lambda: reliability_picture(bins, forecasts, inputs.questions, title),
         f"{forecaster}: reliability diagram",
     )
     yield Figure(
         f"confidence_{file}",
         "How often it was right at each confidence.",
-        lambda: plots.confidence_histograms(forecasts, inputs.questions, f"{forecaster} on {inputs.release}"),
+        lambda: confidence_picture(forecasts, inputs.questions, title),
         f"{forecaster}: how often it was right at each confidence",
     )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from bellwether import markdown
 from bellwether.calibration.comparison import p_text
 
 #: Characters of a text that a cell shows.
@@ -68,11 +69,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 
 
     Cells are Markdown already, made by the functions of this module.
     """
-    lines = [_row(row) for row in rows]
-    if not lines:
+    cells = list(rows)
+    if not cells:
         return ["Nothing.", ""]
-    return [_row(header), _row([":--"] * texts + ["--:"] * (len(header) - texts)), *lines, ""]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return [*markdown.table(header, cells, [markdown.LEFT] * texts + [markdown.RIGHT] * (len(header) - texts)), ""]

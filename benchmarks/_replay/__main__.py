@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bellwether import markdown
 from benchmarks._replay import processes, tapes
 from benchmarks._replay.environments import CACHE, HFTBACKTEST, NAUTILUS, ROOT, Environment, environment
 from benchmarks._replay.market import DAY, START
@@ -230,19 +231,17 @@ def table(run: Run) -> str:
             for name, about in run.tapes.items()
         ),
         "",
-        "| measured, against | tape | ratio | range | target | |",
-        "|---|---|---|---|---|---|",
     ]
-    return "\n".join([*head, *map(_cells, run.lines), ""])
+    return "\n".join([*head, *markdown.table(["measured, against", "tape", "ratio", "range", "target", ""], map(_cells, run.lines)), ""])
 
 
-def _cells(line: Line) -> str:
+def _cells(line: Line) -> list[str]:
     target = line.bound.replace(">=", "at least").replace("<=", "at most") + (line.unit if line.bound else "")
     if line.median is None:
-        return f"| {line.title} | {line.tape} | not measured | | {target} | {line.reason} |"
+        return [line.title, line.tape, "not measured", "", target, line.reason]
     middle, low, high = (f"{value:.3g}{line.unit}" for value in (line.median, line.low, line.high))
     wide = "" if low == high else f"{low} to {high}"
-    return f"| {line.title} | {line.tape} | {middle}{' (missed)' if line.missed else ''} | {wide} | {target} | {line.detail} |"
+    return [line.title, line.tape, f"{middle}{' (missed)' if line.missed else ''}", wide, target, line.detail]
 
 
 def _write(text: str) -> None:

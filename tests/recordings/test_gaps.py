@@ -22,7 +22,7 @@ def report(*bodies: dict[str, Any], partial: bool = False) -> GapReport:
 def report_of(found: list[Frame], *, partial: bool = False) -> GapReport:
     watch = Watch(partial=partial)
     for frame in found:
-        watch.heard(frame, message(frame.data))
+        watch.take(frame, message(frame.data))
     return watch.report("test")
 
 
@@ -141,8 +141,8 @@ def test_a_summary_is_kept_of_finished_recordings_only(tmp_path: Path) -> None:
 
 def effects(*bodies: dict[str, Any] | bytes, partial: bool = False) -> list[str | None]:
     watch = Watch(partial=partial)
-    found = [watch.heard(frame, message(frame.data)) for frame in frames(*bodies)]
-    return [None if heard is None else heard.effect.value for heard in found]
+    found = [watch.take(frame, message(frame.data)) for frame in frames(*bodies)]
+    return [None if one is None else one.effect.value for one in found]
 
 
 def test_a_frame_that_was_said_before_is_told_from_another_of_its_number() -> None:

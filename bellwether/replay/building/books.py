@@ -13,10 +13,10 @@ from typing import Any
 
 from bellwether.recordings.instants import exchange_time, instant
 from bellwether.recordings.numbers import Key
-from bellwether.recordings.watch import Effect, Ended, Heard, Watch
+from bellwether.recordings.watch import Effect, Ended, FrameEffect, Watch
 from bellwether.replay.building.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
+from bellwether.replay.building.lifecycle import Lifecycle
 from bellwether.replay.building.lines import AT_ONCE, Change, Following, Line
-from bellwether.replay.building.lives import Life
 from bellwether.replay.building.markets import Lost, Market
 from bellwether.replay.building.messages import Levels, Reader, UnusableFrame, rest_books
 from bellwether.replay.building.times import Times
@@ -37,7 +37,7 @@ class Books:
     """
 
     def __init__(self, tickers: Collection[str], times: Times, reader: Reader, watch: Watch) -> None:
-        self.markets = {ticker: Market(code, Life(ticker)) for code, ticker in enumerate(sorted(tickers))}
+        self.markets = {ticker: Market(code, Lifecycle(ticker)) for code, ticker in enumerate(sorted(tickers))}
         self._tickers = list(self.markets)
         self.rows = Rows(BOOK)
         self.lost: list[Lost] = []
@@ -47,9 +47,9 @@ class Books:
         self._times, self._reader, self._watch = times, reader, watch
         self._open: dict[int, list[Lost]] = {}
 
-    def take(self, frame: Frame, body: dict[str, Any], heard: Heard) -> None:
+    def take(self, frame: Frame, body: dict[str, Any], understood: FrameEffect) -> None:
         """Take in a frame of a book."""
-        effect, ticker, key, is_late = heard
+        effect, ticker, key, is_late = understood
         market = self.markets.get(ticker)
         if market is None:
             return

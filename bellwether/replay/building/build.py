@@ -14,7 +14,7 @@ from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
 from bellwether.replay.building.columns import INVALID, LEVEL
 from bellwether.replay.building.known import Known, fee_at
-from bellwether.replay.building.lives import Seen, close_of, close_time_of, phases_of, settlement_of
+from bellwether.replay.building.lifecycle import Seen, close_of, close_time_of, phases_of, settlement_of
 from bellwether.replay.building.stretches import cut
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
@@ -153,20 +153,20 @@ class _Assembly:
     def _market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
         """A market, its settlement, and where its book rows end: (time of the close, place of the wiping)."""
         tracked = self._tracker.markets[ticker]
-        life, known = tracked.life, self._known.market(ticker)
+        lifecycle, known = tracked.lifecycle, self._known.market(ticker)
         wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
         seen = Seen(self._end, wiped, tracked.last_trade, tracked.last_price)
-        determined = None if life.determined is None else int(self._times[life.determined])
-        close = close_of(life, known, seen, determined)
-        settlement = settlement_of(life, known, seen, close[0], stated=self._outcomes.stated.get(ticker), infer=self._outcomes.infer)
+        determined = None if lifecycle.determined is None else int(self._times[lifecycle.determined])
+        close = close_of(lifecycle, known, seen, determined)
+        settlement = settlement_of(lifecycle, known, seen, close[0], stated=self._outcomes.stated.get(ticker), infer=self._outcomes.infer)
         market = Market(
             ticker=ticker,
-            title=known.title or life.title,
-            open_time=known.open_time or life.open_time,
-            close_time=close_time_of(life, known),
-            price_ranges=known.price_ranges or life.price_ranges or self._grid_seen(tracked.code),
+            title=known.title or lifecycle.title,
+            open_time=known.open_time or lifecycle.open_time,
+            close_time=close_time_of(lifecycle, known),
+            price_ranges=known.price_ranges or lifecycle.price_ranges or self._grid_seen(tracked.code),
             fee=fee_at(known, int(self._book_ts[0])),
-            lifecycle=phases_of(life, self._times, close),
+            lifecycle=phases_of(lifecycle, self._times, close),
         )
         # Where a later trade shows that the wiping was no close, the book was empty all the same.
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)

@@ -1,4 +1,4 @@
-"""A market while its recording is read: its book on each subscription, and what is known of its life."""
+"""A market while its recording is read: its book on each subscription, and what is known of its lifecycle."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from array import array
 from dataclasses import dataclass, field
 
 from bellwether.recordings.numbers import Key
+from bellwether.replay.building.lifecycle import Lifecycle
 from bellwether.replay.building.lines import Line
-from bellwether.replay.building.lives import Life
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Market:
     """
 
     code: int
-    life: Life
+    lifecycle: Lifecycle
     lines: dict[Key, Line] = field(default_factory=dict)
     leader: Line | None = None
     agreed: int = 0

@@ -84,11 +84,11 @@ class Tracker:
         found = message(frame.data)
         kind, body = found.get("type"), body_of(found)
         self.frames += 1
-        heard = self.watch.heard(frame, found)
+        understood = self.watch.take(frame, found)
         for ended in self.watch.ended():
             self._books.end(ended)
-        if heard is not None:
-            self._books.take(frame, body, heard)
+        if understood is not None:
+            self._books.take(frame, body, understood)
         elif kind == TRADE:
             self._take_trade(frame, body)
         elif kind == REST_BOOKS:
@@ -97,9 +97,9 @@ class Tracker:
             for trade in rest_trades(body):
                 self._take_trade(frame, trade)
         elif kind == LIFECYCLE and (market := self.markets.get(ticker_of(body) or "")) is not None:
-            market.life.heard(body, self._beside(frame, found))
+            market.lifecycle.take(body, self._beside(frame, found))
         elif kind == WATCHED and (market := self.markets.get(ticker_of(body) or "")) is not None:
-            market.life.watched(body)
+            market.lifecycle.watched(body)
         elif kind == TICKER and (market := self.markets.get(ticker_of(body) or "")) is not None:
             market.last_price = last_trade(body) or market.last_price
         elif kind == REFERENCE:

@@ -11,10 +11,10 @@ import numpy as np
 
 from bellwether.sandbox.instants import MINUTE, SECOND
 from bellwether.sandbox.polymarket import quotes
-from bellwether.sandbox.polymarket.fate import HALF
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.quotes import RawLevel
+from bellwether.sandbox.polymarket.resolution_steps import HALF
 from bellwether.sandbox.polymarket.source import Book, Level, Object, Point, Ticks
 from bellwether.sandbox.polymarket.texts import decimal, whole_seconds
 from bellwether.sandbox.world.latent import SLOT

@@ -15,9 +15,9 @@ from bellwether.errors import BellwetherError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.instants import DAY, instant
 from bellwether.sandbox.polymarket import clobwire, wire
-from bellwether.sandbox.polymarket.fate import HALF, LATEST_RESOLUTION, YES
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.resolution_steps import HALF, LATEST_RESOLUTION, YES
 from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
 from bellwether.sandbox.polymarket.texts import money
 from bellwether.sandbox.world import GeneratedWorld

@@ -8,10 +8,10 @@ from enum import IntEnum
 from functools import lru_cache
 
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
-from bellwether.sandbox.polymarket.fate import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
 from bellwether.sandbox.polymarket.fees import fees_of
 from bellwether.sandbox.polymarket.ids import Ids, slug_of
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, Opinion, Recurrence, Tag, event_number, market_number
+from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.catalogue import Family, catalogue
 from bellwether.sandbox.world.draw import Draw

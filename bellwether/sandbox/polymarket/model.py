@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bellwether.sandbox.polymarket.fate import NO, YES, Legacy, Step, closing, state
 from bellwether.sandbox.polymarket.fees import Fees
+from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, Step, closing, state
 from bellwether.sandbox.source import Key
 from bellwether.sandbox.world.latent import Claim, Floats
 from bellwether.sandbox.world.tape import Trading

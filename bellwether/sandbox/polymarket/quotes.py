@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bellwether.sandbox.instants import DAY
-from bellwether.sandbox.polymarket.fate import HALF, NO, YES
 from bellwether.sandbox.polymarket.listing import Purpose
 from bellwether.sandbox.polymarket.model import ListedMarket
+from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES
 from bellwether.sandbox.world.draw import stream
 from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, Tape, record

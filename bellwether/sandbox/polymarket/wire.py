@@ -9,10 +9,10 @@ import orjson
 
 from bellwether.sandbox.instants import MINUTE, midnight, wire_time
 from bellwether.sandbox.polymarket import quotes
-from bellwether.sandbox.polymarket.fate import HALF, YES
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket, Tag
 from bellwether.sandbox.polymarket.quotes import Quote, Turnover
+from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
 from bellwether.sandbox.polymarket.source import Object
 from bellwether.sandbox.polymarket.texts import date_of, decimal, milliseconds, money, spaced, whole_seconds
 from bellwether.sandbox.world.latent import SLOT

@@ -1,7 +1,7 @@
 """How a Polymarket market ended, judged by evidence: what Gamma, UMA and the CLOB say, and never a guess.
 
 Closed is not resolved, and prices that stand at 0 and 1 while a resolution is only proposed or disputed are no outcome. Sources that
-contradict each other give no outcome either. Every verdict names the rule that decided and keeps the evidence.
+contradict each other give no outcome either. Every resolution names the rule that decided and keeps the evidence.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ EVIDENCE = pl.Schema(
         "fetched_at": TIME,
     }
 )
-VERDICT = ("status", "outcome", "winner", "settlement_value", "outcome_reason", "rule", "settled_at", "final")
+RESOLUTION = ("status", "outcome", "winner", "settlement_value", "outcome_reason", "rule", "settled_at", "final")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Resolution:
     """How one market ended.
 
     status: active, closed, determined (proposed), disputed or settled. outcome: yes or no, of a yes-or-no market. winner: the name of the
@@ -67,13 +67,13 @@ class Verdict:
     final: bool
 
 
-def verdict(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Verdict:
-    """The verdict on one market with these `outcomes`; `evidence` are columns of `EVIDENCE`, absent ones are unknown."""
+def resolution(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Resolution:
+    """The resolution of one market with these `outcomes`; `evidence` are columns of `EVIDENCE`, absent ones are unknown."""
     words = sorted(name.strip().lower() for name in outcomes)
     kind = "binary" if words == ["no", "yes"] else "named" if len(words) == 2 else "multi"
     row = {"market_id": "", "market_type": kind, "outcomes": list(outcomes), "closed": False, **evidence}
     found = resolve(pl.DataFrame([row], schema=EVIDENCE, orient="row"))
-    return Verdict(**found.select(VERDICT).row(0, named=True))
+    return Resolution(**found.select(RESOLUTION).row(0, named=True))
 
 
 def resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
@@ -127,7 +127,7 @@ def _flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
 
 
 def resolve(evidence: pl.DataFrame) -> pl.DataFrame:
-    """`evidence` (columns of `EVIDENCE`, others are kept) with a verdict on each row: the columns `VERDICT`."""
+    """`evidence` (columns of `EVIDENCE`, others are kept) with a resolution on each row: the columns `RESOLUTION`."""
     read = evidence.with_columns(**_readings()).with_columns(_flag_place(evidence)).with_columns(**_findings())
     rules = _rules()
     decided = read.with_columns(rule=_first(rules, "rule"))
@@ -135,14 +135,14 @@ def resolve(evidence: pl.DataFrame) -> pl.DataFrame:
         status=_first(rules, "status"), outcome_reason=_first(rules, "reason"), final=_first(rules, "final"), place=_first(rules, "place")
     )
     settled = pl.col("status") == "settled"
-    verdicts = judged.with_columns(
+    resolved = judged.with_columns(
         winner=pl.col("outcomes").list.get(pl.col("place"), null_on_oob=True),
         settlement_value=pl.when(settled).then(_value()),
         settled_at=pl.when(settled).then(pl.max_horizontal("closed_at", "uma_end_at")),
     )
     word = pl.col("winner").str.strip_chars().str.to_lowercase()
     outcome = pl.when(pl.col("market_type") == "binary").then(word)
-    return verdicts.with_columns(outcome=outcome).select(*evidence.columns, *VERDICT)
+    return resolved.with_columns(outcome=outcome).select(*evidence.columns, *RESOLUTION)
 
 
 def _word(name: str) -> pl.Expr:
@@ -215,7 +215,7 @@ class Rule:
     place: pl.Expr = field(default_factory=lambda: pl.lit(None, pl.Int64))
 
     def part(self, name: str) -> pl.Expr:
-        """What the rule says about one column of the verdict."""
+        """What the rule says about one column of the resolution."""
         words = {"rule": self.name, "status": self.status, "reason": self.reason}
         if name in words:
             return pl.lit(words[name], pl.String)

@@ -10,10 +10,10 @@ import pytest
 
 from bellwether.sandbox.instants import DAY, HOUR, SECOND, midnight, moment
 from bellwether.sandbox.polymarket import clobwire, wire
-from bellwether.sandbox.polymarket.fate import LATEST_CORRECTION, LATEST_RESOLUTION, Step
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.resolution_steps import LATEST_CORRECTION, LATEST_RESOLUTION, Step
 from bellwether.sandbox.polymarket.source import Ticks, Wanted
 from bellwether.sandbox.world.model import FIRST_DAY, day_number
 

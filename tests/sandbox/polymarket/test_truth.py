@@ -13,10 +13,10 @@ import pytest
 from bellwether.errors import BellwetherError
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, moment
 from bellwether.sandbox.polymarket import quotes
-from bellwether.sandbox.polymarket.fate import HALF
 from bellwether.sandbox.polymarket.generated import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
+from bellwether.sandbox.polymarket.resolution_steps import HALF
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.model import day_number
 from bellwether.sandbox.world.tape import NO_ASK, NO_BID

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.tables.clean import RESOLUTIONS
-from bellwether.venues.polymarket.resolution import SILENCE, Verdict, resolutions, verdict
+from bellwether.venues.polymarket.resolution import SILENCE, Resolution, resolution, resolutions
 from bellwether.venues.polymarket.wire import parse_markets, parse_winners
 from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, clob_market, market
 
@@ -24,13 +24,13 @@ SCALAR = {"outcomes": ("Long", "Short"), "lower_bound": Decimal(0), "upper_bound
 BY_UMA = {"uma_resolution_status": "resolved"}
 
 
-def judge(*prices: str, **evidence: Any) -> Verdict:
+def judge(*prices: str, **evidence: Any) -> Resolution:
     """The verdict on a market that closed a day ago, with these prices."""
     usual = {"closed": True, "closed_at": RECENT, "fetched_at": FETCHED}
-    return verdict(**{**usual, "outcome_prices": [Decimal(price) for price in prices], **evidence})
+    return resolution(**{**usual, "outcome_prices": [Decimal(price) for price in prices], **evidence})
 
 
-def said(found: Verdict) -> tuple[str, str | None, str | None]:
+def said(found: Resolution) -> tuple[str, str | None, str | None]:
     return found.status, found.winner, found.outcome_reason
 
 
@@ -177,7 +177,7 @@ PRICES = st.lists(st.sampled_from([Decimal(text) for text in ("0", "0.0001", "0.
 def test_whatever_the_evidence_a_winner_is_closed_final_undisputed_and_contradicted_by_nobody(
     closed: bool, word: str | None, prices: list[Decimal], winners: list[str] | None, half: bool | None, old: bool
 ):
-    found = verdict(
+    found = resolution(
         closed=closed,
         uma_resolution_status=word,
         outcome_prices=prices,

@@ -19,7 +19,6 @@ from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.http.retry import CONNECTION, SERVER, TIMEOUT, Backoff, Retry, Transient
 from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, SNAPSHOT, START, Frame, Position, body_of, envelope, message, ticker_of
 from bellwether.venues.kalshi.stream.handshake import call_of, check_url, open_socket
-from bellwether.venues.kalshi.stream.lives import Lives
 from bellwether.venues.kalshi.stream.protocol import (
     CHANNELS,
     Meaning,
@@ -31,6 +30,7 @@ from bellwether.venues.kalshi.stream.protocol import (
     unsubscribe,
 )
 from bellwether.venues.kalshi.stream.signing import Credentials
+from bellwether.venues.kalshi.stream.trading_status import TradingStatus
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -111,7 +111,7 @@ class KalshiStream:
                 f"listening to Kalshi: the channels are {wanted.channels}, the markets {len(wanted.tickers)}; name some of each"
             )
         self.stats = StreamStats()
-        self.lives = Lives(wanted.tickers, closes or {})
+        self.trading = TradingStatus(wanted.tickers, closes or {})
         self._url = check_url(url)
         self._credentials = credentials
         self._wanted = wanted
@@ -124,7 +124,7 @@ class KalshiStream:
     @property
     def open(self) -> set[str]:
         """Markets that still trade, as far as the venue has said."""
-        return self.lives.open
+        return self.trading.open
 
     @property
     def gaps(self) -> int:
@@ -142,12 +142,14 @@ class KalshiStream:
         Raises `VenueError` when the venue refuses the key or a command, or when connecting fails for longer than the bounds allow.
         """
         retry, attempts, since = self._patience.first, 0, time.monotonic()
-        while not self.lives.are_over:
+        while not self.trading.are_over:
             attempts += 1
             try:
                 socket = await open_socket(self._url, self._credentials, timeout=self._patience.handshake)
-                session = _Session(socket, self._wanted, self._patience, stats=self.stats, lives=self.lives, over_among=self._over_among)
-                self.lives.in_doubt = self.lives.in_doubt or self.stats.connections > 0
+                session = _Session(
+                    socket, self._wanted, self._patience, stats=self.stats, trading=self.trading, over_among=self._over_among
+                )
+                self.trading.in_doubt = self.trading.in_doubt or self.stats.connections > 0
                 self.stats.connections += 1
                 number, self._connection = self._connection, self._connection + 1
                 try:
@@ -196,7 +198,7 @@ class _Session:
         patience: Patience,
         *,
         stats: StreamStats,
-        lives: Lives,
+        trading: TradingStatus,
         over_among: OverAmong | None,
     ) -> None:
         self.is_lively = False
@@ -204,7 +206,7 @@ class _Session:
         self._wanted = wanted
         self._patience = patience
         self._stats = stats
-        self._lives = lives
+        self._trading = trading
         self._over_among = over_among
         self._last: dict[int, int] = {}
         self._channels: dict[int, str] = {}
@@ -224,7 +226,7 @@ class _Session:
         try:
             for params in self._wanted.subscriptions():
                 await self._subscribe(params)
-            while not self._lives.are_over:
+            while not self._trading.are_over:
                 data = await self._socket.recv(decode=False)
                 at = clock()
                 self._heard += 1
@@ -240,7 +242,7 @@ class _Session:
                 if kind != DELTA:
                     await self._told(kind, data)
         except ConnectionClosed as closed:
-            if self._lives.are_over:
+            if self._trading.are_over:
                 return
             raise self._failure or Transient(CONNECTION, f"the connection was closed ({_why(closed)})") from None
 
@@ -265,7 +267,7 @@ class _Session:
     async def _skipped(self, sid: int) -> None:
         self._stats.gaps += 1
         if self._channels.get(sid) == LIFECYCLE:
-            self._lives.in_doubt = True
+            self._trading.in_doubt = True
         if self._channels.get(sid) != DELTA:
             return
         if self._request is not None:
@@ -309,7 +311,7 @@ class _Session:
         if kind == SNAPSHOT and self._request is not None:
             await self._book_came(ticker_of(body_of(message(data))))
         elif kind == LIFECYCLE:
-            self._lives.heard(message(data))
+            self._trading.take(message(data))
 
     async def _answered(self, kind: str | None, data: bytes) -> None:
         """A message without a number: an answer to a command, or a ticker's."""
@@ -321,7 +323,7 @@ class _Session:
         elif kind == "error":
             await self._refused(message(data))
         elif kind == LIFECYCLE:
-            self._lives.heard(message(data))
+            self._trading.take(message(data))
 
     async def _refused(self, found: dict[str, Any]) -> None:
         told, number = body_of(found), found.get("id")
@@ -385,19 +387,19 @@ class _Session:
 
     async def _settle_doubt(self) -> None:
         """Ask which markets have ended, where that may have been missed; when all have, end the connection a tick later."""
-        if not self._lives.in_doubt or self._over_among is None:
+        if not self._trading.in_doubt or self._over_among is None:
             return
-        self._lives.in_doubt = False
+        self._trading.in_doubt = False
         try:
-            over = await self._over_among(sorted(self._lives.open))
+            over = await self._over_among(sorted(self._trading.open))
         except VenueError as failure:
-            self._lives.in_doubt = True
+            self._trading.in_doubt = True
             log.info("which markets have ended is not known yet: %s", failure)
             return
-        if over and self._lives.open <= over:
+        if over and self._trading.open <= over:
             await asyncio.sleep(self._patience.tick)
-        self._lives.ended(over)
-        if self._lives.are_over:
+        self._trading.ended(over)
+        if self._trading.are_over:
             self._socket.transport.abort()
 
 

@@ -301,7 +301,7 @@ def _leave_out_early(gathering: Gathering, pages: PageStore) -> None:
 
 
 async def _follow(puller: Puller, gamma: GammaClient, gathering: Gathering, market_ids: Sequence[str]) -> bool:
-    """Ask again about markets that lacked a verdict: among those that are closed, then for the rest among those that are not, then once more for
+    """Ask again about markets that lacked a resolution: among those that are closed, then for the rest among those that are not, then once more for
     those that closed meanwhile. Returns whether the venue answered about all of them.
     """
 
@@ -333,7 +333,7 @@ async def _ask_for_events(puller: Puller, gamma: GammaClient, event_ids: Sequenc
 
 
 def _waiting(markets: DayMarkets, found: Iterable[Parsed]) -> list[str]:
-    """The markets of the day on which another verdict is expected, in order."""
+    """The markets of the day on which another resolution is expected, in order."""
     winners = pl.concat([POLYMARKET_WINNERS.empty(), *(parsed.rows for parsed in found)])
     return resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
 
@@ -351,7 +351,7 @@ async def pull_day(
     """Pull everything about the markets whose scheduled end lies on `day`, or take up the stored pull of it.
 
     A stored pull is taken up when it is finished, nothing more was expected of its markets and its prices were pulled by the same plan,
-    unless `refresh`. One that lacks nothing but verdicts is followed: only the markets that lack one are asked about again. Else the day is
+    unless `refresh`. One that lacks nothing but resolutions is followed: only the markets that lack one are asked about again. Else the day is
     pulled anew, beside it. An unfinished one is completed. Raises `VenueError` when the venue does not answer, `PagingError` when a listing
     loops.
     """

@@ -16,7 +16,7 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 
 
 @dataclass(slots=True)
-class Life:
+class Lifecycle:
     """What lifecycle messages and recorders said of a market. Times in ns UTC; those in `phases` and `determined` are places of frames.
 
     announced: the close that stood when the market was made or the recording began; later ones may know how the event went.
@@ -34,7 +34,7 @@ class Life:
     outcome: Settlement | None = None
     settled_at: int | None = None
 
-    def heard(self, body: dict[str, Any], time: int) -> None:
+    def take(self, body: dict[str, Any], time: int) -> None:
         """Take in the body of a lifecycle message; `time` is its place."""
         kind = body.get("event_type")
         self.close_time = seconds(body.get("close_ts")) or self.close_time
@@ -81,55 +81,55 @@ class Seen:
     last_price: int | None = None
 
 
-def close_of(life: Life, known: KnownMarket, seen: Seen, determined: int | None) -> tuple[int, str]:
+def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: Seen, determined: int | None) -> tuple[int, str]:
     """When trading ended as far as the recording can show, and who says so.
 
     A stated close counts unless a trade came later, or the recording ended before; so does the wiping of the book, and a determination. The
     earliest of them is the close; without any, the end of the recording.
     """
-    stated = next(((at, who) for at, who in _stated(life, known) if at is not None), None)
+    stated = next(((at, who) for at, who in _stated(lifecycle, known) if at is not None), None)
     signs = [] if stated is None else [stated]
     signs += [(at, who) for at, who in ((seen.wiped, WIPED), (determined, LIFECYCLE)) if at is not None]
     believed = [(at, who) for at, who in signs if at <= seen.end and (seen.last_trade is None or seen.last_trade <= at)]
     return min(believed, default=(seen.end, ENDED), key=lambda sign: sign[0])
 
 
-def _stated(life: Life, known: KnownMarket) -> list[tuple[int | None, str]]:
-    return [(life.close_time, LIFECYCLE), (known.close_time, LISTING), (life.watched_close, WATCHED)]
+def _stated(lifecycle: Lifecycle, known: KnownMarket) -> list[tuple[int | None, str]]:
+    return [(lifecycle.close_time, LIFECYCLE), (known.close_time, LISTING), (lifecycle.watched_close, WATCHED)]
 
 
-def close_time_of(life: Life, known: KnownMarket) -> int | None:
+def close_time_of(lifecycle: Lifecycle, known: KnownMarket) -> int | None:
     """The close that agents are told: the one announced first while it was recorded, else that of a market which cannot close early.
 
     The listing of a market that closed early shows the real close, which nobody knew before.
     """
-    return life.announced or (None if known.can_close_early else known.close_time)
+    return lifecycle.announced or (None if known.can_close_early else known.close_time)
 
 
-def phases_of(life: Life, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
+def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
     """Openings and halts before the close, and the close, in order. A halt that never ends before the close is the close's own."""
     at, who = close
-    found = sorted((max(0, int(times[place])), event) for place, event in life.phases)
+    found = sorted((max(0, int(times[place])), event) for place, event in lifecycle.phases)
     before = [Phase(when, event, LIFECYCLE) for when, event in found if when < at]
     return (*before, Phase(at, "close", who))
 
 
 def settlement_of(
-    life: Life, known: KnownMarket, seen: Seen, close: int, *, stated: Settlement | None = None, infer: bool = False
+    lifecycle: Lifecycle, known: KnownMarket, seen: Seen, close: int, *, stated: Settlement | None = None, infer: bool = False
 ) -> Settlement:
     """How the market was settled: as stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
 
     infer: a last trade at 0.99 or above is YES, at 0.01 or below NO. Raises nothing: who does not know leaves it null.
     """
     if stated is not None:
-        known_at = life.settled_at or (known.outcome.at if known.outcome else None)
+        known_at = lifecycle.settled_at or (known.outcome.at if known.outcome else None)
         return settled_at(replace(stated, at=known_at), close)
-    if life.outcome is not None:
-        return settled_at(replace(life.outcome, at=life.settled_at), close)
+    if lifecycle.outcome is not None:
+        return settled_at(replace(lifecycle.outcome, at=lifecycle.settled_at), close)
     if known.outcome is not None:
         return settled_at(known.outcome, close)
     if infer and seen.last_price is not None and not CENT < seen.last_price < DOLLAR - CENT:
         result = "YES" if seen.last_price > CENT else "NO"
         source = f"inferred: last trade at {seen.last_price / DOLLAR:.3f}"
-        return Settlement(life.ticker, result, PAID[result], close, source)
-    return Settlement(life.ticker)
+        return Settlement(lifecycle.ticker, result, PAID[result], close, source)
+    return Settlement(lifecycle.ticker)

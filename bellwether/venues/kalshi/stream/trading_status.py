@@ -1,4 +1,4 @@
-"""Which of the markets listened to still trade, by what the venue says of their lives."""
+"""Which of the markets listened to still trade, by its lifecycle messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.venues.kalshi.stream.frame import body_of, ticker_of
 _ENDS = frozenset({"determined", "settled"})
 
 
-class Lives:
+class TradingStatus:
     """Follows messages of market_lifecycle_v2. A market has ended when it is determined or settled, or deactivated from its close on.
 
     closes: when each market is to close (aware), as far as known; what the venue says of a new close replaces it.
@@ -33,7 +33,7 @@ class Lives:
         """Take in that these markets trade no more."""
         self.open.difference_update(tickers)
 
-    def heard(self, found: dict[str, Any]) -> None:
+    def take(self, found: dict[str, Any]) -> None:
         """Take in a message."""
         body = body_of(found)
         market, kind = ticker_of(body), body.get("event_type")

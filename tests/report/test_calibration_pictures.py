@@ -1,0 +1,46 @@
+"""Pictures of calibration: drawn once for the same rows, in whatever order, and anew for others."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from bellwether.report import calibration_pictures, plots
+from bellwether.report.calibration_pictures import confidence_picture, reliability_picture
+from tests.report import frames
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The figures that were drawn."""
+    found: list[str] = []
+    monkeypatch.setattr(calibration_pictures, "_kept", type(calibration_pictures._kept)())
+    for name in ("reliability_diagram", "confidence_histograms"):
+        monkeypatch.setattr(plots, name, lambda *_, name=name, **__: found.append(name) or f"{name} {len(found)}".encode())
+    return found
+
+
+def test_the_same_rows_in_another_order_are_not_drawn_again(drawn: list[str]) -> None:
+    rows = frames.tiny()
+    first = reliability_picture(rows.reliability, rows.forecasts, rows.questions, "x")
+    assert reliability_picture(rows.reliability.reverse(), rows.forecasts.reverse(), rows.questions.reverse(), "x") == first
+    assert confidence_picture(rows.forecasts, rows.questions, "x") == confidence_picture(rows.forecasts.reverse(), rows.questions, "x")
+    assert drawn == ["reliability_diagram", "confidence_histograms"]
+
+
+def test_other_rows_and_titles_are_drawn(drawn: list[str]) -> None:
+    rows = frames.tiny()
+    other = rows.forecasts.with_columns(known_at=pl.col("known_at").dt.offset_by("1d"))
+    pictures = {
+        confidence_picture(forecasts, rows.questions, title)
+        for forecasts, title in ((rows.forecasts, "x"), (other, "x"), (rows.forecasts, "y"), (rows.forecasts.head(1), "x"))
+    }
+    assert len(pictures) == len(drawn) == 4
+
+
+def test_no_more_than_a_number_are_kept(drawn: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration_pictures, "MOST_KEPT", 2)
+    rows = frames.tiny()
+    for title in ("a", "b", "c", "b", "a"):
+        confidence_picture(rows.forecasts, rows.questions, title)
+    assert len(drawn) == 4
