@@ -1,4 +1,4 @@
-"""The arena's fold of a year and one tick of marks, in CPU of this process against what they may take.
+"""The arena's fold of a year and one tick of marks, from facts in memory and from the lake, in CPU of this process against what they may take.
 
 A year: 3,000 decisions, 20,000 trades, 5,000 resolutions of two looks each. A tick: 40 cohorts of 8 agents with 20 positions.
 """
@@ -6,22 +6,41 @@ A year: 3,000 decisions, 20,000 trades, 5,000 resolutions of two looks each. A t
 from __future__ import annotations
 
 import gc
+import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 import polars as pl
 
 from bellwether.arena.facts import Agent, Result, Trade
-from bellwether.arena.frames import ledger_frame, positions_frame, scores_frame, settlements_frame, trades_frame, trades_of
+from bellwether.arena.frames import (
+    agents_frame,
+    ledger_frame,
+    positions_frame,
+    scores_frame,
+    settlements_frame,
+    trades_frame,
+    trades_of,
+    universe_frame,
+)
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import Book as Books
+from bellwether.arena.ledger import fold
+from bellwether.arena.market import Market
 from bellwether.arena.marks import Seen, tick, valuation, wanted
 from bellwether.arena.methodology import methodology
 from bellwether.arena.resolution import Observation, Ruling, settlements
 from bellwether.arena.units import MICROS
+from bellwether.arena.universe import frozen
+from bellwether.arena.weekly.marking import mark
+from bellwether.arena.weekly.means import World
+from bellwether.lake import Lake
+from bellwether.tables import arena as tables
+from bellwether.venues.polymarket.looks import Book
 
 RULES = methodology()
 START = datetime(2026, 1, 4, tzinfo=UTC)
@@ -40,7 +59,7 @@ def run() -> list[dict[str, Any]]:
     whole = least(lambda: results(agents, facts, looks))
     settled = settlements_frame(settlements(looks, RULES))
     scan = least(lambda: _scan(facts, settled))
-    ticked = _tick()
+    ticked, stored = _tick(), _stored_tick()
     return [
         {
             "name": "fold of a year, CPU of 2 s",
@@ -53,6 +72,12 @@ def run() -> list[dict[str, Any]]:
             "ratio": ticked / TICK,
             "target": 1,
             "detail": f"{ticked * 1000:.0f} ms, {COHORTS * AGENTS * POSITIONS:,} positions",
+        },
+        {
+            "name": "tick of marks from lake to lake, CPU of 200 ms",
+            "ratio": stored / TICK,
+            "target": 1,
+            "detail": f"{stored * 1000:.0f} ms beyond the calls for prices, of which half have changed",
         },
     ]
 
@@ -118,17 +143,62 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def _tick() -> float:
-    book, rng = Book(), Random(2)
+def _holders() -> list[tuple[Agent, list[Trade]]]:
+    """The agents of all cohorts, with the trades that opened their positions."""
+    rng, found = Random(2), []
     for cohort in range(COHORTS):
-        for agent in range(AGENTS):
-            key = DecisionKey(AgentKey(week_of(START) + cohort * WEEK, f"family-{agent}"), week_of(START) + cohort * WEEK)
-            book.open_account(Agent(key.agent.agent_id, str(key.agent.cohort), key.agent.family, RULES.name, RULES.cash))
+        for number in range(AGENTS):
+            key = DecisionKey(AgentKey(week_of(START) + cohort * WEEK, f"family-{number}"), week_of(START) + cohort * WEEK)
+            trades = []
             for leg in range(1, POSITIONS + 1):
                 trade_id, market = key.trade_id(leg), f"m{rng.randrange(500)}-{leg}"
-                book.trade(
-                    Trade(trade_id, key.agent.agent_id, market, "YES", "BUY", trade_id, MICROS, 500_000, 500_000, 0, START, RULES.cash, 0.1)
-                )
+                values = ("YES", "BUY", trade_id, MICROS, 500_000, 500_000, 0, START, RULES.cash, 0.1)
+                trades.append(Trade(trade_id, key.agent.agent_id, market, *values))
+            found.append((Agent(key.agent.agent_id, str(key.agent.cohort), key.agent.family, RULES.name, RULES.cash), trades))
+    return found
+
+
+def _stored_tick() -> float:
+    """A tick that reads what is held and the last prices from a lake, and stores what changed; the venue answers at once."""
+    holders = _holders()
+    with tempfile.TemporaryDirectory() as folder:
+        lake = Lake(folder)
+        for week in {agent.cohort for agent, _ in holders}:
+            mine = [agent for agent, _ in holders if agent.cohort == week]
+            sunday, names = date.fromisoformat(week), {agent.family: "m" for agent in mine}
+            lake.write(tables.AGENTS, (week,), agents_frame(mine, names, sunday, START), run_id="b")
+            lake.write(
+                tables.TRADES, (week,), trades_frame([one for agent, trades in holders if agent in mine for one in trades]), run_id="b"
+            )
+        held = sorted({trade.market_id for _, trades in holders for trade in trades})
+        markets = [Market(name, "q", ("Yes", "No"), token_ids=(f"y{name}", f"n{name}")) for name in held]
+        week = str(week_of(START))
+        lake.write(tables.UNIVERSE, (week,), universe_frame(frozen(markets), week_of(START), START), run_id="b")
+        now, rng = [START], Random(3)
+        books: dict[str, Book] = {}
+
+        def quote() -> None:
+            now[0] += timedelta(minutes=10)
+            for market in markets:
+                bid = Decimal(rng.choice((400, 410))) / 1000
+                books[f"y{market.market_id}"] = Book(((bid, Decimal(9)),), ((bid + Decimal("0.01"), Decimal(9)),), now[0])
+
+        world = World(None, lake, lambda work: books, None, lambda: now[0], "b", "rules")  # type: ignore[arg-type, return-value]
+        quote()
+        mark(world)
+        taken = []
+        for _ in range(ROUNDS):
+            quote()
+            taken.append(_seconds(lambda: mark(world)))
+        return min(taken)
+
+
+def _tick() -> float:
+    book, rng = Books(), Random(4)
+    for agent, trades in _holders():
+        book.open_account(agent)
+        for trade in trades:
+            book.trade(trade)
     keys = wanted(book)
     first = {(row.market_id, row.outcome): row for row in tick({}, keys, {key: Seen(500_000, START) for key in keys}, START, RULES)}
     seen = {key: Seen(500_000 + rng.randrange(2), START) for key in keys}

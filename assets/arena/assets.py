@@ -94,20 +94,24 @@ def _weeks(
     from bellwether.arena.weekly import rows
     from bellwether.arena.weekly.deciding import decide_week
     from bellwether.arena.weekly.evidence import Known, evidence_rows
+    from bellwether.arena.weekly.means import stored_cohort
 
     known = Known.stored(world)
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
-        if set(wanted) - {"evidence"}:
+        if set(wanted) - {"agents", "evidence"}:
             done = decide_week(world, sunday, forced=forced)
             made = {
-                "agents": rows.agents_rows(world, done),
+                "agents": rows.agents_rows(world, done.cohort),
                 "refusals": rows.refusals_rows(done),
                 "trades": rows.trades_rows(done),
                 "decisions": rows.decisions_rows(done),
             }
             known = known.with_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = _of_week(done, made)
+        elif "agents" in wanted:
+            made["agents"] = rows.agents_rows(world, stored_cohort(world.steps, sunday))
+            known = known.with_week(sunday, agents=made["agents"])
         if "evidence" in wanted:
             made["evidence"] = evidence_rows(world, sunday, known)
             known = known.with_week(sunday, evidence=made["evidence"])

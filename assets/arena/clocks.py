@@ -6,14 +6,18 @@ Concept: https://docs.dagster.io/guides/automate/sensors
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from hashlib import sha256
 
 import dagster as dg
 
-from assets.arena.jobs import BOOKS, EVIDENCE, WEEKS
+from assets.arena.jobs import BOOKS, EVIDENCE, MARKS, WEEKS
 from assets.arena.partitions import WEEK
 from bellwether.arena.identity import start_of, week_of
 from bellwether.settings import settings
+from orchestration.checks import RANGE_END, RANGE_START
+from orchestration.declare import key
+from orchestration.partitions import DAY
 from orchestration.precedence import AUTOMATIC
 from resources.arena import ArenaResource
 
@@ -79,6 +83,34 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
     return dg.SkipReason(f"{changed} prices of {day} changed" if changed else "no price that is held changed")
 
 
+@dg.sensor(
+    job=MARKS,
+    minimum_interval_seconds=3600,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Marks the past days on which reconstructed cohorts held something, when trades or evidence of them are newer.",
+)
+def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> list[dg.RunRequest] | dg.SkipReason:
+    """One run for neighbouring days; the same state of the facts is asked for once a day."""
+    from assets.arena.runs import unmarked
+    from bellwether.arena.weekly.marking import past_days
+    from orchestration.freshness import spans
+
+    made = {
+        name: dict(context.instance.get_latest_storage_id_by_partition(key(name), dg.DagsterEventType.ASSET_MATERIALIZATION))
+        for name in ("arena/trades", "arena/evidence", "arena/prices")
+    }
+    existing = set(DAY.get_partition_keys())
+    days = [name for day in past_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
+    newest = max((number for name in ("arena/trades", "arena/evidence") for number in made[name].values()), default=0)
+    asked = [
+        dg.RunRequest(
+            run_key=f"{start}..{end}@{newest} {datetime.now(UTC):%Y-%m-%d}", tags={RANGE_START: start, RANGE_END: end, **AUTOMATIC}
+        )
+        for start, end in spans(unmarked(days, made.__getitem__))
+    ]
+    return asked or dg.SkipReason("every past day on which a reconstructed cohort held something is marked")
+
+
 daily_books = dg.ScheduleDefinition(
     name="daily_books",
     job=BOOKS,
@@ -90,4 +122,4 @@ daily_books = dg.ScheduleDefinition(
 )
 
 SCHEDULES = (weekly_decisions, daily_books)
-SENSORS = (resolutions, marks)
+SENSORS = (resolutions, marks, past_marks)

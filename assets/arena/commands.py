@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,10 +14,19 @@ from bellwether.settings import settings
 from bellwether.text_tables import visible
 
 if TYPE_CHECKING:
+    from bellwether.arena.interventions import Intervention
     from bellwether.arena.weekly.means import World
-    from bellwether.arena.weekly.reading import Explained
+    from bellwether.arena.weekly.reading import Explained, Rows
 
 DAY = click.DateTime(formats=["%Y-%m-%d"])
+KNOWN_AT = click.option(
+    "--known-at",
+    type=click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
+    help="Show what was known at this time (UTC; a day is its 00:00): later trades, evidence and marks are left out.",
+)
+BY = click.option("--by", required=True, metavar="NAME", help="Who intervenes.")
+REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in one line.")
 
 
 @click.group()
@@ -77,9 +86,10 @@ def _require_weeks(weeks: list[date]) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
+    from bellwether.arena.methodology import methodologies
     from bellwether.arena.weekly.reading import status as found
 
-    rows = found(_lake())
+    rows = found(_lake(), methodologies(settings().registry), settings().now())
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
@@ -89,13 +99,14 @@ def status(as_json: bool) -> None:
 
 
 @arena.command()
+@KNOWN_AT
 @AS_JSON
-def leaderboard(as_json: bool) -> None:
+def leaderboard(known_at: datetime | None, as_json: bool) -> None:
     """Show the leaderboard, live and reconstructed cohorts apart."""
     from bellwether.arena.show import board
     from bellwether.tables.arena import LEADERBOARD
 
-    rows = _lake().slice(LEADERBOARD, missing="skip").read().sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
+    rows = _rows(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
     if as_json:
         emit({"arena": rows.to_dicts()})
         return
@@ -106,32 +117,77 @@ def leaderboard(as_json: bool) -> None:
 @arena.command()
 @click.argument("cohort", type=DAY)
 @click.argument("agent", required=False)
+@KNOWN_AT
 @AS_JSON
-def show(cohort: datetime, agent: str | None, as_json: bool) -> None:
+def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
     from bellwether.arena.weekly.reading import agent_rows, cohort_rows
 
-    found: dict[str, Any] = (
-        {"agents": cohort_rows(_lake(), cohort.date())} if agent is None else dict(agent_rows(_lake(), cohort.date(), agent))
-    )
+    rows = _rows(known_at)
+    found: dict[str, Any] = {"agents": cohort_rows(rows, cohort.date())} if agent is None else dict(agent_rows(rows, cohort.date(), agent))
     if as_json:
-        emit({name: rows.to_dicts() for name, rows in found.items()})
+        emit({name: part.to_dicts() for name, part in found.items()})
         return
-    for name, rows in found.items():
-        console().print(grid(rows, title=name) if rows.height else f"{name}: none")
+    for name, part in found.items():
+        console().print(grid(part, title=name) if part.height else f"{name}: none")
+
+
+@arena.command()
+@click.argument("market")
+@BY
+@REASON
+@AS_JSON
+def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
+    """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. It stands."""
+    from bellwether.arena.weekly.operators import cancel_market
+
+    with _world() as world:
+        done = cancel_market(world, market, by, reason)
+    _intervened(done, as_json)
+
+
+@arena.command(name="close")
+@click.argument("agent")
+@BY
+@REASON
+@AS_JSON
+def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
+    """Close AGENT (COHORT/FAMILY): it decides no more, and its cohort completes without it. It keeps its positions until they are settled."""
+    from bellwether.arena.weekly.operators import close_agent as closed
+
+    with _world() as world:
+        done = closed(world, agent, by, reason)
+    _intervened(done, as_json)
+
+
+def _intervened(done: Intervention, as_json: bool) -> None:
+    """Make the tables that tell of an intervention, and what follows from it."""
+    from dataclasses import asdict
+
+    from assets.arena.runs import follow_intervention
+    from assets.warehouse.runs import publish
+    from orchestration.session import close, runner
+
+    with runner() as work:
+        follow_intervention(work, done)
+        publish(work)
+    if not as_json:
+        console().print(f"{done.kind} {done.subject}: by {visible(done.author)}, known from {done.at.isoformat()} on", markup=False)
+    close(work, as_json, results={"intervention": asdict(done)})
 
 
 @arena.command()
 @click.argument("decision")
+@KNOWN_AT
 @AS_JSON
-def explain(decision: str, as_json: bool) -> None:
+def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
     from bellwether.arena.weekly.reading import decision_key
     from bellwether.arena.weekly.reading import explain as explained
 
     decision_key(decision)
     with _world() as world:
-        found = explained(world.journal, world.lake, world, decision)
+        found = explained(world.journal, _rows(known_at), world, decision, known_at)
     if as_json:
         emit(_as_json(found))
         return
@@ -242,6 +298,14 @@ def _dry_run(week: date, lineup: str | None, as_json: bool) -> None:
 
 def _dollars(cost: int | None) -> str:
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
+
+
+def _rows(known_at: datetime | None) -> Rows:
+    """The tables as the lake has them, or as they were known at an instant."""
+    from bellwether.arena.methodology import methodologies
+    from bellwether.arena.weekly.reading import as_known, stored
+
+    return stored(_lake()) if known_at is None else as_known(_lake(), methodologies(settings().registry), known_at)
 
 
 def _lake() -> Any:

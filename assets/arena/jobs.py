@@ -18,6 +18,8 @@ WEEKS = dg.define_asset_job(
 EVIDENCE = dg.define_asset_job(
     "arena_evidence", select("arena/evidence"), description="Look at the markets that the arena's bets wait for."
 )
+#: Agents of a cohort, after an operator closed one.
+AGENTS = dg.define_asset_job("arena_agents", select("arena/agents"), description="List the agents of a cohort, closed ones as closed.")
 #: Marks of past days.
 MARKS = dg.define_asset_job(
     "arena_marks", select("arena/prices"), description="Reconstruct the marks of past days, and check those that were seen."
@@ -27,4 +29,4 @@ BOOKS = dg.define_asset_job(
     "arena_books", select(*BOOK_TABLES), description="Fold the arena's facts: ledger, scores, portfolios, leaderboard."
 )
 
-JOBS = (WEEKS, EVIDENCE, MARKS, BOOKS)
+JOBS = (WEEKS, EVIDENCE, AGENTS, MARKS, BOOKS)

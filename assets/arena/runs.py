@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
+
+import polars as pl
 
 from assets.arena import jobs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
+from bellwether.arena.interventions import Intervention, Kind
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -40,6 +43,17 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
     follow(work)
 
 
+def follow_intervention(work: Runner, done: Intervention) -> None:
+    """Make the rows that tell of an intervention of an operator, and what follows from it."""
+    if done.kind is Kind.CANCEL:
+        week = week_of(done.at).isoformat()
+        work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partition=week)
+    else:
+        week = done.subject.partition("/")[0]
+        work.launch(jobs.AGENTS, f"arena agents of {week}", partition=week)
+    follow(work)
+
+
 def follow(work: Runner) -> None:
     """Make what follows from decided weeks, where it is out of date."""
     _evidence(work)
@@ -64,7 +78,8 @@ def _is_left(work: Runner, week: date) -> bool:
     name, record = week.isoformat(), work.record()
     if any(name not in record.partitions(key(one)) for one in ("arena/universe", *DECIDED_TABLES)):
         return True
-    rows = work.lake.slice(table("arena/decisions"), [(name,)]).read()
+    closed = work.lake.slice(table("arena/agents"), missing="skip").read().filter(pl.col("closed_at").is_not_null())
+    rows = work.lake.slice(table("arena/decisions"), [(name,)]).read().join(closed, on="agent_id", how="anti")
     return week == week_of(settings().now()) or bool(set(rows["state"]) - {"finished", "failed"})
 
 
@@ -111,7 +126,15 @@ def _marks(work: Runner) -> None:
     assert isinstance(first, date)
     days = [(first + timedelta(days=number)).isoformat() for number in range((today - first).days)]
     record = work.record()
-    facts = [record.partitions(key(name)) for name in ("arena/trades", "arena/evidence")]
-    newest = {day: max((number for found in facts for week, number in found.items() if week <= day), default=0) for day in days}
-    for start, end in spans(stale(days, [record.partitions(key("arena/prices"))], [newest])):
+    for start, end in spans(unmarked(days, lambda name: record.partitions(key(name)))):
         work.launch(jobs.MARKS, f"arena marks {start} to {end}", tags={RANGE_START: start, RANGE_END: end})
+
+
+def unmarked(days: Sequence[str], partitions: Callable[[str], Mapping[str, int]]) -> list[str]:
+    """The days (ISO) whose past marks are not made, or older than trades or evidence of their week or one before.
+
+    partitions: storage id of the latest materialization of every partition of a table.
+    """
+    facts = [partitions(name) for name in ("arena/trades", "arena/evidence")]
+    newest = {day: max((number for found in facts for week, number in found.items() if week <= day), default=0) for day in days}
+    return stale(days, [partitions("arena/prices")], [newest])

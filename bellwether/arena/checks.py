@@ -89,6 +89,7 @@ def _nothing_left(lake: Lake, now: datetime) -> Observation:
         lake.slice(DECISIONS, missing="skip")
         .scan()
         .filter(pl.col("state") != "finished")
+        .join(lake.slice(AGENTS, missing="skip").scan().filter(pl.col("closed_at").is_not_null()), on="agent_id", how="anti")
         .select("decision_id", "week", "state", "reason")
         .collect()
     )

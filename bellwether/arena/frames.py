@@ -16,6 +16,7 @@ import polars as pl
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frozen import fee_text
 from bellwether.arena.identity import week_decided, week_of
+from bellwether.arena.interventions import Intervention
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
 from bellwether.arena.resolution import Observation, cancelled, observations
@@ -53,10 +54,22 @@ _MARKET = ("market_id", "event_id", "question", "category", "outcomes", "token_i
 
 
 def agents_frame(
-    agents: Sequence[Agent], models: Mapping[str, str], week: date, known_at: Any, *, lineup: str = "", reconstructed: bool = False
+    agents: Sequence[Agent],
+    models: Mapping[str, str],
+    week: date,
+    known_at: Any,
+    *,
+    lineup: str = "",
+    reconstructed: bool = False,
+    closed: Mapping[str, Intervention] | None = None,
 ) -> pl.DataFrame:
-    """Rows of arena/agents. models: what decides, by family."""
-    frame = _of(AGENTS, Agent._fields, agents).with_columns(model=pl.Series([models[agent.family] for agent in agents], dtype=pl.String()))
+    """Rows of arena/agents. models: what decides, by family. closed: what closed agents, by id."""
+    ends = [(closed or {}).get(agent.agent_id) for agent in agents]
+    frame = _of(AGENTS, Agent._fields, agents).with_columns(
+        model=pl.Series([models[agent.family] for agent in agents], dtype=pl.String()),
+        closed_at=pl.Series([end and end.at for end in ends], dtype=AGENTS.schema["closed_at"]),
+        closed_by=pl.Series([end and end.author for end in ends], dtype=pl.String()),
+    )
     return _table(AGENTS, frame, week=week, known_at=known_at, lineup=lineup, reconstructed=reconstructed)
 
 
@@ -91,6 +104,22 @@ def evidence_frame(looks: Sequence[Mapping[str, Any]], *, reconstructed: bool = 
         .select(EVIDENCE.names)
         .sort(EVIDENCE.order)
     )
+
+
+def cancellations_frame(found: Sequence[Intervention]) -> pl.DataFrame:
+    """Rows of arena/evidence from cancellations of markets; their week is that of the cancellation."""
+    rows: list[Mapping[str, Any]] = [
+        {
+            "week": week_of(one.at),
+            "market_id": one.subject,
+            "outcomes": [],
+            "cancelled_by": one.author,
+            "known_at": one.at,
+            "reconstructed": False,
+        }
+        for one in found
+    ]
+    return EVIDENCE.validate(EVIDENCE.frame(rows).sort(EVIDENCE.order))
 
 
 def observations_of(rows: pl.DataFrame) -> list[Observation]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -23,7 +23,7 @@ from bellwether.arena.frames import (
     settlements_frame,
     trades_of,
 )
-from bellwether.arena.identity import decision_of, start_of
+from bellwether.arena.identity import decision_of
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, Entry, Violation, fold
 from bellwether.arena.marks import Valuation, curves
@@ -31,10 +31,10 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.resolution import settlements
 from bellwether.arena.returns import drawdown, turnover
 from bellwether.arena.scores import Score, Summary, scores, skill, summary
-from bellwether.arena.states import Cohort as CohortState
-from bellwether.arena.states import window_ends
+from bellwether.arena.states import completed
 from bellwether.arena.units import dollars
-from bellwether.tables.arena import LEADERBOARD
+from bellwether.lake import Lake
+from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
 
 #: Share of its decisions in which a family must have given a usable answer to be ranked.
 COVERED = 0.5
@@ -51,6 +51,20 @@ class Facts:
     evidence: pl.DataFrame
     prices: pl.DataFrame
 
+    @classmethod
+    def stored(cls, lake: Lake) -> Facts:
+        """What the lake has."""
+        return cls(*(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES)))
+
+    def known(self, at: datetime) -> Facts:
+        """What of it was known at an instant."""
+        then = {
+            name: getattr(self, name).filter(pl.col("at" if name == "prices" else "known_at") <= at) for name in Facts.__dataclass_fields__
+        }
+        closed = pl.col("closed_at") <= at
+        agents = then["agents"].with_columns(pl.when(closed).then(pl.col(name)).alias(name) for name in ("closed_by", "closed_at"))
+        return Facts(**{**then, "agents": agents})
+
 
 @dataclass(frozen=True)
 class Results:
@@ -66,7 +80,7 @@ class Results:
 def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
     """All results, from the facts known by an instant; of all facts when it is left out. The same facts give the same rows, in any order."""
     if known_at is not None:
-        facts = _known(facts, known_at)
+        facts = facts.known(known_at)
     agents, trades = agents_of(facts.agents), trades_of(facts.trades)
     held = {trade.market_id for trade in trades}
     seen = [one for one in observations_of(facts.evidence) if one.market_id in held]
@@ -86,13 +100,6 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
     return Results(book, settled, drawn, found, frames)
 
 
-def _known(facts: Facts, at: datetime) -> Facts:
-    then = {
-        name: getattr(facts, name).filter(pl.col("at" if name == "prices" else "known_at") <= at) for name in Facts.__dataclass_fields__
-    }
-    return Facts(**then)
-
-
 def _legs(decisions: pl.DataFrame) -> dict[str, int]:
     """How many trades each finished BET asked for, by decision."""
     rows = decisions.filter(pl.col("state") == "finished", pl.col("action") == "BET").select("decision_id", "legs")
@@ -103,11 +110,11 @@ def leaderboard(
     facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation], rules: Mapping[str, Methodology]
 ) -> pl.DataFrame:
     """Rows of arena/leaderboard."""
-    by_agent = _ByAgent.of(facts, book, trades, drawn)
+    by_agent = _ByAgent.of(facts, book, trades, drawn, rules)
     groups: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
     for row in facts.agents.sort("agent_id").iter_rows(named=True):
         groups[row["methodology"], row["reconstructed"], row["family"]].append(row["agent_id"])
-    rows = [_family(key, names, by_agent, rules[key[0]]) for key, names in sorted(groups.items())]
+    rows = [_family(key, names, by_agent) for key, names in sorted(groups.items())]
     _rank(rows, rules)
     return millionths(LEADERBOARD, rows, "initial_cash", "cash", "total", "profit", "cost")
 
@@ -120,9 +127,12 @@ class _ByAgent:
     scores: Mapping[str, list[Score]]
     trades: Mapping[str, list[Trade]]
     totals: Mapping[str, list[int]]
+    completed: Set[str]
 
     @classmethod
-    def of(cls, facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation]) -> _ByAgent:
+    def of(
+        cls, facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation], rules: Mapping[str, Methodology]
+    ) -> _ByAgent:
         decisions: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in facts.decisions.select("agent_id", "state", "action", "cost", "decision_id", "known_at").iter_rows(named=True):
             decisions[row["agent_id"]].append(row)
@@ -138,10 +148,12 @@ class _ByAgent:
         totals: dict[str, list[int]] = defaultdict(list)
         for valuation in drawn:
             totals[valuation.agent_id].append(valuation.total)
-        return cls(book, decisions, refused, scored, traded, totals)
+        held = {name: len(account.open) for name, account in book.accounts.items()}
+        complete = completed(facts.agents, facts.decisions, held, rules, _newest(facts))
+        return cls(book, decisions, refused, scored, traded, totals, {str(week) for week in complete})
 
 
-def _family(key: tuple[str, bool, str], names: Sequence[str], by: _ByAgent, rules: Methodology) -> dict[str, Any]:
+def _family(key: tuple[str, bool, str], names: Sequence[str], by: _ByAgent) -> dict[str, Any]:
     methodology, reconstructed, family = key
     decisions = [row for name in names for row in by.decisions[name]]
     finished = [row for row in decisions if row["state"] == "finished"]
@@ -161,7 +173,7 @@ def _family(key: tuple[str, bool, str], names: Sequence[str], by: _ByAgent, rule
         "family": family,
         "rank": None,
         "cohorts": len(names),
-        "completed": sum(_complete(name, by, rules) for name in names),
+        "completed": sum(account.agent.cohort in by.completed for account in accounts),
         "decisions": len(decisions),
         "finished": len(finished) - len(invalid),
         "invalid": len(invalid),
@@ -187,13 +199,10 @@ def _family(key: tuple[str, bool, str], names: Sequence[str], by: _ByAgent, rule
     }
 
 
-def _complete(name: str, by: _ByAgent, rules: Methodology) -> bool:
-    """Whether an agent's decision window is over as far as facts show, it has a finished decision, and no position of it is open."""
-    account = by.book.accounts[name]
-    start = start_of(datetime.fromisoformat(account.agent.cohort).date())
-    newest = max((row["known_at"] for rows in by.decisions.values() for row in rows), default=start)
-    over = newest >= window_ends(CohortState(1, start, account.agent.methodology), rules)
-    return over and not account.open and any(row["state"] == "finished" for row in by.decisions[name])
+def _newest(facts: Facts) -> datetime:
+    """When the newest decision or evidence became known: what is over by then is over as far as the facts show."""
+    times = [time for rows in (facts.decisions, facts.evidence) if isinstance(time := rows["known_at"].max(), datetime)]
+    return max(times, default=datetime.min.replace(tzinfo=UTC))
 
 
 def _rank(rows: list[dict[str, Any]], rules: Mapping[str, Methodology]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
+
+import polars as pl
 
 from bellwether.arena.account import Position, PositionStatus
 from bellwether.arena.decision_state import DecisionState
@@ -94,6 +97,33 @@ def cohort_status(
     finished = all(agent in closed or DecisionState.FINISHED in set(states) for agent, states in decisions.items())
     over = now >= window_ends(cohort, methodology)
     return CohortStatus.COMPLETED if over and decisions and finished and open_positions == 0 else CohortStatus.ACTIVE
+
+
+def completed(
+    agents: pl.DataFrame, decisions: pl.DataFrame, open_positions: Mapping[str, int], rules: Mapping[str, Methodology], now: datetime
+) -> set[date]:
+    """The cohorts (their Sundays) that are complete at an instant, from rows of arena/agents and arena/decisions.
+
+    open_positions: how many each agent holds, by id.
+    """
+    states: dict[str, set[DecisionState]] = defaultdict(set)
+    for name, state in decisions.select("agent_id", "state").iter_rows():
+        states[name].add(DecisionState(state))
+    found = set()
+    for (week, methodology), rows in agents.group_by("week", "methodology"):
+        names = rows["agent_id"].to_list()
+        closed = rows.filter(pl.col("closed_at").is_not_null())["agent_id"]
+        status = cohort_status(
+            Cohort(1, start_of(week), methodology),
+            rules[methodology],
+            now,
+            decisions={name: states[name] for name in names},
+            open_positions=sum(open_positions.get(name, 0) for name in names),
+            closed_by_operator=closed,
+        )
+        if status is CohortStatus.COMPLETED:
+            found.add(week)
+    return found
 
 
 _ORDER = {

@@ -89,11 +89,14 @@ AGENTS = Table(
         _METHODOLOGY,
         _money("initial_cash", "cash at the start; never refilled"),
         Column("lineup", TEXT, "lineup that the cohort was started with"),
+        _time("closed_at", "when an operator closed the agent: it decides no more; null while it is open", nullable=True),
+        _text("closed_by", "operator who closed it, and why"),
         _RECONSTRUCTED,
         _KNOWN_AT,
     ),
     key=("week", "agent_id"),
     partitioned_by=("week",),
+    version="2",
 )
 
 DECISIONS = Table(
@@ -194,7 +197,7 @@ EVIDENCE = Table(
         _time("end_time", "scheduled end", nullable=True),
         _time("closed_at", "when it closed", nullable=True),
         _time("uma_end_at", "when UMA's resolution ended", nullable=True),
-        _text("cancelled_by", "operator who cancelled the market; null for a look at the venue"),
+        _text("cancelled_by", "operator who cancelled the market, and why; null for a look at the venue"),
         _RECONSTRUCTED,
         _time("known_at", "when it was looked at, or, reconstructed, when it could have been"),
     ),

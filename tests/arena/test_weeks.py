@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.decision_state import DecisionState
+from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import changed_bases
 from bellwether.arena.steps import Steps
 from bellwether.arena.weekly.deciding import decide_week
@@ -19,11 +20,11 @@ from bellwether.arena.weekly.evidence import due_markets
 from bellwether.arena.weekly.marking import mark, past_rows
 from bellwether.arena.weekly.means import frozen_cohort, frozen_universe
 from bellwether.arena.weekly.preview import preview
-from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, status, week_is_decided
+from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, status, stored, week_is_decided
 from bellwether.errors import ConfigError, VenueError
 from bellwether.journal import Attempt, Claim
 from bellwether.tables import arena as tables
-from tests.arena.weeks import SEVEN, WEEK, Arena
+from tests.arena.weeks import LATER, SEVEN, WEEK, Arena
 
 FAMILIES = ["calibrated", "favourite", "hold", "malformed", "random"]
 
@@ -93,7 +94,6 @@ def test_the_money_adds_up(decided: Arena) -> None:
     assert changed_bases(Facts(**facts), found.book) == []
     # Evidence of the first week that nobody had seen changes the cash with which the second was decided, and is named.
     first = {**facts, "evidence": facts["evidence"].filter(pl.col("week") > WEEK)}
-    from bellwether.arena.methodology import methodologies
     from bellwether.arena.results import results
 
     less = results(Facts(**first), methodologies(decided.registry))
@@ -279,7 +279,7 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
     found = arena.results()
     assert found.violations == []
     assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
-    assert status(arena.lake).is_empty()
+    assert status(arena.lake, methodologies(), LATER).is_empty()
     with arena.journal() as journal:
         world = arena.world(journal)
         assert mark(world)[1] == 0
@@ -332,11 +332,11 @@ def test_everything_behind_a_decision_is_told(decided: Arena) -> None:
     decided.lake.write(tables.LEDGER, (), decided.results().frames["arena/ledger"], run_id="test")
     name = f"{WEEK}/calibrated/{WEEK}"
     with decided.journal() as journal:
-        found = explain(journal, decided.lake, decided.world(journal), name)
+        found = explain(journal, stored(decided.lake), decided.world(journal), name)
         with pytest.raises(ConfigError, match="COHORT/FAMILY/WEEK"):
-            explain(journal, decided.lake, decided.world(journal), "calibrated")
+            explain(journal, stored(decided.lake), decided.world(journal), "calibrated")
         with pytest.raises(ConfigError, match="nothing is stored"):
-            explain(journal, decided.lake, decided.world(journal), f"{WEEK}/nobody/{WEEK}")
+            explain(journal, stored(decided.lake), decided.world(journal), f"{WEEK}/nobody/{WEEK}")
     assert found.plan is not None
     assert found.intent is not None
     assert found.plan.messages[1]["content"].count("\n- market_id ") == 25
@@ -350,17 +350,17 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
     found = decided.results().frames
     for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
         decided.lake.write(table, (), found[table.name], run_id="test")
-    weeks = status(decided.lake)
+    weeks = status(decided.lake, methodologies(decided.registry), LATER)
     assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
     assert weeks["decisions"].to_list() == [10, 5]
-    assert cohort_rows(decided.lake, WEEK)["family"].to_list().count("hold") == 1
-    mine = agent_rows(decided.lake, WEEK, "calibrated")
+    assert cohort_rows(stored(decided.lake), WEEK)["family"].to_list().count("hold") == 1
+    mine = agent_rows(stored(decided.lake), WEEK, "calibrated")
     assert mine["decisions"].height == 2
     assert mine["cash movements"].height >= mine["positions"].height > 0
     with pytest.raises(ConfigError, match="no such family"):
-        agent_rows(decided.lake, WEEK, "nobody")
+        agent_rows(stored(decided.lake), WEEK, "nobody")
     with pytest.raises(ConfigError, match="no cohort started"):
-        cohort_rows(decided.lake, WEEK - SEVEN)
+        cohort_rows(stored(decided.lake), WEEK - SEVEN)
 
 
 def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: Path) -> None:

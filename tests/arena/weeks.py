@@ -23,6 +23,7 @@ from bellwether.models.client import Limits, ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
+from bellwether.tables import table
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.worlds import addresses
@@ -36,7 +37,8 @@ REGISTRY = {
     "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 25\n',
     "lineups.toml": (
         '[tiny]\ntitle = "two models and three rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
-        'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-malformed"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n'
+        'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-malformed"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
+        '[few]\ntitle = "two rules"\nmethodology = "small"\n\n[few.families]\nproportional = "rule/proportional"\nrandom = "rule/random"\n'
     ),
 }
 
@@ -90,13 +92,13 @@ class Arena:
         world, partition = self.world(journal), (week.isoformat(),)
         made = {
             tables.UNIVERSE: rows.universe_rows(week, done.universe),
-            tables.AGENTS: rows.agents_rows(world, done),
+            tables.AGENTS: rows.agents_rows(world, done.cohort),
             tables.DECISIONS: rows.decisions_rows(done),
             tables.REFUSALS: rows.refusals_rows(done),
             tables.TRADES: rows.trades_rows(done),
         }
-        for table, frame in made.items():
-            self.lake.write(table, partition, frame, run_id="test")
+        for declared, frame in made.items():
+            self.lake.write(declared, partition, frame, run_id="test")
 
     def evidence(self, week: date) -> pl.DataFrame:
         """Look for evidence of a week, and store it."""
@@ -106,8 +108,8 @@ class Arena:
         self.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
         return found
 
-    def read(self, table: Any) -> pl.DataFrame:
-        return self.lake.slice(table, missing="skip").read()
+    def read(self, declared: Any) -> pl.DataFrame:
+        return self.lake.slice(declared, missing="skip").read()
 
     def results(self) -> Results:
         names = ("agents", "decisions", "refusals", "trades", "evidence", "prices")
@@ -115,11 +117,14 @@ class Arena:
         with self.journal() as journal:
             return results(facts, self.world(journal).rules)
 
+    def books(self) -> None:
+        """Fold the facts, and store what follows from them."""
+        for name, frame in self.results().frames.items():
+            self.lake.write(table(name), (), frame, run_id="test")
+
     def stored(self) -> dict[str, pl.DataFrame]:
         """The rows of a week's tables."""
-        return {
-            table.name: self.read(table) for table in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES)
-        }
+        return {one.name: self.read(one) for one in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES)}
 
 
 @dataclass

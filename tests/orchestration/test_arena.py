@@ -13,13 +13,15 @@ from click.testing import CliRunner
 
 from assets.arena import runs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
-from assets.arena.clocks import marks, resolutions, weekly_decisions
-from assets.arena.jobs import BOOKS
+from assets.arena.clocks import marks, past_marks, resolutions, weekly_decisions
+from assets.arena.jobs import AGENTS, BOOKS, MARKS
 from assets.arena.partitions import WEEK as WEEKS
 from assets.warehouse.sensors import _PROCESS, publisher
+from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.cli import main
 from bellwether.settings import settings
 from bellwether.tables import table
+from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
 from orchestration.runner import RunFailed
 from resources.arena import ArenaResource
@@ -157,6 +159,26 @@ def test_sensors_are_quiet_where_no_live_cohort_holds_anything(here: World) -> N
     assert "no price that is held changed" in str(tick.skip_message)
 
 
+def test_past_weeks_get_their_marks_by_themselves(here: World) -> None:
+    """A backfill of weeks alone is followed by runs for the days on which its cohorts held something; when they are made, by none."""
+
+    def asked() -> list[dg.RunRequest] | dg.SkipReason:
+        with dg.build_sensor_context(instance=here.instance, resources={"arena": _resource(here)}) as context:
+            return past_marks(context)  # type: ignore[return-value]
+
+    assert isinstance(asked(), dg.SkipReason)
+    here.instance.report_runless_asset_event(dg.AssetMaterialization(key("arena/trades"), partition=str(WEEK + SEVEN)))
+    found, again = asked(), asked()
+    assert isinstance(found, list)
+    assert isinstance(again, list)
+    assert [one.run_key for one in found] == [one.run_key for one in again], "fired twice, they are the same runs"
+    days = [(one.tags[RANGE_START], one.tags[RANGE_END]) for one in found]
+    assert days[0][0] == str(WEEK + SEVEN), "the days before are not concerned"
+    for one in found:
+        here.runner().launch(MARKS, "marks", tags=dict(one.tags))
+    assert isinstance(asked(), dg.SkipReason)
+
+
 def test_marks_alone_are_published_once_an_hour(here: World) -> None:
     warehouse = (here.defs.resources or {})["warehouse"]
     lake = (here.defs.resources or {})["lake"]
@@ -174,7 +196,7 @@ def test_marks_alone_are_published_once_an_hour(here: World) -> None:
 def told(*words: str) -> str:
     done = CliRunner().invoke(main, ["arena", *words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 def test_the_commands_show_weeks_cohorts_agents_and_decisions(here: World) -> None:
@@ -215,3 +237,32 @@ def test_what_cannot_be_is_refused_by_name(here: World, words: tuple[str, ...], 
     done = CliRunner().invoke(main, ["arena", *words])
     assert done.exit_code != 0
     assert said in " ".join((done.output + str(done.exception)).split())
+
+
+def test_operators_close_agents_and_cancel_markets(here: World) -> None:
+    """Last in this file: it changes the results of the world that the tests share."""
+    agent, bought = f"{WEEK}/hold", rows(here, "arena/trades").filter(pl.col("week") == WEEK)
+    market, board = bought["market_id"][0], json.loads(told("leaderboard", "--json"))
+    arena = _resource(here).world("operators")
+    close_agent(arena, agent, "ann", "it never bets")
+    work = here.runner()
+    work.launch(AGENTS, "agents", partition=str(WEEK))
+    assert rows(here, "arena/agents").filter(pl.col("closed_at").is_not_null())["agent_id"].to_list() == [agent]
+    runs.follow_intervention(work, cancel_market(arena, market, "ann", "withdrawn"))
+    mine = rows(here, "arena/ledger").filter(pl.col("market_id") == market)
+    assert mine["amount"].sum() == 0, "what was paid is taken back, and the cost refunded"
+    assert json.loads(told("leaderboard", "--json")) != board
+    assert json.loads(told("leaderboard", "--json", "--known-at", "2026-06-30")) == board
+    then = json.loads(told("show", str(WEEK), "--json", "--known-at", "2026-05-17T12:00"))
+    assert {row["scored"] for row in then["agents"]} == {0}
+    early = json.loads(told("explain", f"{WEEK}/favourite/{WEEK}", "--json", "--known-at", "2026-05-17T00:05"))
+    assert {row["kind"] for row in early["cash"]} == {"BUY"}
+    assert "nothing is stored of it at" in refused("explain", f"{WEEK}/favourite/{WEEK}", "--known-at", "2026-05-17")
+    assert "no agent has bet" in refused("cancel", "no-market", "--by", "ann", "--reason", "r")
+    assert "COHORT/FAMILY" in refused("close", "hold", "--by", "ann", "--reason", "r")
+
+
+def refused(*words: str) -> str:
+    done = CliRunner().invoke(main, ["arena", *words])
+    assert done.exit_code != 0
+    return " ".join((done.output + str(done.exception)).split())

@@ -90,6 +90,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "trading_report",
         "arena_week",
         "arena_evidence",
+        "arena_agents",
         "arena_marks",
         "arena_books",
         "publish",
@@ -110,6 +111,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "publisher": "RUNNING",
         "resolutions": "RUNNING",
         "marks": "RUNNING",
+        "past_marks": "RUNNING",
     }
 
 

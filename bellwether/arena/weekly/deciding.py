@@ -15,6 +15,7 @@ from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.execution import Venue
 from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, deciding_order, start_of, week_number
+from bellwether.arena.interventions import closures
 from bellwether.arena.market import Level, Market, Quote, wanted_tokens
 from bellwether.arena.portfolio import portfolio
 from bellwether.arena.prompt import messages
@@ -64,10 +65,14 @@ def plan_week(world: World, week: date, *, forced: bool = True) -> tuple[WeekPla
 
 
 def planned(world: World, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> WeekPlanned:
-    """The tasks of cohorts in a week, the newest cohort first, its agents in the week's order."""
+    """The tasks of cohorts in a week, the newest cohort first, its agents in the week's order; of agents that were closed, those that were begun."""
     at = decided_at(week) if universe.reconstructed else world.now()
     before = state.standing(world, week, cohorts, universe.universe, at, reconstructed=universe.reconstructed)
     tasks = [task for cohort in cohorts for task in _tasks(world, week, cohort, universe, before)]
+    closed = closures(world.steps)
+    tasks = [
+        task for task in tasks if task.key.agent.agent_id not in closed or world.steps.stored("prompt", task.key.decision_id) is not None
+    ]
     return WeekPlanned(universe, cohorts, tasks, before)
 
 
@@ -91,17 +96,32 @@ def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided
     """Do what is left of a week's decisions. What was done is used as it is stored; a week before one that an agent has decided stays as it is."""
     plan, cohort = plan_week(world, week, forced=forced)
     order = {task.key.decision_id: number for number, task in enumerate(plan.tasks)}
-    late = {task.key.decision_id for task in plan.tasks if _overtaken(world.steps, task)}
+    left = _left_alone(world, plan.tasks)
     asked = {task.key.decision_id: Asked(task.methodology, plan.universe.universe.markets) for task in plan.tasks}
     now = (lambda: plan.standing.at) if plan.universe.reconstructed else world.now
     with asking(world.models, asked, world.steps, world.registry) as ask:
         means = Means(world.steps, ask, _look(world, plan), now)
-        due = [task for task in plan.tasks if task.key.decision_id not in late]
+        due = [task for task in plan.tasks if task.key.decision_id not in left]
         made = list(zip(due, decide_all(due, means), strict=True))
-    reason = "a later week of this agent was decided before: weeks are decided in order"
-    made += [(task, standing(task, world.steps, DecisionState.OPEN, reason)) for task in plan.tasks if task.key.decision_id in late]
+    made += [
+        (task, standing(task, world.steps, DecisionState.OPEN, left[task.key.decision_id]))
+        for task in plan.tasks
+        if task.key.decision_id in left
+    ]
     made.sort(key=lambda pair: order[pair[0].key.decision_id])
     return WeekDecided(week, plan.universe, cohort, plan.cohorts, made)
+
+
+def _left_alone(world: World, tasks: Sequence[Task]) -> dict[str, str]:
+    """Decisions that a run may not touch, with the reason."""
+    closed = closures(world.steps)
+    found = {}
+    for task in tasks:
+        if (end := closed.get(task.key.agent.agent_id)) is not None:
+            found[task.key.decision_id] = f"its agent was closed by {end.author}"
+        elif _overtaken(world.steps, task):
+            found[task.key.decision_id] = "a later week of this agent was decided before: weeks are decided in order"
+    return found
 
 
 def _overtaken(steps: Steps, task: Task) -> bool:
@@ -168,9 +188,22 @@ def _outside(known: Mapping[str, Market], listed: Mapping[str, Market]) -> dict[
 
 def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:
     """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
+    bid, ask = _best(book)
+    return Quote(_middle(bid, ask), bid, ask, book.at, source, _levels(book.bids), _levels(book.asks))
+
+
+def midpoint_of_book(book: looks.Book) -> int | None:
+    """The midpoint of a book (micro-dollars), as `quote_of_book` has it."""
+    return _middle(*_best(book))
+
+
+def _best(book: looks.Book) -> tuple[int | None, int | None]:
     bid, ask = (price_micros(side[0][0]) if side else None for side in (book.bids, book.asks))
-    mid = divided(bid + ask, 2) if bid is not None and ask is not None else None
-    return Quote(mid, bid, ask, book.at, source, _levels(book.bids), _levels(book.asks))
+    return bid, ask
+
+
+def _middle(bid: int | None, ask: int | None) -> int | None:
+    return divided(bid + ask, 2) if bid is not None and ask is not None else None
 
 
 def _levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:

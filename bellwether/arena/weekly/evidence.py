@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.frames import agents_of, evidence_frame, observations_of, trades_of
+from bellwether.arena.frames import agents_of, cancellations_frame, evidence_frame, observations_of, trades_of
 from bellwether.arena.identity import WEEK, start_of, week_of
+from bellwether.arena.interventions import cancellations
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.methodology import Methodology
@@ -46,12 +47,15 @@ class Known:
 def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
     """Rows of arena/evidence of a week: those that are known, and the looks that were missing.
 
-    Live cohorts' markets are looked at in the present week alone, when they are due; what could have been seen of reconstructed cohorts' markets within
+    What operators cancelled in the week is among them. Live cohorts' markets are looked at in the present week alone, when they are due; what could have been seen of reconstructed cohorts' markets within
     the week, and is not known, is added as of then.
     """
     now = world.now()
     until = min(now, start_of(week) + WEEK)
-    found = [known.evidence.filter(pl.col("week") == week)]
+    found = [
+        cancellations_frame([one for one in cancellations(world.steps) if week_of(one.at) == week]),
+        known.evidence.filter(pl.col("week") == week),
+    ]
     book = _book(world, known, until, reconstructed=True)
     waiting, rules = awaited(book), _rules(world, book)
     if waiting:

@@ -15,7 +15,7 @@ from bellwether.arena.marks import Price, PriceKey, Seen, Source, bucket, merged
 from bellwether.arena.methodology import methodology
 from bellwether.arena.resolution import settlements
 from bellwether.arena.units import price_micros
-from bellwether.arena.weekly.deciding import quote_of_book
+from bellwether.arena.weekly.deciding import midpoint_of_book
 from bellwether.arena.weekly.means import World
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
 from bellwether.venues.polymarket import looks
@@ -31,21 +31,40 @@ def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     now = world.now()
     rules = methodology(folder=world.registry)
     stamp = bucket(now, rules.mark_minutes)
-    today, yesterday = (prices_of(_stored(world, day)) for day in (stamp.date(), stamp.date() - _DAY))
-    last = {row[:2]: row for row in [*yesterday, *today]}
-    keys = sorted(key for key, spans in held_spans(_book(world, reconstructed=None)).items() if spans[-1][1] is None)
-    tokens = _tokens(world, keys)
+    yesterday, today = (_stored(world, day) for day in (stamp.date() - _DAY, stamp.date()))
+    last = {row[:2]: row for row in prices_of(_newest(pl.concat([yesterday, today])))}
+    keys, tokens = _held_now(world)
     books = world.venue(lambda gamma, clob: looks.books(clob, tokens.values())) if keys else {}
     seen: dict[PriceKey, Seen] = {}
     for key, token in tokens.items():
         if token in books:
-            quote = quote_of_book(books[token])
-            seen[key] = Seen(quote.mid, quote.at)
+            seen[key] = Seen(midpoint_of_book(books[token]), books[token].at)
     rows = tick(last, keys, seen, now, rules)
-    if not today:
+    if today.is_empty():
         changed = {row[:2] for row in rows}
         rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
-    return stamp.date(), prices_frame(merged(today, rows)), len(rows)
+    new = prices_frame(rows)
+    before = today.join(new, on=PRICES.key, how="anti")
+    return stamp.date(), PRICES.validate(pl.concat([before, new]).sort(PRICES.order)), len(rows)
+
+
+def _newest(rows: pl.DataFrame) -> pl.DataFrame:
+    """The newest row of each outcome."""
+    return rows.sort("at", maintain_order=True).unique(["market_id", "outcome"], keep="last", maintain_order=True)
+
+
+#: What is held by all cohorts, with the token of each price, by the lake and the marks of the tables that say so: a tick folds nothing while these stay.
+_held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[PriceKey, str]]] = {}
+
+
+def _held_now(world: World) -> tuple[list[PriceKey], dict[PriceKey, str]]:
+    """The prices that are held, and the token of each."""
+    marks = tuple(world.lake.storage.mark(table.name) for table in (AGENTS, TRADES, EVIDENCE, UNIVERSE))
+    found = _held.get(world.lake.uri)
+    if found is None or found[0] != marks or None in marks:
+        keys = sorted(key for key, spans in held_spans(_book(world, reconstructed=None)).items() if spans[-1][1] is None)
+        found = _held[world.lake.uri] = marks, keys, _tokens(world, keys)
+    return found[1:]
 
 
 def mark(world: World) -> tuple[date, int]:
@@ -80,6 +99,16 @@ def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
         day: prices_frame(merged(rows, [row for row in prices_of(_stored(world, day)) if not row.reconstructed]))
         for day, rows in made.items()
     }
+
+
+def past_days(world: World) -> list[date]:
+    """The days before today on which reconstructed cohorts held something, in order: those that `past_rows` has marks for."""
+    today, days = world.now().date(), set[date]()
+    for spans in held_spans(_book(world, reconstructed=True)).values():
+        for begin, end in spans:
+            last = today if end is None else end.date()
+            days |= {begin.date() + number * _DAY for number in range((last - begin.date()).days + 1)}
+    return sorted(day for day in days if day < today)
 
 
 def _changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, datetime]], minutes: int) -> list[Price]:

@@ -2,49 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 import polars as pl
 
 from bellwether.arena.deciding import executions_of
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
+from bellwether.arena.interventions import closures
+from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import Execution, Intent, Plan, intent_of, plan_of
-from bellwether.arena.states import may_start
+from bellwether.arena.results import Facts, results
+from bellwether.arena.states import completed, may_start
 from bellwether.arena.weekly.means import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
+from bellwether.tables.schema import Table
+
+#: Reads the rows of a table.
+Rows = Callable[[Table], pl.DataFrame]
 
 
 def week_is_decided(world: World, week: date, at: datetime) -> bool:
     """Whether nothing of a live week is left at an instant: its cohort was started, or may not be any more, and by the lake's rows every decision that is
-    due is finished or given up."""
+    due is finished or given up, or its agent was closed."""
     if stored_cohort(world.steps, week) is None and may_start(at):
         return False
     cohorts = deciding(world, week, reconstructed=False)
-    wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week)}
+    closed = closures(world.steps)
+    wanted = {key.decision_id for cohort in cohorts for key in keys_of(cohort, week) if key.agent.agent_id not in closed}
     rows = world.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     done = rows.filter(pl.col("state").is_in([str(DecisionState.FINISHED), str(DecisionState.FAILED)]))
     return wanted <= set(done["decision_id"])
 
 
-def status(lake: Lake) -> pl.DataFrame:
-    """One row per week with a universe, a cohort or decisions, the newest first: what is decided, what is left, what is open."""
-    markets = _read(lake, UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
-    cohorts = (
-        _read(lake, AGENTS)
-        .group_by("week")
-        .agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
-    )
+def stored(lake: Lake) -> Rows:
+    """The tables as the lake has them."""
+    return lambda table: lake.slice(table, missing="skip").read()
+
+
+def as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> Rows:
+    """The tables as they were known at an instant: facts that became known later are left out, and the results are folded from the others."""
+    facts = Facts.stored(lake)
+    made = results(facts, rules, known_at=at).frames
+    then = facts.known(at)
+
+    def rows(table: Table) -> pl.DataFrame:
+        name = table.name.removeprefix("arena/")
+        if table.name in made:
+            return made[table.name]
+        if name in Facts.__dataclass_fields__:
+            found: pl.DataFrame = getattr(then, name)
+            return found
+        return lake.slice(table, missing="skip").read().filter(pl.col("known_at") <= at)
+
+    return rows
+
+
+def status(lake: Lake, rules: Mapping[str, Methodology], now: datetime) -> pl.DataFrame:
+    """One row per week with a universe, a cohort or decisions, the newest first: what is decided, what is left, what is open, and whether its cohort is
+    complete."""
+    read = stored(lake)
+    markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
+    cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
     is_done = pl.col("state") == "finished"
     decisions = (
-        _read(lake, DECISIONS)
+        read(DECISIONS)
         .group_by("week")
         .agg(
             decisions=pl.len(),
@@ -54,34 +82,42 @@ def status(lake: Lake) -> pl.DataFrame:
             cost=pl.col("cost").sum(),
         )
     )
-    trades = _read(lake, TRADES).group_by("week").agg(trades=pl.len())
+    trades = read(TRADES).group_by("week").agg(trades=pl.len())
     held = (
-        _read(lake, POSITIONS)
+        read(POSITIONS)
         .filter(pl.col("status") == "open")
-        .join(_read(lake, AGENTS).select("agent_id", "week"), on="agent_id")
+        .join(read(AGENTS).select("agent_id", "week"), on="agent_id")
         .group_by("week")
         .agg(open_positions=pl.len())
     )
+    complete = completed(read(AGENTS), read(DECISIONS), _held(read(POSITIONS)), rules, now)
     found = markets
     for part in (cohorts, decisions, trades, held):
         found = found.join(part, on="week", how="full", coalesce=True)
-    return found.with_columns(pl.col("trades", "open_positions", "decisions").fill_null(0)).sort("week", descending=True)
+    return found.with_columns(
+        pl.col("trades", "open_positions", "decisions").fill_null(0),
+        complete=pl.col("week").is_in(pl.Series(sorted(complete), dtype=pl.Date()).implode()),
+    ).sort("week", descending=True)
 
 
-def cohort_rows(lake: Lake, cohort: date) -> pl.DataFrame:
+def _held(positions: pl.DataFrame) -> dict[str, int]:
+    """Open positions by agent."""
+    return dict(positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
+
+
+def cohort_rows(read: Rows, cohort: date) -> pl.DataFrame:
     """The agents of a cohort with what each has now. Raises `ConfigError` for a cohort that there is not."""
-    agents = _read(lake, AGENTS).filter(pl.col("week") == cohort)
+    agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    newest = _read(lake, PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
-    scored = (
-        _read(lake, SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
-    )
+    newest = read(PORTFOLIOS).sort("at").group_by("agent_id").last().select("agent_id", "cash", "positions", "total", "profit")
+    scored = read(SCORES).group_by("agent_id").agg(scored=pl.len(), brier_stated=pl.col("brier_stated").mean(), won=pl.col("won").mean())
     rows = agents.join(newest, on="agent_id", how="left").join(scored, on="agent_id", how="left")
     start = pl.col("initial_cash")
     return rows.select(
         "family",
         "model",
+        closed=pl.col("closed_at").is_not_null(),
         cash=pl.col("cash").fill_null(start),
         positions=pl.col("positions").fill_null(0),
         total=pl.col("total").fill_null(start),
@@ -92,19 +128,19 @@ def cohort_rows(lake: Lake, cohort: date) -> pl.DataFrame:
     ).sort("total", "family", descending=[True, False])
 
 
-def agent_rows(lake: Lake, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
+def agent_rows(read: Rows, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
     """What an agent of a cohort did: its decisions, positions and cash movements. Raises `ConfigError` for one that there is not."""
     agent = AgentKey(cohort, family).agent_id
     mine = pl.col("agent_id") == agent
-    if _read(lake, AGENTS).filter(mine).is_empty():
+    if read(AGENTS).filter(mine).is_empty():
         raise ConfigError(f"showing {agent}: the cohort {cohort} has no such family; `bellwether arena show {cohort}` lists them")
     return {
-        "decisions": _read(lake, DECISIONS).filter(mine).select("week", "state", "action", "legs", "cash", "problem", "cost").sort("week"),
-        "positions": _read(lake, POSITIONS)
+        "decisions": read(DECISIONS).filter(mine).select("week", "state", "action", "legs", "cash", "problem", "cost").sort("week"),
+        "positions": read(POSITIONS)
         .filter(mine)
         .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result")
         .sort("position_id"),
-        "cash movements": _read(lake, LEDGER)
+        "cash movements": read(LEDGER)
         .filter(mine)
         .select("number", "known_at", "kind", "amount", "cash", "market_id", "side")
         .sort("number"),
@@ -125,30 +161,45 @@ class Explained:
     ledger: pl.DataFrame
 
 
-def explain(journal: Journal, lake: Lake, world: World, decision_id: str) -> Explained:
+def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_at: datetime | None = None) -> Explained:
     """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week).
 
-    Raises `ConfigError` for what names no decision.
+    known_at: leaves out what came later; an answer is known from its first execution on. Raises `ConfigError` for what names no decision.
     """
     key = decision_key(decision_id)
     steps = world.steps
     plan, intent = steps.stored("prompt", decision_id), steps.stored("intent", decision_id)
-    if plan is None and intent is None:
+    asked = None if plan is None else plan_of(plan)
+    done = [one for one in executions_of(steps, decision_id) if known_at is None or one.executed_at <= known_at]
+    if known_at is not None:
+        asked = None if asked is None or asked.planned_at > known_at else asked
+        intent = intent if done else None
+    if asked is None and intent is None:
+        when = f" at {known_at.isoformat()}" if known_at else ""
         raise ConfigError(
-            f"explaining {decision_id}: nothing is stored of it; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists decisions"
+            f"explaining {decision_id}: nothing is stored of it{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists decisions"
         )
-    read = None if intent is None else intent_of(intent)
-    trades = _read(lake, TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
+    said = None if intent is None else intent_of(intent)
+    trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
     return Explained(
         decision_id,
-        None if plan is None else plan_of(plan),
-        tuple(_said(journal, name) for name in (read.calls if read else ())),
-        read,
-        tuple(executions_of(steps, decision_id)),
-        _read(lake, REFUSALS).filter(pl.col("decision_id") == decision_id),
+        asked,
+        tuple(_said(journal, name) for name in (said.calls if said else ())),
+        said,
+        tuple(done),
+        read(REFUSALS).filter(pl.col("decision_id") == decision_id),
         trades,
-        _read(lake, LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
+        read(LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
     )
+
+
+def agent_key(agent_id: str) -> AgentKey:
+    """The agent that `cohort/family` names. Raises `ConfigError` for anything else."""
+    try:
+        cohort, family = agent_id.split("/")
+        return AgentKey(date.fromisoformat(cohort), family)
+    except ValueError:
+        raise ConfigError(f"reading {agent_id!r:.120}: an agent is COHORT/FAMILY, such as 2026-05-24/calibrated") from None
 
 
 def decision_key(decision_id: str) -> DecisionKey:
@@ -167,7 +218,3 @@ def _said(journal: Journal, call: str) -> str:
 
     found = journal.look(CallKey(call))
     return found.content if isinstance(found, Answered) else "(not in this journal)"
-
-
-def _read(lake: Lake, table: Any) -> pl.DataFrame:
-    return lake.slice(table, missing="skip").read()

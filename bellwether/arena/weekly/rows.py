@@ -10,7 +10,8 @@ import polars as pl
 
 from bellwether.arena.deciding import Decided, Task
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
-from bellwether.arena.frozen import FrozenUniverse
+from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
+from bellwether.arena.interventions import closures
 from bellwether.arena.weekly.deciding import WeekDecided
 from bellwether.arena.weekly.means import World, rules_of
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS
@@ -21,13 +22,19 @@ def universe_rows(week: date, found: FrozenUniverse) -> pl.DataFrame:
     return universe_frame(found.universe, week, found.at, reconstructed=found.reconstructed, source=found.source)
 
 
-def agents_rows(world: World, done: WeekDecided) -> pl.DataFrame:
-    """Rows of arena/agents: the cohort that starts in the week; none when it was not started."""
-    cohort = done.cohort
+def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
+    """Rows of arena/agents: those of a cohort; none when it was not started."""
     if cohort is None:
         return AGENTS.empty()
-    agents = cohort.agents(rules_of(world, cohort))
-    return agents_frame(agents, cohort.members, done.week, cohort.started_at, lineup=cohort.lineup, reconstructed=cohort.reconstructed)
+    return agents_frame(
+        cohort.agents(rules_of(world, cohort)),
+        cohort.members,
+        cohort.week,
+        cohort.started_at,
+        lineup=cohort.lineup,
+        reconstructed=cohort.reconstructed,
+        closed=closures(world.steps),
+    )
 
 
 def decisions_rows(done: WeekDecided) -> pl.DataFrame:

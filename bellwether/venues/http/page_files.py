@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar
@@ -37,7 +38,12 @@ _PAGE = {
     "sent": pl.Binary(),
     "body": pl.Binary(),
 }
-_SCHEMA: pa.Schema = pl.DataFrame(schema={"step": pl.String(), **_PAGE}).to_arrow().schema
+
+
+@cache
+def _schema() -> pa.Schema:
+    """Columns of the file. Not at import: the conversion starts Polars' threads, and a process that has them cannot be forked."""
+    return pl.DataFrame(schema={"step": pl.String(), **_PAGE}).to_arrow().schema
 
 
 def dump(page: Page) -> bytes:
@@ -81,7 +87,7 @@ def write(path: Path, pages: Iterable[tuple[str, Page]]) -> None:
     """Write the pages of a pull, each with its step, as one Parquet file: the same pages give the same bytes."""
     held: list[tuple[Any, ...]] = []
     size = 0
-    with pq.ParquetWriter(path, _SCHEMA, compression="zstd", compression_level=1, write_statistics=False) as writer:
+    with pq.ParquetWriter(path, _schema(), compression="zstd", compression_level=1, write_statistics=False) as writer:
         for step, page in pages:
             held.append((step, page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body))
             size += len(page.body)
@@ -95,7 +101,7 @@ def write(path: Path, pages: Iterable[tuple[str, Page]]) -> None:
 def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True)
     return pa.Table.from_arrays(
-        [pa.array(list(column), field.type) for column, field in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+        [pa.array(list(column), field.type) for column, field in zip(columns, _schema(), strict=True)], schema=_schema()
     )
 
 

@@ -1,0 +1,77 @@
+"""Interventions of operators: markets that they cancel and agents that they close. Each is recorded once, as a step in the journal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from functools import partial
+
+from bellwether.arena.steps import Steps
+
+_STEP, _SCOPE = "intervention", "arena"
+
+
+class Kind(StrEnum):
+    """CANCEL: a market; what is held of it is refunded at once. CLOSE: an agent; it decides no more, and its cohort need not wait for its decision."""
+
+    CANCEL = "cancel"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One intervention. subject: a market's id, or an agent's (cohort/family). by: the operator. at: from when on it is known, UTC."""
+
+    kind: Kind
+    subject: str
+    by: str
+    reason: str
+    at: datetime
+
+    @property
+    def author(self) -> str:
+        """Who intervened and why, as rows say it."""
+        return f"{self.by} ({self.reason})"
+
+
+def record(steps: Steps, intervention: Intervention) -> Intervention:
+    """Record an intervention; one of the same kind on the same subject that is recorded already stands, and is returned instead.
+
+    Raises `InProgress` while another process records one.
+    """
+    number = 0
+    while True:
+        found = _read(steps.once(_STEP, _SCOPE, partial(_encoded, intervention), number))
+        if (found.kind, found.subject) == (intervention.kind, intervention.subject):
+            return found
+        number += 1
+
+
+def recorded(steps: Steps) -> list[Intervention]:
+    """All interventions, in the order in which they were recorded."""
+    found: list[Intervention] = []
+    while (body := steps.stored(_STEP, _SCOPE, len(found))) is not None:
+        found.append(_read(body))
+    return found
+
+
+def closures(steps: Steps) -> dict[str, Intervention]:
+    """Agents that were closed, by id."""
+    return {one.subject: one for one in recorded(steps) if one.kind is Kind.CLOSE}
+
+
+def cancellations(steps: Steps) -> list[Intervention]:
+    """Markets that were cancelled."""
+    return [one for one in recorded(steps) if one.kind is Kind.CANCEL]
+
+
+def _encoded(intervention: Intervention) -> bytes:
+    said = {**asdict(intervention), "at": intervention.at.isoformat()}
+    return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _read(body: bytes) -> Intervention:
+    said = json.loads(body)
+    return Intervention(**{**said, "kind": Kind(said["kind"]), "at": datetime.fromisoformat(said["at"])})

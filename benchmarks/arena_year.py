@@ -1,0 +1,278 @@
+"""Weeks of the arena in the sandbox under a moving clock: eight agents, up to 500 markets, decisions, looks, ten-minute marks and books.
+
+What the second half of the weeks takes over the first, once five cohorts decide in each. `python -m benchmarks.arena_year [WEEKS [TICKS]]` prints all figures as
+JSON: 52 weeks, and 1,008 marks in each, when left out. Fewer marks are those of the first hours of a week; the rest of it is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import yaml
+from dagster._core.scheduler.instigation import InstigatorType, TickData, TickStatus
+
+from bellwether import interruptible
+from bellwether.arena.identity import week_of
+from bellwether.arena.results import Facts, results
+from bellwether.arena.weekly import rows
+from bellwether.arena.weekly.deciding import decide_week
+from bellwether.arena.weekly.evidence import Known, due_markets, evidence_rows
+from bellwether.arena.weekly.marking import mark
+from bellwether.arena.weekly.means import World
+from bellwether.journal import Journal
+from bellwether.lake import Lake
+from bellwether.models.client import Limits, ModelClient
+from bellwether.models.keys import endpoints
+from bellwether.settings import Settings
+from bellwether.tables import table
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.worlds import addresses
+
+#: The first week, when the sandbox has had its markets for a while.
+START = datetime(2025, 7, 6, 0, 10, tzinfo=UTC)
+WEEKS, TICKS = 13, 24
+WEEK, TICK, DAY, LOOK = timedelta(days=7), timedelta(minutes=10), timedelta(days=1), timedelta(hours=6)
+#: Weeks until as many cohorts decide as ever will.
+GROWING = 5
+#: Second half over first half of the weeks after those: 1 where a week takes the same.
+MOST_GROWTH = 1.5
+FAMILIES = {
+    **{name: f"sandbox-{name}" for name in ("calibrated", "overconfident", "timid", "contrarian", "noisy", "malformed")},
+    **{name: f"rule/{name}" for name in ("proportional", "random")},
+}
+LINEUP = '[eight]\ntitle = "six models and two rules"\nworlds = ["sandbox"]\n\n[eight.families]\n' + "".join(
+    f'{family} = "{member}"\n' for family, member in FAMILIES.items()
+)
+
+
+@dataclass(frozen=True)
+class Year:
+    """What weeks took, each: CPU seconds of deciding, looking, marking and folding, megabytes at the peak, bytes of lake and journal at its end.
+
+    violations: of the invariants, at the end.
+    """
+
+    weeks: int
+    ticks: int
+    seconds: float
+    deciding: list[float] = field(default_factory=list)
+    looking: list[float] = field(default_factory=list)
+    marking: list[float] = field(default_factory=list)
+    folding: list[float] = field(default_factory=list)
+    peaks: list[float] = field(default_factory=list)
+    lake: list[int] = field(default_factory=list)
+    journal: list[int] = field(default_factory=list)
+    facts: dict[str, int] = field(default_factory=dict)
+    violations: list[str] = field(default_factory=list)
+
+
+class Sandbox:
+    """The arena on a sandbox whose clock is put forward: journal, lake and registry below a folder."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.now = home, START
+        (home / "registry").mkdir(parents=True)
+        (home / "registry" / "lineups.toml").write_text(LINEUP)
+        self.lake = Lake(str(home / "lake"))
+
+    @property
+    def config(self) -> Settings:
+        """The settings of the present."""
+        return Settings(sandbox_now=self.now, home=self.home)
+
+    def journal(self) -> Journal:
+        """The journal, to be closed."""
+        return Journal(f"sqlite:///{self.home / 'journal.db'}")
+
+    def world(self, journal: Journal) -> World:
+        """What a run needs of it."""
+        return World(journal, self.lake, self._ask, _Models(self, journal), lambda: self.now, "year", "eight", self.home / "registry")
+
+    def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+        async def session() -> Any:
+            with addresses(self.config, served=False) as found:
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": found.transport}
+                async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
+                    return await work(gamma, clob)
+
+        return interruptible.run(session())
+
+    def write(self, name: str, frame: Any, *partition: str) -> None:
+        """Store rows of a table."""
+        self.lake.write(table(name), partition, frame, run_id="year")
+
+
+class _Models:
+    def __init__(self, sandbox: Sandbox, journal: Journal) -> None:
+        self._sandbox, self._journal = sandbox, journal
+
+    def client(self) -> AbstractAsyncContextManager[ModelClient]:
+        return _client(self._sandbox, self._journal)
+
+
+@asynccontextmanager
+async def _client(sandbox: Sandbox, journal: Journal) -> AsyncIterator[ModelClient]:
+    with addresses(sandbox.config) as site, endpoints(site.models) as endpoint:
+        async with ModelClient(journal, endpoint=endpoint, run="year", limits=Limits()) as client:
+            yield client
+
+
+def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
+    """Live through weeks: decide on Sunday, mark every ten minutes, look at markets every six hours, fold every day.
+
+    Marks are made in the first `ticks` intervals of a week; looks and folds as long as there are marks, and at the end of the week.
+    """
+    sandbox, year, begun = Sandbox(home), Year(weeks, ticks, 0.0), time.perf_counter()
+    for number in range(weeks):
+        sunday = sandbox.now = START + number * WEEK
+        timed = dict.fromkeys(("deciding", "looking", "marking", "folding"), 0.0)
+
+        def step(name: str, work: Callable[[Sandbox, World], None], timed: dict[str, float] = timed) -> None:
+            started = time.process_time()
+            with sandbox.journal() as journal:
+                work(sandbox, sandbox.world(journal))
+            timed[name] += time.process_time() - started
+
+        step("deciding", _decide)
+        for tick in range(ticks):
+            sandbox.now = sunday + tick * TICK
+            step("marking", lambda _, world: mark(world) and None)
+            if tick and not tick * TICK % LOOK:
+                step("looking", _look)
+            if tick and not tick * TICK % DAY:
+                step("folding", _fold)
+        sandbox.now = sunday + WEEK - timedelta(minutes=20)
+        step("looking", _look)
+        step("folding", _fold)
+        _vacuum(sandbox)
+        for name, seconds in timed.items():
+            getattr(year, name).append(round(seconds, 3))
+        year.peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        year.lake.append(_bytes(home / "lake"))
+        year.journal.append((home / "journal.db").stat().st_size)
+    facts = Facts.stored(sandbox.lake)
+    with sandbox.journal() as journal:
+        found = results(facts, sandbox.world(journal).rules)
+    sizes = {name: getattr(facts, name).height for name in Facts.__dataclass_fields__}
+    broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
+    return replace(year, seconds=round(time.perf_counter() - begun, 1), facts=sizes, violations=broken)
+
+
+def _decide(sandbox: Sandbox, world: World) -> None:
+    week = sandbox.now.date()
+    done = decide_week(world, week, forced=False)
+    made = {
+        "universe": rows.universe_rows(week, done.universe),
+        "agents": rows.agents_rows(world, done.cohort),
+        "refusals": rows.refusals_rows(done),
+        "trades": rows.trades_rows(done),
+        "decisions": rows.decisions_rows(done),
+    }
+    for name, frame in made.items():
+        sandbox.write(f"arena/{name}", frame, week.isoformat())
+
+
+def _look(sandbox: Sandbox, world: World) -> None:
+    if due_markets(world):
+        week = week_of(sandbox.now)
+        sandbox.write("arena/evidence", evidence_rows(world, week, Known.stored(world)), week.isoformat())
+
+
+def _fold(sandbox: Sandbox, world: World) -> None:
+    for name, frame in results(Facts.stored(sandbox.lake), world.rules).frames.items():
+        sandbox.write(name, frame)
+
+
+def _vacuum(sandbox: Sandbox) -> None:
+    """What was superseded goes, as after its grace period."""
+    later = datetime.now(UTC) + timedelta(days=8)
+    Lake(sandbox.lake.uri, clock=lambda: later).vacuum(timedelta(days=7))
+
+
+def growth(figures: Sequence[float], first: int = GROWING) -> float:
+    """The mean of the second half of some weeks' figures over that of the first half, from week `first` on."""
+    steady = figures[first:]
+    half = len(steady) // 2
+    return (sum(steady[half:]) / (len(steady) - half)) / (sum(steady[:half]) / half)
+
+
+def added(totals: Sequence[int]) -> list[int]:
+    """What each week added to a total."""
+    return [after - before for before, after in pairwise([0, *totals])]
+
+
+def run() -> list[dict[str, Any]]:
+    """Growth of the figures of a week, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.arena_year", str(WEEKS), str(TICKS)]
+    year = Year(**json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    if year.violations:
+        raise AssertionError(year.violations[:3])
+    figures = {
+        "CPU of decisions": (year.deciding, "s"),
+        "CPU of a mark": ([1000 * seconds / year.ticks for seconds in year.marking], "ms"),
+        "bytes of the lake": ([one / 1e6 for one in added(year.lake)], "MB"),
+        "bytes of the journal": ([one / 1e6 for one in added(year.journal)], "MB"),
+        "peak memory": (year.peaks, "MB"),
+    }
+    said = f"{WEEKS} weeks of {len(FAMILIES)} agents, {year.facts['trades']} trades, {year.facts['prices']} prices in {year.seconds:.0f} s"
+    return [
+        {
+            "name": f"an arena week: {name}, second half of {WEEKS} over first",
+            "ratio": growth(values),
+            "target": MOST_GROWTH,
+            "detail": f"{values[GROWING]:.3g} {unit}, then {values[-1]:.3g} {unit}; {said}",
+        }
+        for name, (values, unit) in figures.items()
+    ] + [ticks_kept()]
+
+
+def ticks_kept(days: int = 6) -> dict[str, Any]:
+    """Dagster's storage of ten-minute ticks after so many days over half of them, purged every day as a new home's `dagster.yaml` says."""
+    kept = yaml.safe_load(files("orchestration").joinpath("dagster.yaml").read_text())["retention"]["sensor"]["purge_after_days"]["skipped"]
+    origin, selector, sizes, now = "o" * 40, "s" * 40, [0], 0.0
+    with tempfile.TemporaryDirectory() as folder, dg.DagsterInstance.local_temp(folder) as instance:
+        empty = _bytes(Path(folder))
+        for number in range(days * 144):
+            now = START.timestamp() + number * TICK.total_seconds()
+            begun = TickData(origin, "marks", InstigatorType.SENSOR, TickStatus.STARTED, now, selector_id=selector)
+            tick = instance.create_tick(begun).with_status(TickStatus.SKIPPED).with_reason("12 prices of 2026-06-28 changed")
+            instance.update_tick(tick.with_cursor(str(number)))
+            if number % 144 == 143:
+                instance.purge_ticks(origin, selector, before=now - kept * DAY.total_seconds(), tick_statuses=[TickStatus.SKIPPED])
+                sizes.append(_bytes(Path(folder)) - empty)
+        left = len(instance.get_ticks(origin, selector))
+    return {
+        "name": f"Dagster's storage of marks, after {days} days over {days // 2}",
+        "ratio": sizes[days] / sizes[days // 2],
+        "target": 1.1,
+        "detail": f"{sizes[1] / 144:.0f} bytes a tick; {left} ticks and {sizes[days] / 1e6:.2f} MB are kept",
+    }
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def main(weeks: int = 52, ticks: int = 7 * 144) -> None:
+    """Print what weeks took."""
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(asdict(simulate(Path(folder) / "arena", weeks, ticks))))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,190 @@
+"""Interventions of operators, and results as they were known before and after: a market is cancelled, an agent is closed."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.arena.interventions import closures, recorded
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.states import completed
+from bellwether.arena.weekly.operators import cancel_market, close_agent
+from bellwether.arena.weekly.reading import agent_rows, as_known, cohort_rows, status, week_is_decided
+from bellwether.errors import ConfigError
+from bellwether.tables import arena as tables
+from tests.arena.weeks import SEVEN, Arena
+
+START = datetime(2026, 6, 28, 0, 10, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """A live week of rules; an hour later one of its markets is cancelled and one of its agents closed, and it is told of both."""
+    arena = Arena(tmp_path_factory.mktemp("operators"), now=START, lineup="rules")
+    week = START.date()
+    arena.decide(week)
+    arena.evidence(week)
+    arena.now = START + HOUR
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        market = sorted(arena.read(tables.TRADES)["market_id"])[0]
+        cancel_market(world, market, "ann", "the question was withdrawn")
+        close_agent(world, f"{week}/random", "ann", "its key was stolen")
+    arena.evidence(week)
+    arena.decide(week)
+    arena.books()
+    return arena
+
+
+def _cancelled(arena: Arena) -> dict[str, object]:
+    return arena.read(tables.EVIDENCE).filter(pl.col("cancelled_by").is_not_null()).row(0, named=True)
+
+
+def test_a_cancellation_refunds_what_is_held_from_when_it_is_known(arena: Arena) -> None:
+    word = _cancelled(arena)
+    assert (word["cancelled_by"], word["known_at"]) == ("ann (the question was withdrawn)", START + HOUR)
+    found = arena.results()
+    assert found.violations == []
+    ledger = found.frames["arena/ledger"].filter(pl.col("market_id") == word["market_id"])
+    refunds = ledger.filter(pl.col("kind") == "REFUND")
+    assert refunds["known_at"].unique().to_list() == [START + HOUR]
+    assert refunds["amount"].sum() == -ledger.filter(pl.col("kind") == "BUY")["amount"].sum() > 0
+    settled = found.frames["arena/settlements"].row(by_predicate=pl.col("market_id") == word["market_id"], named=True)
+    assert (settled["result"], settled["rule"]) == ("cancelled", "cancelled by ann (the question was withdrawn)")
+    assert word["market_id"] not in found.frames["arena/scores"]["market_id"]
+
+
+def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
+    rules = methodologies(arena.registry)
+    before, after = (as_known(arena.lake, rules, at) for at in (START + HOUR / 2, START + HOUR))
+    assert before(tables.SETTLEMENTS).is_empty()
+    assert "REFUND" not in before(tables.LEDGER)["kind"]
+    assert after(tables.LEDGER).equals(arena.read(tables.LEDGER))
+    for table in (tables.AGENTS, tables.DECISIONS, tables.TRADES, tables.EVIDENCE, tables.UNIVERSE, tables.LEADERBOARD):
+        assert after(table).equals(arena.read(table)), table.name
+    closed = {
+        at: cohort_rows(rows, START.date()).filter("closed")["family"].to_list() for at, rows in (("before", before), ("after", after))
+    }
+    assert closed == {"before": [], "after": ["random"]}
+    assert set(before(tables.POSITIONS)["status"]) == {"open"}
+    assert "settled" in after(tables.POSITIONS)["status"]
+    positions = agent_rows(before, START.date(), "random")["positions"]
+    assert positions["position_id"].to_list() == sorted(
+        arena.read(tables.TRADES).filter(pl.col("agent_id").str.ends_with("/random"))["trade_id"]
+    )
+    nothing = as_known(arena.lake, rules, START - HOUR)
+    assert nothing(tables.LEADERBOARD).is_empty()
+    assert nothing(tables.UNIVERSE).is_empty()
+    with pytest.raises(ConfigError, match="no cohort started"):
+        cohort_rows(nothing, START.date())
+
+
+def test_an_intervention_is_recorded_once(arena: Arena) -> None:
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        first = recorded(world.steps)
+        again = cancel_market(world, first[0].subject, "bob", "again")
+        assert again == first[0]
+        assert close_agent(world, f"{START.date()}/random", "bob", "again") == first[1]
+        assert recorded(world.steps) == first
+    assert arena.evidence(START.date()).filter(pl.col("cancelled_by").is_not_null()).height == 1
+
+
+def test_a_cancellation_never_takes_the_place_of_a_look(arena: Arena, tmp_path: Path) -> None:
+    """The clock of a sandbox stands still, and a look and a cancellation of one instant are two facts."""
+    other = Arena(tmp_path, now=START, lineup="rules")
+    other.decide(START.date())
+    looks = other.evidence(START.date())
+    with other.journal() as journal:
+        word = cancel_market(other.world(journal), looks["market_id"][0], "ann", "r")
+    assert word.at == START + timedelta(microseconds=1)
+    assert other.evidence(START.date()).height == looks.height + 1
+
+
+@pytest.mark.parametrize(
+    ("agent", "found"),
+    [
+        ("nobody", "COHORT/FAMILY"),
+        ("2026-06-28/nobody", "no such agent"),
+        ("2026-06-21/hold", "no such agent"),
+        ("2026-13-01/hold", "COHORT"),
+    ],
+)
+def test_an_agent_that_there_is_not_is_refused(arena: Arena, agent: str, found: str) -> None:
+    with arena.journal() as journal, pytest.raises(ConfigError, match=found):
+        close_agent(arena.world(journal), agent, "ann", "r")
+
+
+def test_a_market_without_a_bet_and_an_intervention_without_a_reason_are_refused(arena: Arena) -> None:
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        with pytest.raises(ConfigError, match="no agent has bet on a market of this id"):
+            cancel_market(world, "no-market", "ann", "r")
+        for by, reason in (("", "r"), ("ann", " "), ("ann", "two\nlines")):
+            with pytest.raises(ConfigError, match="give one line of text"):
+                cancel_market(world, "no-market", by, reason)
+
+
+def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, now=START - SEVEN, lineup="rules")
+    first = arena.now.date()
+    arena.decide(first)
+    with arena.journal() as journal:
+        close_agent(arena.world(journal), f"{first}/hold", "ann", "it never bets")
+        assert list(closures(arena.world(journal).steps)) == [f"{first}/hold"]
+    arena.now = START
+    done = arena.decide(START.date())
+    asked = [task.key.agent.agent_id for task, _ in done.decisions]
+    assert f"{first}/hold" not in asked
+    assert len(asked) == 7
+    with arena.journal() as journal:
+        assert week_is_decided(arena.world(journal), START.date(), arena.now)
+    before = arena.read(tables.DECISIONS)
+    arena.decide(first)
+    assert arena.read(tables.DECISIONS).equals(before), "what it had decided stays"
+
+
+def _agents(closed: str | None = None) -> pl.DataFrame:
+    rows = [
+        {
+            **dict.fromkeys(("family", "model", "lineup"), name),
+            "week": date(2026, 3, 1),
+            "agent_id": f"2026-03-01/{name}",
+            "methodology": "v1",
+            "initial_cash": Decimal(10_000),
+            "reconstructed": False,
+            "known_at": START,
+            "closed_at": START if name == closed else None,
+        }
+        for name in ("a", "b")
+    ]
+    return tables.AGENTS.frame(rows)
+
+
+@pytest.mark.parametrize(
+    ("closed", "states", "held", "now", "complete"),
+    [
+        (None, {"a": "finished", "b": "finished"}, 0, START, True),
+        (None, {"a": "finished", "b": "open"}, 0, START, False),
+        ("b", {"a": "finished", "b": "open"}, 0, START, True),
+        ("b", {"a": "finished"}, 0, START, True),
+        ("b", {"a": "finished"}, 1, START, False),
+        ("b", {"a": "finished"}, 0, datetime(2026, 3, 30, tzinfo=UTC), False),
+    ],
+)
+def test_a_cohort_completes_without_an_agent_that_was_closed(
+    closed: str | None, states: dict[str, str], held: int, now: datetime, complete: bool
+) -> None:
+    decisions = pl.DataFrame({"agent_id": [f"2026-03-01/{name}" for name in states], "state": list(states.values())})
+    found = completed(_agents(closed), decisions, {"2026-03-01/a": held}, methodologies(), now)
+    assert (date(2026, 3, 1) in found) == complete
+
+
+def test_the_status_of_weeks_says_whether_a_cohort_is_complete(arena: Arena) -> None:
+    rules = methodologies(arena.registry)
+    assert status(arena.lake, rules, START)["complete"].to_list() == [False]

@@ -1,0 +1,40 @@
+"""A few weeks of the simulated year of the benchmark: eight agents in the sandbox under a moving clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.lake import Lake
+from bellwether.tables import arena as tables
+from benchmarks.arena_year import FAMILIES, TICK, added, growth, simulate
+
+
+@pytest.mark.slow
+def test_weeks_under_a_moving_clock_keep_all_invariants(tmp_path: Path) -> None:
+    year = simulate(tmp_path / "arena", weeks=3, ticks=3)
+    assert year.violations == []
+    assert year.facts["agents"] == 3 * len(FAMILIES)
+    assert year.facts["decisions"] == (1 + 2 + 3) * len(FAMILIES)
+    assert year.facts["trades"] > 0
+    lake = Lake(str(tmp_path / "arena" / "lake"))
+    decisions, prices, trades = (lake.slice(table).read() for table in (tables.DECISIONS, tables.PRICES, tables.TRADES))
+    assert set(decisions["state"]) <= {"finished", "failed"}, "a model that never answers has failed, and nothing is left open"
+    assert set(decisions.filter(pl.col("state") == "failed")["attempts"]) <= {0}
+    assert not decisions["reconstructed"].any()
+    assert prices.filter(pl.col("at").dt.epoch("s") % TICK.total_seconds() != 0).is_empty(), "marks are made every ten minutes"
+    held = set(trades["market_id"])
+    assert set(prices["market_id"]) <= held
+    assert year.facts["evidence"] >= len(held)
+    ledger, board = (lake.slice(table).read() for table in (tables.LEDGER, tables.LEADERBOARD))
+    assert board["cash"].sum() == 3 * len(FAMILIES) * 10_000 + ledger["amount"].sum()
+    assert len(year.marking) == len(year.lake) == 3
+    assert all(one > 0 for one in added(year.lake))
+
+
+def test_growth_compares_the_halves_after_the_first_weeks() -> None:
+    assert growth([9, 9, 2, 2, 4, 4], first=2) == 2
+    assert growth([1, 1, 1, 3, 3, 3, 3], first=3) == 1
+    assert added([5, 7, 12]) == [5, 2, 5]
