@@ -14,6 +14,7 @@ import polars as pl
 from assets.venues.jobs import DAYS, SERIES
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, POLYMARKET_PULLS
+from orchestration.deadlines import DAILY, WEEKLY
 from orchestration.partitions import DAY
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource
@@ -23,6 +24,8 @@ PATIENCE = timedelta(days=45)
 #: A day that is not final this long after it is left to a person.
 LONGEST = timedelta(days=730)
 _WEEK = 7
+#: When what the clocks renew counts as late.
+DEADLINES = {"raw/kalshi_pulls": DAILY, "raw/polymarket_pulls": DAILY, "clean/markets": DAILY, "raw/kalshi_series": WEEKLY}
 #: Tag of the runs that the clock requests.
 CLOCK = {"bellwether/clock": "daily_pull"}
 

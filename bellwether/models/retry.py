@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from random import Random
 
+from bellwether.backoff import delay
 from bellwether.errors import ConfigError
 from bellwether.journal.facts import Outcome
 from bellwether.models.wire.call import Result
@@ -18,8 +19,7 @@ class Retry:
     Attributes:
         attempts: of one call in one run, not counting those that were turned away by a rate limit.
         turned_away: of those, per call.
-        base, cap: the n-th wait is drawn uniformly from the upper half of min(cap, base * 2**(n - 1)) seconds ("equal jitter" of
-            M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015), and is never shorter than the provider asks for.
+        base, cap: seconds of `bellwether.backoff.delay`, with equal jitter; a wait is never shorter than the provider asks for.
         patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
         in_a_row: calls that must have failed since the last answer before a failing model is stopped.
     """
@@ -38,8 +38,7 @@ class Retry:
 
     def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
         """Seconds to wait after so many failures; the provider asked for `asked`."""
-        longest = min(self.cap, self.base * 2.0 ** min(failures - 1, 30))
-        return max(rng.uniform(longest / 2, longest), min(asked or 0.0, self.patience))
+        return max(delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
 
 
 class Decision(Enum):

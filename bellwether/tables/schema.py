@@ -5,7 +5,7 @@ A declaration serves for writing, validating, the data dictionary, Dagster's col
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -113,7 +113,7 @@ class Table:
         """A frame of this table without rows."""
         return self._empty.clone()
 
-    def frame(self, rows: list[Mapping[str, Any]]) -> pl.DataFrame:
+    def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         """A frame of this table from dictionaries; absent columns are null."""
         return pl.DataFrame(rows, schema=self.schema, orient="row") if rows else self.empty()
 

@@ -47,7 +47,7 @@ KILLED = ("acme", "beta")
 class Provider:
     """Answers from a script through the journal, and notes every request that is really sent. `fails`: raises or returns instead, by family."""
 
-    def __init__(self, journal: Journal, saw: Callable[[str], None], answers: Mapping[str, Sequence[str]] = ANSWERS) -> None:
+    def __init__(self, journal: Journal, saw: Callable[[str], object], answers: Mapping[str, Sequence[str]] = ANSWERS) -> None:
         self.journal, self.saw, self.answers = journal, saw, answers
         self.fails: dict[str, Any] = {}
 
@@ -97,7 +97,7 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
     return made
 
 
-def means(journal: Journal, saw: Callable[[str], None] = lambda words: None, now: datetime = NOW, **more: Any) -> Means:
+def means(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Means:
     return Means(Steps(journal, LEASE, run="r", **more), Provider(journal, saw), look, lambda: now)
 
 

@@ -26,7 +26,7 @@ def brier_interval() -> list[float]:
     jackknife = sum((logit(rest) - logit(brier)) ** 2 for rest in (0.37 / 2, 0.06 / 3, 0.41 / 3))
     # Outcomes drawn from the forecasts pooled with the base rate, (1 + 1) / (4 + 2), correlated by one half in series a.
     apart = p - 1 / 3
-    share = min(1, ((y - 1 / 3) @ apart + 1 / 2) / (apart @ apart + 1))
+    share = min(1.0, float(((y - 1 / 3) @ apart + 1 / 2) / (apart @ apart + 1)))
     pooled = share * p + (1 - share) / 3
     change = (1 - 2 * p) / 4 / (brier * (1 - brier)) * np.sqrt(pooled * (1 - pooled))
     random = np.square(change).sum() / 2 + ((change[0] + change[1]) ** 2 + change[2] ** 2 + change[3] ** 2) / 2

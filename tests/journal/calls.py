@@ -50,6 +50,12 @@ def taken(journal: Journal, request: Request | None = None, holder: str = "one",
     return found
 
 
+def claimed(found: object) -> Claim:
+    """The claim that a call to `Journal.claim` gave."""
+    assert isinstance(found, Claim)
+    return found
+
+
 def begun(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
     """An attempt under way."""
     return taken(journal, request, holder, **options).begin()

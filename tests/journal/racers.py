@@ -12,7 +12,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from bellwether.journal import Answered, Budget, BudgetExceeded, Claim, Journal, LeaseLost, Scope
-from tests.journal.calls import LEASE, ask, begun, said
+from tests.journal.calls import LEASE, ask, begun, claimed, said
 
 RUNNERS = 4
 ESTIMATE = 100
@@ -69,7 +69,7 @@ def spend(url: str, number: int, limit: int) -> int:
         _start.wait(60)
         with suppress(BudgetExceeded):
             while True:
-                claim = journal.claim(ask(number * 100_000 + begins), lease=LEASE, holder=f"runner {number}", run="race")
+                claim = claimed(journal.claim(ask(number * 100_000 + begins), lease=LEASE, holder=f"runner {number}", run="race"))
                 attempt = claim.begin(estimate=ESTIMATE, budgets=(Budget(limit, Scope(run="race")),))
                 begins += 1
                 if begins % 2:
@@ -82,7 +82,7 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
     won = []
     with Journal(url) as journal:
         for turn in range(rounds):
-            claim = journal.claim(ask(number * rounds + turn), lease=LEASE, holder=f"runner {number}", run=f"round {turn}")
+            claim = claimed(journal.claim(ask(number * rounds + turn), lease=LEASE, holder=f"runner {number}", run=f"round {turn}"))
             _start.wait(60)
             try:
                 claim.begin(estimate=ESTIMATE, budgets=(Budget(ESTIMATE, Scope(run=f"round {turn}")),))
@@ -100,7 +100,7 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
             _start.wait(60)
             _start.wait(60)
             return [_take_over(journal, key, number) for key in keys]
-        slow = [journal.claim(ask(key), lease=timedelta(microseconds=1), holder="slow").begin() for key in keys]
+        slow = [claimed(journal.claim(ask(key), lease=timedelta(microseconds=1), holder="slow")).begin() for key in keys]
         _start.wait(60)
         _start.wait(60)
         return [_wake(attempt) for attempt in slow]

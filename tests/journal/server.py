@@ -71,7 +71,19 @@ def running() -> Iterator[Path]:
 
 
 def _make(programs: Path, data: Path, shared: dict[str, Any]) -> None:
-    command = [programs / "initdb", "-D", data, "-U", "bellwether", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions"]
+    command: list[str | Path] = [
+        programs / "initdb",
+        "-D",
+        data,
+        "-U",
+        "bellwether",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-sync",
+        "--no-instructions",
+    ]
     made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **shared)
     if made.returncode:
         raise Unavailable(f"initdb failed: {made.stderr.strip()}")

@@ -15,6 +15,8 @@ from assets.arena.partitions import WEEK
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from assets.venues.partitions import RECORDING
+from assets.venues.schedules import DEADLINES
+from bellwether.settings import World, settings
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.partitions import DAY
@@ -49,6 +51,17 @@ def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
             schema = node.metadata["dagster/column_schema"]
             assert [column.name for column in schema.columns] == TABLES[key.to_user_string()].names
             assert all(column.description for column in schema.columns)
+
+
+def test_what_clocks_renew_has_a_deadline_where_time_passes(defs: dg.Definitions) -> None:
+    def deadlines(found: dg.Definitions) -> set[str]:
+        graph = found.resolve_asset_graph()
+        return {key.to_user_string() for key in graph.get_all_asset_keys() if graph.get(key).freshness_policy is not None}
+
+    live = build_defs(config=settings().model_copy(update={"world": World.LIVE}))
+    dg.Definitions.validate_loadable(live)
+    assert deadlines(live) == {*DEADLINES}
+    assert deadlines(defs) == set()
 
 
 def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -194,7 +194,7 @@ def _same_tables(plain: Reference, outcome: Outcome) -> None:
     _same_rows("lots filled in the bounds", filled, outcome.filled)
 
 
-def _same_rows(name: str, mine: list[tuple[int, ...]], theirs: np.ndarray) -> None:
+def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -> None:
     assert len(mine) == len(theirs), name
     if not mine:
         return

@@ -31,7 +31,7 @@ class Trade(NamedTuple):
     ticker: str
     taker: str
     price: int
-    count: int
+    count: int  # type: ignore[assignment]  # the name that the simulator has
 
 
 class Settled(NamedTuple):
@@ -46,7 +46,7 @@ class Fill(NamedTuple):
     side: str
     action: str
     price: int
-    count: int
+    count: int  # type: ignore[assignment]
     fee: int
     role: str
 

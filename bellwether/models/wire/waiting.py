@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from bellwether.backoff import http_date, seconds_until
+
 _LONGEST_WAIT = 7 * 86_400.0
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -36,10 +38,7 @@ def _seconds(text: str | None) -> float | None:
 
 def _until(date: str, now: str) -> float | None:
     """Seconds to an HTTP date, by the server's own clock."""
-    from bellwether.venues.http.retry import http_date
-
-    until = http_date(date) if date else None
-    return None if until is None else max(0.0, (until - (http_date(now) or datetime.now(UTC))).total_seconds())
+    return seconds_until(date, http_date(now) or datetime.now(UTC))
 
 
 def _exhausted(headers: Mapping[str, str]) -> float | None:

@@ -20,6 +20,7 @@ import httpx
 from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
+from bellwether.backoff import http_date
 from bellwether.errors import ConfigError, VenueError
 from bellwether.venues.http.page import Call, Page, Params, target, without_user
 from bellwether.venues.http.paging import Listing, walk
@@ -33,7 +34,6 @@ from bellwether.venues.http.retry import (
     check_body,
     check_status,
     error_text,
-    http_date,
     transient_failure,
 )
 from bellwether.venues.http.together import together

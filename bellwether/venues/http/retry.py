@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from bellwether.backoff import delay, seconds_until
 from bellwether.errors import VenueError
 from bellwether.venues.http.page import Page
 from bellwether.venues.wire.decode import MalformedBody
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class Retry:
     """Bounds of repeating one call.
 
-    base, cap: the n-th wait is drawn uniformly from [0, min(cap, base * 2**(n - 1))] seconds, "full jitter" of
-    M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015. seconds: bound on all waits and attempts of a call together.
+    base, cap: seconds of `bellwether.backoff.delay`, with full jitter. seconds: bound on all waits and attempts of a call together.
     attempts: bound on their number.
     """
 
@@ -75,7 +74,7 @@ class Backoff:
 
     def drawn(self, number: int) -> float:
         """Seconds of the jittered back-off after `number` failures."""
-        return self._rng.uniform(0.0, min(self._retry.cap, self._retry.base * 2.0 ** (number - 1)))
+        return delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
 
     def stop(self, state: RetryCallState) -> bool:
         """Whether the next wait would exceed the bounds."""
@@ -115,16 +114,7 @@ def retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float 
     text = response.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)
-    until = http_date(text)
-    return None if until is None else max(0.0, (until - now()).total_seconds())
-
-
-def http_date(text: str) -> datetime | None:
-    """The aware UTC instant of an HTTP date; None when it is none."""
-    try:
-        return parsedate_to_datetime(text).astimezone(UTC)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    return seconds_until(text, now())
 
 
 def error_text(body: bytes, *, most: int = 300) -> str:

@@ -44,7 +44,10 @@ def _described(folder: Path, *, first_version: bool = False) -> None:
         "has_trades_tape": True,
         "description": "Episode for KXT",
     }
-    settled = {"KXT-A": {"result": "YES", "settled_ts": "2026-01-20T00:09:00+00:00"}, "KXT-B": {"result": None, "settled_ts": None}}
+    settled: dict[str, dict[str, Any]] = {
+        "KXT-A": {"result": "YES", "settled_ts": "2026-01-20T00:09:00+00:00"},
+        "KXT-B": {"result": None, "settled_ts": None},
+    }
     keyed: dict[str, Any] = settled
     if first_version:
         keyed = {"settlements": [{"ticker": ticker, **values} for ticker, values in settled.items()]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from tests.replay.reference.exchange import Exchange
 
@@ -20,7 +21,7 @@ def unpack(word: int) -> tuple[int, int, int, int, int]:
 class Replay(Exchange):
     """One replay of a tape under rules and settings, with one queue model. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`."""
 
-    def __init__(self, tape, rules, settings) -> None:
+    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         super().__init__(tape, rules, settings)
         self.queue_model = settings.queue or rules.queue
         self.start = tape.start
@@ -231,7 +232,7 @@ class Replay(Exchange):
 class Reference(Replay):
     """A replay, and beside it two that are asked for the same under the pessimistic and the optimistic queue, at the same time."""
 
-    def __init__(self, tape, rules, settings) -> None:
+    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         super().__init__(tape, rules, settings)
         self.bounds = [Replay(tape, rules, replace(settings, queue=queue)) for queue in ("trade_only", "optimistic")]
 

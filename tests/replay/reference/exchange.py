@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import floor
+from typing import Any
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, Account
@@ -20,7 +21,7 @@ MAX_LOTS = 10**9
 class Exchange:
     """Markets, an account and orders under rules and settings. `now` is the agent's time, `clock` that of the instant under way."""
 
-    def __init__(self, tape, rules, settings) -> None:
+    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         self.rules, self.settings = rules, settings
         self.market_rules = getattr(tape, "market_rules", (rules,) * len(tape.tickers))
         self.grid = tape.grid.tolist()
@@ -85,7 +86,7 @@ class Exchange:
 
     def cancel_all(self, ticker: int = -1) -> int:
         count = len([number for number in self.known().resting if ticker < 0 or self.orders[number].ticker == ticker])
-        self._send(lambda at: [self._cancel(self.orders[number], at) for number in self.resting(ticker)])
+        self._send(lambda at: self._cancel_all(ticker, at))
         self._say_at_once()
         return count
 
@@ -123,7 +124,8 @@ class Exchange:
         if not self.late or self.over:
             return self._known_at(self.now)
         known = next((one for learned, one in reversed(self.history) if learned <= self.now), None)
-        return known or Known(0, self.settings.bankroll, 0, *([[0, 0] for _ in self.markets] for _ in "pb"), [], 0, {})
+        position, basis = ([[0, 0] for _ in self.markets] for _ in range(2))
+        return known or Known(0, self.settings.bankroll, 0, position, basis, [], 0, {})
 
     def _known_at(self, at: int) -> Known:
         account = self.account.copy()
@@ -165,6 +167,10 @@ class Exchange:
         reason = self._enter(order, order.count, at)
         if reason:
             order.end("rejected", reason, at)
+
+    def _cancel_all(self, ticker: int, at: int) -> None:
+        for number in self.resting(ticker):
+            self._cancel(self.orders[number], at)
 
     def _cancel(self, order: Order, at: int) -> None:
         if order.status == "resting":

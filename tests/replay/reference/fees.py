@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 FREE, QUADRATIC, FLOAT = 0, 1, 2
 #: Kind -> (power of price x (1 - price), power of the price).
@@ -39,7 +40,7 @@ def taker_terms(row: Sequence[int]) -> tuple[int, int, int]:
     return row[0], row[1], row[2]
 
 
-def rounded(fee: int, revenue: int, accumulated: int, rules) -> tuple[int, int]:
+def rounded(fee: int, revenue: int, accumulated: int, rules: Any) -> tuple[int, int]:
     """(fee, accumulator) after the account's rounding of one fill, whose revenue is what it brings before fees."""
     unit = rules.balance_unit
     if unit == 0:

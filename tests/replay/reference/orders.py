@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, SELL, Account
@@ -141,7 +143,7 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
     return Walk(bool(prices), tuple(takes), tuple(cancels), stopped, left)
 
 
-def reserve(account: Account, ticker: int, resting: tuple[list[Order], list[Order]], terms, rules) -> int:
+def reserve(account: Account, ticker: int, resting: Sequence[list[Order]], terms: list[list[int]], rules: Any) -> int:
     """What the orders of a ticker may still cost; resting: per bid side, in priority."""
     held, maker = account.position[ticker], fees.maker_terms(terms[ticker])
     total = 0 if account.net else 10_000 * (max(0, -held[0]) + max(0, -held[1]))
