@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assets.arena.ranking_commands import rankings
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 from bellwether.text_tables import visible
@@ -23,6 +24,9 @@ DAY = click.DateTime(formats=["%Y-%m-%d"])
 @click.group()
 def arena() -> None:
     """Run weeks of the arena; show cohorts, decisions and the leaderboard."""
+
+
+arena.add_command(rankings)
 
 
 @arena.command()
@@ -101,6 +105,7 @@ def leaderboard(as_json: bool) -> None:
         return
     for part in board(rows):
         console().print(part)
+    _print_standings()
 
 
 @arena.command()
@@ -242,6 +247,15 @@ def _dry_run(week: date, lineup: str | None, as_json: bool) -> None:
 
 def _dollars(cost: int | None) -> str:
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
+
+
+def _print_standings() -> None:
+    """What the leaderboard's numbers are worth: intervals, skill, and who differs."""
+    from bellwether.arena.rankings.show import standings
+    from bellwether.tables import table
+
+    for part in standings(_lake().slice(table("arena/rankings"), missing="skip").read()):
+        console().print(part)
 
 
 def _lake() -> Any:
