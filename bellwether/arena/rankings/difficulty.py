@@ -113,22 +113,23 @@ def _replicates(sums: _Sums, total: Floats, answered: Floats, plan: Inference) -
     """Adjusted scores and mean losses on every bootstrap replicate over events, float64 (forecasters, R) each."""
     events, width, size = len(sums.matrix), sums.matrix.shape[1], total.shape[1]
     exact = exactly_summable(np.concatenate([sums.matrix, total, answered], axis=1))
-    fitted, raw = [], []
+    fitted, raw = list[Floats](), list[Floats]()
     for draws in plan.draws(events, max(1, BLOCK // (events + width + sums.forecasters**2))):
         drawn = draws @ exact
         fitted.append(sums.of(drawn[:, :width]).scores())
         counts = drawn[:, width + size :]
         raw.append(np.divide(drawn[:, width : width + size], counts, out=np.full(counts.shape, np.nan), where=counts > 0))
-    return np.asarray(np.concatenate(fitted).T), np.asarray(np.concatenate(raw).T)
+    return np.concatenate(fitted).T, np.concatenate(raw).T
 
 
 def _raw(losses: Losses) -> tuple[Floats, Floats]:
     """Summed losses and answers of every event and forecaster, float64 (events, M) each."""
     size, events = losses.forecasters, losses.events
     cells = events.index[losses.question] * size + losses.forecaster
-    shape = (events.count, size)
-    total, count = (np.bincount(cells, weight, events.count * size).reshape(shape) for weight in (losses.loss, None))
-    return total, count.astype(np.float64)
+    shape, cell_count = (events.count, size), events.count * size
+    total = np.asarray(np.bincount(cells, losses.loss, cell_count), dtype=np.float64)
+    count = np.asarray(np.bincount(cells, minlength=cell_count), dtype=np.float64)
+    return total.reshape(shape), count.reshape(shape)
 
 
 def _per_event(losses: Losses) -> _Sums:
