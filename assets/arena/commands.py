@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assets.arena.export_commands import export_cohort
 from assets.arena.ranking_commands import rankings
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
@@ -27,6 +28,7 @@ def arena() -> None:
 
 
 arena.add_command(rankings)
+arena.add_command(export_cohort)
 
 
 @arena.command()
