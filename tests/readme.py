@@ -28,7 +28,7 @@ def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
         command, _, title = found["command"].partition(" | ")
         if command == "query, as above":
             command = QUERY.findall(text[: found.start()])[-1]
-        shown = run(shlex.split(command)).rstrip().splitlines()
+        shown = [line.rstrip() for line in run(shlex.split(command)).rstrip().splitlines()]
         if title:
             begin = shown.index(title)
             end = next((number for number in range(begin, len(shown)) if not shown[number].strip()), len(shown))

@@ -256,7 +256,10 @@ def _print_standings() -> None:
     from bellwether.arena.rankings.show import standings
     from bellwether.tables import table
 
-    for part in standings(_lake().slice(table("arena/rankings"), missing="skip").read()):
+    rows = _lake().slice(table("arena/rankings"), missing="skip").read()
+    if rows.height:
+        console().print()
+    for part in standings(rows):
         console().print(part)
 
 

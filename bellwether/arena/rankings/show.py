@@ -37,7 +37,7 @@ def standings(rows: pl.DataFrame, imputation: str = "none") -> Iterator[Renderab
                 _cell(stated, 3),
                 _value(mine["brier_adjusted"]["value"], 3),
                 _value(mine["skill_price"]["value"], 2, sign=True),
-                *((_cell(mine["return"], 2, sign=True),) if imputation == "none" else ()),
+                *((_value(mine["return"]["value"], 2, sign=True),) if imputation == "none" else ()),
                 _value(stated["share_first"], 2),
                 stated["letters"] or "–",
             )
@@ -53,11 +53,9 @@ def _title(key: tuple[Any, ...], imputation: str) -> str:
     return f"Arena, {methodology}, {kind} cohorts{known}{missing}"
 
 
-def _cell(row: dict[str, Any], digits: int, *, sign: bool = False) -> str:
-    value = _value(row["value"], digits, sign=sign)
-    if row["lower"] is None:
-        return value
-    return f"{value} [{_value(row['lower'], digits, sign=sign)}, {_value(row['upper'], digits, sign=sign)}]"
+def _cell(row: dict[str, Any], digits: int) -> str:
+    value = _value(row["value"], digits)
+    return value if row["lower"] is None else f"{value} [{_value(row['lower'], digits)}, {_value(row['upper'], digits)}]"
 
 
 def _value(value: float | None, digits: int, *, sign: bool = False) -> str:
