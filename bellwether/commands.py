@@ -26,6 +26,8 @@ def plugins() -> dict[str, PluginCommand]:
 
 #: Commands of the whole, not of a domain.
 OF_NO_DOMAIN: Sequence[LazyCommand] = (
+    PlatformCommand("backup", "bellwether.backup.commands:backup", "Back up lake, journal and registry; keep older backups by tiers."),
+    PlatformCommand("restore", "bellwether.backup.commands:restore", "Restore a backup into an empty home."),
     PlatformCommand("demo", "orchestration.commands:demo", "Run everything in the sandbox and print the leaderboards."),
     PlatformCommand("doctor", "bellwether.doctor_commands:doctor", "Check the installation and say what is wrong with it."),
     PlatformCommand("journal", "bellwether.journal.commands:journal", "Show the calls of models: how they stand, what they cost."),

@@ -156,6 +156,11 @@ class Settings(BaseSettings):
         return self.reports or str(self.world_home / "reports")
 
     @property
+    def submissions(self) -> Path:
+        """Folder of submitted forecasts, absolute."""
+        return (self.world_home / "submissions").expanduser().absolute()
+
+    @property
     def recordings_path(self) -> Path:
         """Folder of stream recordings, absolute."""
         return (self.recordings or self.world_home / "recordings").expanduser().absolute()

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assets.arena.export_commands import export_cohort
+from assets.arena.ranking_commands import rankings
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 from bellwether.text_tables import visible
@@ -32,6 +34,10 @@ REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in o
 @click.group()
 def arena() -> None:
     """Run weeks of the arena; show cohorts, decisions and the leaderboard."""
+
+
+arena.add_command(rankings)
+arena.add_command(export_cohort)
 
 
 @arena.command()
@@ -112,6 +118,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
         return
     for part in board(rows):
         console().print(part)
+    _print_standings(known_at)
 
 
 @arena.command()
@@ -306,6 +313,18 @@ def _rows(known_at: datetime | None) -> Rows:
     from bellwether.arena.weekly.reading import as_known, stored
 
     return stored(_lake()) if known_at is None else as_known(_lake(), methodologies(settings().registry), known_at)
+
+
+def _print_standings(known_at: datetime | None) -> None:
+    """What the leaderboard's numbers are worth: intervals, skill, and who differs."""
+    from assets.arena.ranking_commands import rankings_at
+    from bellwether.arena.rankings.show import standings
+
+    rows = rankings_at(known_at)["arena/rankings"]
+    if rows.height:
+        console().print()
+    for part in standings(rows):
+        console().print(part)
 
 
 def _lake() -> Any:

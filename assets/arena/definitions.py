@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.arena import assets
+from assets.arena import assets, rankings
 from assets.arena.clocks import SCHEDULES, SENSORS
 from assets.arena.jobs import JOBS
 from bellwether.settings import Settings
@@ -18,7 +18,7 @@ def definitions(config: Settings) -> dg.Definitions:
     """Assets, jobs, clocks and the arena's means in a world."""
     world, journal = WorldResource.of(config), JournalResource()
     return dg.Definitions(
-        assets=dg.load_assets_from_modules([assets]),
+        assets=dg.load_assets_from_modules([assets, rankings]),
         jobs=JOBS,
         schedules=SCHEDULES,
         sensors=SENSORS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
+from assets.arena.rankings import RANKING_TABLES
 from orchestration.declare import select
 
 #: A week: universe, cohort, decisions, trades, evidence.
@@ -26,7 +27,9 @@ MARKS = dg.define_asset_job(
 )
 #: Everything that follows from the facts.
 BOOKS = dg.define_asset_job(
-    "arena_books", select(*BOOK_TABLES), description="Fold the arena's facts: ledger, scores, portfolios, leaderboard."
+    "arena_books",
+    select(*BOOK_TABLES, *RANKING_TABLES),
+    description="Fold the arena's facts: ledger, scores, portfolios, leaderboard; compare the families.",
 )
 
 JOBS = (WEEKS, EVIDENCE, AGENTS, MARKS, BOOKS)

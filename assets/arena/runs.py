@@ -10,6 +10,7 @@ import polars as pl
 
 from assets.arena import jobs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
+from assets.arena.rankings import RANKING_TABLES
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.interventions import Intervention, Kind
@@ -60,7 +61,7 @@ def follow(work: Runner) -> None:
     _marks(work)
     record = work.record()
     newest = max((record.whole(key(name)) or 0 for name in FACT_TABLES), default=0)
-    if newest > min(record.whole(key(name)) or 0 for name in BOOK_TABLES):
+    if newest > min(record.whole(key(name)) or 0 for name in (*BOOK_TABLES, *RANKING_TABLES)):
         work.launch(jobs.BOOKS, "arena books")
     else:
         work.stats.fresh += 1

@@ -8,6 +8,7 @@ import polars as pl
 
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.runbook import RUNBOOK
 from bellwether.arena.states import decisions_due
 from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
 from bellwether.lake import Lake
@@ -125,4 +126,5 @@ LAKE_CHECKS = (
     LakeCheck("cohort_of_the_week", "arena/agents", "A live cohort starts every week", _cohort_of_the_week),
     LakeCheck("decisions_are_finished", "arena/decisions", "No decision is left past its deadline", _nothing_left),
     LakeCheck("held_markets_resolve", "arena/positions", "No market that is held has been closed for more than a week", _resolved_in_time),
+    *RUNBOOK,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from bellwether.calibration.binning import DECILES, Bins
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.calibration.jackknife import Jackknife, LeftOut, jackknife
+from bellwether.calibration.jackknife import Jackknife, LeftOut, jackknife, satterthwaite
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
 from bellwether.calibration.outcome_noise import MANY, least_variance, pooled_with_base_rate, slopes
 
@@ -91,6 +91,39 @@ def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Sca
     if (reason := _unfit(found)) is not None:
         return Bounds(reason=reason)
     return _around(value, found.variance, found.df, scale, level)
+
+
+def rate_interval(values: Floats, clusters: Clusters, level: float) -> Bounds:
+    """The interval of a rate, the mean of values (N,) of 0 and 1: Wilson's over the effective number that the jackknife variance implies."""
+    if clusters.count < LEAST_CLUSTERS:
+        return Bounds(reason=too_few(clusters.count))
+    rate, weight = float(values.mean()), np.ones(len(values))
+    ways, both = (tuple(_left_out(values, weight, way) for way in clusters.ways), clusters.both)
+    left_out = None if both is None else _left_out(values, weight, both)
+    found = jackknife(ways, left_out, "mean", size="n", value=rate, scale=lambda one: one)
+    if (reason := _unfit(found)) is not None:
+        return Bounds(reason=reason)
+    ends = rate_ends(rate, variance=found.variance, clusters=found.clusters, df=found.df, n=len(values), level=level)
+    return Bounds(*ends, RATE, found.df)
+
+
+def left_out_interval(value: float, without: Floats, size: Floats, scale: Scale, level: float) -> Bounds:
+    """The interval of an estimate that was made again without each of C clusters: jackknife t on a scale.
+
+    without: float64 (C,), the estimate without each cluster, NaN where undefined. size: float64 (C,), what it has of each cluster, which gives the
+    degrees of freedom; clusters of which it has nothing may change it through what it is compared with.
+    """
+    some = size[size > 0]
+    if len(some) < LEAST_CLUSTERS:
+        return Bounds(reason=too_few(len(some)))
+    if (share := float(some.max() / some.sum())) > LARGEST_SHARE:
+        return Bounds(reason=too_large(share))
+    there = _SCALES[scale][0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = there(without) - there(np.asarray(value))
+    if not np.isfinite(change).all():
+        return Bounds(reason=DEPENDS_ON_ONE)
+    return _around(value, float(np.square(change).sum()), float(satterthwaite(some, some)), scale, level)
 
 
 def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:

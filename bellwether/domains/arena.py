@@ -10,7 +10,7 @@ ARENA = Domain(
     groups={
         "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
     },
-    tables=("bellwether.tables.arena",),
+    tables=("bellwether.tables.arena", "bellwether.tables.arena_rankings"),
     rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",

@@ -27,6 +27,7 @@ BENCHMARK = Domain(
         PlatformCommand("release", "assets.benchmark.releases:release", "Build releases, let forecasters answer them, score and rank."),
         PlatformCommand("report", "bellwether.report.commands:report", "Write the report of a release."),
         PlatformCommand("run", "assets.benchmark.commands:run", "Pull the last days, build releases, score and publish."),
+        PlatformCommand("submit", "bellwether.submissions.commands:submit", "Submit forecasts in a file: accepted, or refused by line."),
         LazyCommand("score", "bellwether.scoring.commands:score", "Score forecasts in CSV, Parquet or JSON files."),
     ),
 )

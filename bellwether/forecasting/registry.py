@@ -27,7 +27,15 @@ KINDS: dict[str, type[Registered]] = {
 
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
-    """All forecasters by name: baselines and language models, the built-in ones, then those of `folder`.
+    """All forecasters by name: those of the registry (`registered`), then those whose forecasts were submitted."""
+    from bellwether.submissions.forecaster import submitted
+
+    known = registered(folder)
+    return known | {name: one for name, one in submitted(settings().submissions).items() if name not in known}
+
+
+def registered(folder: Path | None = None) -> dict[str, Forecaster]:
+    """Baselines and language models by name, the built-in ones, then those of `folder`.
 
     folder: the registry folder of the settings when left out. Raises `ConfigError`, naming file, field and value, for whatever is wrong
     in either, and for a name that both registries have.

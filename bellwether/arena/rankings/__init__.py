@@ -1,0 +1,7 @@
+"""How the families of the arena compare: estimates with intervals over events, paired tests, difficulty, equity and calibration."""
+
+from __future__ import annotations
+
+from bellwether.arena.rankings.rankings import Inputs, rankings
+
+__all__ = ["Inputs", "rankings"]

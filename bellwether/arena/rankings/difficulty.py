@@ -1,0 +1,164 @@
+"""Scores adjusted for the difficulty of the questions: two-way fixed effects of forecaster and question, fitted again in every replicate.
+
+The loss of forecaster i on question j is a_i + g_j and noise. A forecaster's adjusted score is a_i plus the mean of g over all questions: what it
+would have scored had it answered every one, as ForecastBench has it. Eliminating the questions leaves a Laplacian of the size of the forecasters,
+which is a sum over events; replicates and jackknife only add and subtract events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.forecasts import Bools, Floats, Ints
+from bellwether.calibration.inference import BLOCK, Inference
+from bellwether.calibration.intervals import LEAST_CLUSTERS, Bounds, left_out_interval
+from bellwether.calibration.metrics import Scale
+from bellwether.calibration.ranking import share_first
+from bellwether.calibration.resampling import exactly_summable
+
+UNCONNECTED = "no chain of common questions leads to the other forecasters"
+#: A smaller share of the mean eigenvalue is rounding: the questions fall apart.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Losses:
+    """N losses: of which forecaster (0 to M - 1) on which question, intp (N,); events: the event of every question."""
+
+    loss: Floats
+    forecaster: Ints
+    question: Ints
+    events: Grouping
+    forecasters: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adjusted:
+    """Adjusted scores of M forecasters, NaN where not comparable, and their intervals.
+
+    first, first_raw: shares of the bootstrap replicates in which each has the smallest adjusted score, and the smallest mean loss; NaN where not ranked.
+    """
+
+    score: Floats
+    bounds: list[Bounds]
+    first: Floats
+    first_raw: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """What events contribute to the normal equations, a row per event (or replicate), and how it is read."""
+
+    matrix: Floats
+    forecasters: int
+
+    def of(self, matrix: Floats) -> _Sums:
+        return _Sums(matrix, self.forecasters)
+
+    def scores(self) -> Floats:
+        """Adjusted scores, float64 (rows, M), NaN where the questions of a row do not connect all forecasters."""
+        size = self.forecasters
+        pairs = np.triu_indices(size)
+        shared = np.zeros((len(self.matrix), size, size))
+        at = len(pairs[0])
+        shared[:, pairs[0], pairs[1]] = shared[:, pairs[1], pairs[0]] = self.matrix[:, :at]
+        answered, excess, share = (self.matrix[:, at + k * size : at + (k + 1) * size] for k in range(3))
+        mean_loss, questions = self.matrix[:, -2], self.matrix[:, -1]
+        laplacian = -shared
+        laplacian[:, range(size), range(size)] += answered
+        scale = answered.mean(axis=1)
+        connected = (questions > 0) & (answered > 0).all(axis=1)
+        if size > 1:
+            connected[connected] = np.linalg.eigvalsh(laplacian[connected])[:, 1] > _ROUNDING * scale[connected]
+        found = np.full((len(self.matrix), size), np.nan)
+        if connected.any():
+            # Effects add up to 0: the constant vector, which the Laplacian does not see, is given an eigenvalue.
+            full = laplacian[connected] + (scale[connected] / size)[:, None, None]
+            effect = np.linalg.solve(full, excess[connected][:, :, None])[:, :, 0]
+            level = (mean_loss[connected] - (share[connected] * effect).sum(axis=1)) / questions[connected]
+            found[connected] = effect + level[:, None]
+        return found
+
+
+def adjusted(losses: Losses, ranked: Bools, plan: Inference) -> Adjusted:
+    """Adjusted scores with intervals over events (jackknife t, as those of other scores), and shares of bootstrap replicates ranked first.
+
+    Forecasters outside the largest set that common questions connect have no adjusted score. ranked: bool (M,), who can be first.
+    """
+    size = losses.forecasters
+    score, first, first_raw = (np.full(size, np.nan) for _ in range(3))
+    bounds = [Bounds(reason=UNCONNECTED)] * size
+    inside = _connected(losses)
+    if not inside.any():
+        return Adjusted(score, bounds, first, first_raw)
+    kept, number = inside[losses.forecaster], np.cumsum(inside) - 1
+    part = Losses(losses.loss[kept], number[losses.forecaster[kept]], losses.question[kept], losses.events, int(inside.sum()))
+    sums, (total, answered) = _per_event(part), _raw(losses)
+    whole = sums.matrix.sum(axis=0, keepdims=True)
+    value, without = sums.of(whole).scores()[0], sums.of(whole - sums.matrix).scores()
+    score[inside] = value
+    for column, index in enumerate(np.flatnonzero(inside)):
+        bounds[index] = left_out_interval(float(value[column]), without[:, column], answered[:, index], Scale.LOGIT, plan.level)
+    if losses.events.count >= LEAST_CLUSTERS and plan.replicates:
+        fitted, raw = _replicates(sums, total, answered, plan)
+        first[inside & ranked] = share_first(fitted[ranked[inside]])
+        first_raw[ranked] = share_first(raw[ranked])
+    return Adjusted(score, bounds, first, first_raw)
+
+
+def _replicates(sums: _Sums, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
+    """Adjusted scores and mean losses on every bootstrap replicate over events, float64 (forecasters, R) each."""
+    events, width, size = len(sums.matrix), sums.matrix.shape[1], total.shape[1]
+    exact = exactly_summable(np.concatenate([sums.matrix, total, answered], axis=1))
+    fitted, raw = list[Floats](), list[Floats]()
+    for draws in plan.draws(events, max(1, BLOCK // (events + width + sums.forecasters**2))):
+        drawn = draws @ exact
+        fitted.append(sums.of(drawn[:, :width]).scores())
+        counts = drawn[:, width + size :]
+        raw.append(np.divide(drawn[:, width : width + size], counts, out=np.full(counts.shape, np.nan), where=counts > 0))
+    return np.concatenate(fitted).T, np.concatenate(raw).T
+
+
+def _raw(losses: Losses) -> tuple[Floats, Floats]:
+    """Summed losses and answers of every event and forecaster, float64 (events, M) each."""
+    size, events = losses.forecasters, losses.events
+    cells = events.index[losses.question] * size + losses.forecaster
+    shape, cell_count = (events.count, size), events.count * size
+    total = np.asarray(np.bincount(cells, losses.loss, cell_count), dtype=np.float64)
+    count = np.asarray(np.bincount(cells, minlength=cell_count), dtype=np.float64)
+    return total.reshape(shape), count.reshape(shape)
+
+
+def _per_event(losses: Losses) -> _Sums:
+    """Contributions of every event: shared weight of each pair, answers, excess losses and shares of each forecaster, mean loss, questions."""
+    size, questions = losses.forecasters, len(losses.events.index)
+    cells = losses.question * size + losses.forecaster
+    count = np.bincount(cells, minlength=questions * size).reshape(questions, size).astype(np.float64)
+    total = np.bincount(cells, losses.loss, questions * size).reshape(questions, size)
+    answers = count.sum(axis=1)
+    asked = answers > 0
+    share = np.divide(count, answers[:, None], out=np.zeros_like(count), where=asked[:, None])
+    mean = np.divide(total.sum(axis=1), answers, out=np.zeros(questions), where=asked)
+    first, second = np.triu_indices(size)
+    columns = np.concatenate(
+        [count[:, first] * share[:, second], count, total - count * mean[:, None], share, mean[:, None], asked[:, None]], axis=1
+    )
+    return _Sums(np.stack([losses.events.sums(column) for column in columns.T], axis=1), size)
+
+
+def _connected(losses: Losses) -> Bools:
+    """The forecasters of the largest set connected by common questions, bool (M,): the one with the most losses; none without a loss."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    size, questions = losses.forecasters, len(losses.events.index)
+    if not len(losses.loss):
+        return np.zeros(size, dtype=bool)
+    shape = (size + questions, size + questions)
+    graph = coo_array((np.ones(len(losses.loss)), (losses.forecaster, size + losses.question)), shape=shape)
+    labels = connected_components(graph, directed=False)[1]
+    most = np.bincount(labels[losses.forecaster]).argmax()
+    return np.asarray(labels[:size] == most)

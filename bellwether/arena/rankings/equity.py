@@ -1,0 +1,45 @@
+"""Equity of families: the mean portfolio of their agents by calendar day and by age of the cohort, with how many agents it is the mean of."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from bellwether.arena.rankings.inputs import FAMILY, Inputs
+from bellwether.tables.arena_rankings import EQUITY_BY_AGE, EQUITY_BY_DAY
+
+
+def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows of arena/equity_by_day and arena/equity_by_age.
+
+    Every agent counts from the day of its cohort to the last day that is known of any; between two rows of its portfolio nothing changed.
+    """
+    portfolios = inputs.portfolios
+    if portfolios.is_empty():
+        return EQUITY_BY_DAY.empty(), EQUITY_BY_AGE.empty()
+    newest = portfolios["at"].max().date()  # type: ignore[union-attr]
+    ends = (
+        portfolios.sort("agent_id", "at")
+        .group_by("agent_id", day=pl.col("at").dt.date(), maintain_order=True)
+        .agg(pl.col("total").last())
+        .sort("day")
+    )
+    days = (
+        inputs.entrants.filter(pl.col("cohort") <= newest)
+        .with_columns(day=pl.date_ranges("cohort", pl.lit(newest)))
+        .explode("day")
+        .sort("day")
+        .join_asof(ends, on="day", by="agent_id", check_sortedness=False)
+        .with_columns(
+            total=pl.coalesce(pl.col("total").cast(pl.Float64), "initial_cash"),
+            age=(pl.col("day") - pl.col("cohort")).dt.total_days().cast(pl.Int32),
+        )
+    )
+    return tuple(
+        declared.validate(
+            days.group_by(*FAMILY, column)
+            .agg(n=pl.len().cast(pl.Int64), total=pl.col("total").mean().round(6).cast(declared.schema["total"]))
+            .select(declared.names)
+            .sort(declared.order)
+        )
+        for column, declared in (("day", EQUITY_BY_DAY), ("age", EQUITY_BY_AGE))
+    )  # type: ignore[return-value]

@@ -1,0 +1,145 @@
+"""What rankings are computed from: agents with their group, scored bets as forecasts of questions, decisions by state, and profits by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import polars as pl
+
+from bellwether.tables.arena_rankings import GROUP
+from bellwether.tables.schema import TIME
+
+#: Dictionaries of what a ranking groups by.
+FAMILY = (*GROUP, "family")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Rows of the arena's tables, of all weeks and as known at one instant, and when each model's knowledge ends.
+
+    cutoffs: by the name of the model; None, or no entry, for those that know no outcome, as rules.
+    """
+
+    agents: pl.DataFrame
+    decisions: pl.DataFrame
+    universe: pl.DataFrame
+    trades: pl.DataFrame
+    prices: pl.DataFrame
+    ledger: pl.DataFrame
+    positions: pl.DataFrame
+    portfolios: pl.DataFrame
+    scores: pl.DataFrame
+    cutoffs: Mapping[str, datetime | None]
+
+    @cached_property
+    def entrants(self) -> pl.DataFrame:
+        """One row per agent: its group, family, cohort (Sunday) and initial_cash (dollars)."""
+        known = {name: at for name, at in self.cutoffs.items() if at is not None}
+        cutoff = pl.col("model").replace_strict(known, default=None, return_dtype=TIME) if known else pl.lit(None, TIME)
+        return self.agents.select(
+            "agent_id",
+            "methodology",
+            "reconstructed",
+            contaminated=(cutoff >= pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")).fill_null(value=False),
+            family="family",
+            cohort="week",
+            initial_cash=pl.col("initial_cash").cast(pl.Float64),
+        )
+
+    @cached_property
+    def _events(self) -> pl.DataFrame:
+        """The event of each market: the venue's, or the market where the venue names none."""
+        return self.universe.group_by("market_id").agg(event=pl.col("event_id").drop_nulls().sort().last()).sort("market_id")
+
+    @cached_property
+    def bets(self) -> pl.DataFrame:
+        """One row per scored bet, with its group.
+
+        event, question: numbers; a question is a market in a week, of several named outcomes also the outcome. p: the stated probability that the question comes true, y: whether it
+        did, price: what the market said when the bet was made; of a binary market that YES wins. won, size, paid: of the side that was bought.
+        """
+        binary = pl.col("o_yes").is_not_null()
+        no = binary & (pl.col("side").str.to_lowercase() == "no")
+
+        def of_question(column: pl.Expr) -> pl.Expr:
+            return pl.when(no).then(1 - column).otherwise(column)
+
+        placed = self.trades.select("trade_id", "week")
+        outcome = pl.when(binary).then(pl.lit("yes")).otherwise(pl.col("side").str.to_lowercase())
+        return (
+            self.scores.drop("methodology")
+            .join(placed, on="trade_id", how="left")
+            .join(self._events, on="market_id", how="left")
+            .join(self.entrants, on="agent_id")
+            .select(
+                *FAMILY,
+                "agent_id",
+                "trade_id",
+                "cohort",
+                "week",
+                "market_id",
+                event=pl.col("event").fill_null(pl.col("market_id")).rank("dense"),
+                question=pl.struct("week", "market_id", outcome).rank("dense"),
+                p=of_question(pl.col("probability")),
+                y=of_question(pl.col("won").cast(pl.Float64)),
+                price=of_question(pl.col("price")),
+                won=pl.col("won").cast(pl.Float64),
+                paid="price",
+                size="brier_size",
+            )
+            .sort("trade_id")
+        )
+
+    @cached_property
+    def due(self) -> pl.DataFrame:
+        """One row per decision that was due: its group, cohort, week, kind (finished, invalid, failed or missing) and cost (dollars)."""
+        kind = (
+            pl.when((pl.col("state") == "finished") & (pl.col("action").fill_null("") == "INVALID"))
+            .then(pl.lit("invalid"))
+            .when(pl.col("state") == "finished")
+            .then(pl.lit("finished"))
+            .when(pl.col("state").is_in(["failed", "blocked"]))
+            .then(pl.lit("failed"))
+            .otherwise(pl.lit("missing"))
+        )
+        rows = self.decisions.select("decision_id", "agent_id", "week", kind=kind, cost=pl.col("cost").cast(pl.Float64))
+        return rows.join(self.entrants, on="agent_id").sort("decision_id")
+
+    @cached_property
+    def profits(self) -> pl.DataFrame:
+        """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held."""
+        binary = pl.col("binary")
+        side = pl.col("side").str.to_lowercase()
+        newest = self.prices.sort("at").group_by("market_id", "outcome").agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
+        marked = pl.when(binary & (side == "no")).then(1 - pl.col("newest")).otherwise(pl.col("newest"))
+        held = (
+            self.positions.with_columns(outcome=pl.when(binary).then(pl.lit("YES")).otherwise(side))
+            .join(newest, on=["market_id", "outcome"], how="left")
+            .with_columns(
+                value=pl.when(pl.col("status") == "open")
+                .then((pl.col("shares").cast(pl.Float64) * marked).fill_null(pl.col("cost").cast(pl.Float64)))
+                .otherwise(0.0)
+            )
+        )
+        moved = self.ledger.group_by("position_id").agg(pl.col("amount").cast(pl.Float64).sum())
+        week = self.trades.select("week", position_id="trade_id")
+        return (
+            held.drop("methodology")
+            .join(moved, on="position_id")
+            .join(week, on="position_id", how="left")
+            .join(self._events, on="market_id", how="left")
+            .join(self.entrants, on="agent_id")
+            .select(
+                *FAMILY,
+                "agent_id",
+                "cohort",
+                "week",
+                "position_id",
+                event=pl.col("event").fill_null(pl.col("market_id")),
+                profit=pl.col("amount") + pl.col("value"),
+            )
+            .sort("position_id")
+        )

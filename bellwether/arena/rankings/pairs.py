@@ -1,0 +1,119 @@
+"""Families compared pair by pair: the mean difference over the cohort-weeks that both have, tested with cohorts and weeks as two-way clusters.
+
+Agents of one cohort-week saw the same universe at the same prices, so that what made the week easy or dear cancels. Weeks of one cohort, and cohorts
+of one week, depend on each other; two-way clusters allow both (docs/metrics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
+from bellwether.calibration.comparison_pairs import IDENTICAL, holm
+from bellwether.calibration.forecasts import Bools, Floats, Ints
+from bellwether.calibration.means import NOTHING, ClusterSums, mean_tests
+from bellwether.calibration.ranking import confidence_set, letters
+
+NO_COMMON = "no cohort-week has both"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """pairs: rows without their group and metric. mcs_p, in_mcs, letters: of every family, in the order given."""
+
+    pairs: pl.DataFrame
+    mcs_p: Sequence[float | None]
+    in_mcs: Sequence[bool | None]
+    letters: Sequence[str | None]
+
+
+def compared(values: pl.DataFrame, names: Sequence[str], ranked: Sequence[bool], *, higher_is_better: bool, level: float) -> Compared:
+    """Every pair of the families `names`.
+
+    values: columns family, cohort, week and value, one row per family and cohort-week. ranked: which families take part in the confidence set.
+    """
+    matrix, clusters = _matrix(values, names)
+    first, second = (np.asarray(side, dtype=np.intp) for side in np.triu_indices(len(names), 1))
+    tested, n, identical = _tested(matrix, clusters, (first, second), level)
+    p_holm = holm(tested["p"])
+    pairs = pl.DataFrame(
+        {
+            "family": pl.Series([names[int(index)] for index in first], dtype=pl.String),
+            "other": pl.Series([names[int(index)] for index in second], dtype=pl.String),
+            "n": n,
+            "n_clusters": tested["clusters"],
+            **{
+                name: pl.Series(tested[name], dtype=pl.Float64, nan_to_null=True)
+                for name in ("difference", "lower", "upper", "standard_error", "df", "p")
+            },
+            "p_holm": pl.Series(p_holm, dtype=pl.Float64, nan_to_null=True),
+            "method": pl.Series(tested["method"], dtype=pl.String),
+            "reason": pl.Series(tested["reason"], dtype=pl.String),
+        }
+    )
+    loss = -np.asarray(tested["difference"]) if higher_is_better else np.asarray(tested["difference"])
+    takes_part = np.asarray(ranked, dtype=bool)
+    mcs_p = confidence_set(loss, np.where(identical, 1.0, p_holm), (first, second), takes_part)
+    in_mcs = [None if np.isnan(one) else bool(one > CONFIDENCE_SET_LEVEL) for one in mcs_p]
+    means = _means(matrix, higher_is_better)
+    shown = _letters(np.where(takes_part, means, np.nan), p_holm, (first, second))
+    return Compared(pairs, [None if np.isnan(one) else float(one) for one in mcs_p], in_mcs, shown)
+
+
+def _matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
+    """Values by cohort-week and family, float64 (W, M), NaN where there is none, and the cohorts and weeks as clusters."""
+    cells = values.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
+    placed = values.join(cells, on=["cohort", "week"]).filter(pl.col("family").is_in(list(names)))
+    matrix = np.full((cells.height, len(names)), np.nan)
+    column = {name: index for index, name in enumerate(names)}
+    matrix[placed["row"].to_numpy(), [column[name] for name in placed["family"]]] = placed["value"].to_numpy()
+    return matrix, Clusters.of({"cohort": cells["cohort"], "week": cells["week"]}, cells.height)
+
+
+def _tested(matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], level: float) -> tuple[dict[str, Any], Ints, Bools]:
+    difference = matrix[:, pairs[0]] - matrix[:, pairs[1]]
+    seen = ~np.isnan(difference)
+    known, weight = np.nan_to_num(difference), seen.astype(np.float64)
+    n = seen.sum(axis=0)
+    identical = (n > 0) & (known == 0).all(axis=0)
+
+    def sums(way: Grouping) -> ClusterSums:
+        total, size = np.zeros((way.count, len(n))), np.zeros((way.count, len(n)))
+        np.add.at(total, way.index, known)
+        np.add.at(size, way.index, weight)
+        return ClusterSums(total, size)
+
+    assert clusters.both is not None
+    found = mean_tests([sums(way) for way in clusters.ways], sums(clusters.both), level=level)
+    reasons = [
+        IDENTICAL if same else NO_COMMON if reason == NOTHING else reason for same, reason in zip(identical, found.reason, strict=True)
+    ]
+    undefined = np.array([reason is not None for reason in reasons], dtype=bool)
+    tested: dict[str, Any] = {
+        name: np.where(undefined, np.nan, getattr(found, name)) for name in ("lower", "upper", "standard_error", "df", "p")
+    }
+    method = [None if gone else name for gone, name in zip(undefined, found.method, strict=True)]
+    more = {"difference": found.mean, "clusters": found.clusters.astype(np.int64), "method": method, "reason": reasons}
+    return {**tested, **more}, n.astype(np.int64), identical
+
+
+def _means(matrix: Floats, higher_is_better: bool) -> Floats:
+    seen = ~np.isnan(matrix)
+    count = seen.sum(axis=0)
+    mean = np.divide(np.nan_to_num(matrix).sum(axis=0), count, out=np.full(matrix.shape[1], np.nan), where=count > 0)
+    return -mean if higher_is_better else mean
+
+
+def _letters(loss: Floats, p: Floats, pairs: tuple[Ints, Ints]) -> list[str | None]:
+    differ = np.zeros((len(loss), len(loss)), dtype=bool)
+    differ[pairs] = p <= SIGNIFICANCE
+    differ |= differ.T
+    order = [int(index) for index in np.argsort(loss, kind="stable") if not np.isnan(loss[index])]
+    of = dict(zip(order, letters(order, differ), strict=True))
+    return [of.get(index) for index in range(len(loss))]

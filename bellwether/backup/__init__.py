@@ -1,0 +1,9 @@
+"""Backups of a world: lake, journal, registry and submissions in one folder with checksums, and their restoration into an empty home."""
+
+from __future__ import annotations
+
+from bellwether.backup.backup import backup
+from bellwether.backup.restore import restore
+from bellwether.backup.retention import expired
+
+__all__ = ["backup", "expired", "restore"]

@@ -1,0 +1,96 @@
+"""Making a backup: files of the lake, the journal while it is in use, registry and submissions, each with its checksum."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bellwether import __version__
+from bellwether.backup.manifest import FORMAT, Manifest, checksum, files, made_at, name_of
+from bellwether.backup.retention import expired
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.files import atomic_folder
+from bellwether.journal.address import parsed
+from bellwether.lake import Lake
+from bellwether.lake.storage import TEMPORARY, open_storage
+from bellwether.settings import Settings
+from bellwether.tables import TABLES
+
+LAKE, JOURNAL, REGISTRY, SUBMISSIONS = "lake", "journal.db", "registry", "submissions"
+
+
+def backup(config: Settings, target: Path, *, at: datetime) -> Path:
+    """Back a world up into a folder of its own below `target`, which appears whole or not at all; returns that folder.
+
+    The lake is copied before the journal, so that the journal knows every call that the lake tells of. What is written meanwhile may be missing,
+    and nothing is torn. Raises `ConfigError` for a journal in PostgreSQL and a lake in an object store, which have their own backups, and
+    `BellwetherError` where the copy of the lake is not intact.
+    """
+    journal = journal_path(config)
+    folder = target / name_of(config.world.value, at)
+    if folder.exists():
+        raise BellwetherError(f"backing up into {folder}: there is a backup of this second; try again")
+    with atomic_folder(folder) as draft:
+        _copy_lake(config, draft / LAKE)
+        if journal.is_file():
+            _copy_journal(journal, draft / JOURNAL)
+        for source, name in ((config.registry, REGISTRY), (config.submissions, SUBMISSIONS)):
+            if source is not None and source.is_dir():
+                shutil.copytree(source, draft / name, ignore=shutil.ignore_patterns(".*"))
+        made = {name: checksum(path) for name, path in files(draft).items()}
+        Manifest(FORMAT, __version__, config.world.value, at.astimezone(UTC).isoformat(), made).write(draft)
+    return folder
+
+
+def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: int) -> list[Path]:
+    """Remove the world's backups below `target` that `expired` names; returns their folders. Other folders are left alone."""
+    made = {at: path for path in target.iterdir() if path.is_dir() and (at := made_at(path.name, config.world.value)) is not None}
+    gone = [made[at] for at in expired(made, newest=newest, weeks=weeks, months=months)]
+    for path in gone:
+        shutil.rmtree(path)
+    return gone
+
+
+def journal_path(config: Settings) -> Path:
+    """The file of the journal. Raises `ConfigError` where it is no file."""
+    url = parsed(config.journal_url)
+    if url.get_backend_name() != "sqlite":
+        raise ConfigError("backing up: the journal is in PostgreSQL; back it up with pg_dump, and its lake with the tools of its storage")
+    return Path(url.database or "").absolute()
+
+
+def lake_folder(config: Settings) -> str:
+    """The folder of the lake. Raises `ConfigError` where it is in an object store."""
+    if "://" in config.lake_uri:
+        raise ConfigError(
+            f"backing up: the lake is in {config.lake_uri}; back it up with the tools of its storage, such as versions of objects"
+        )
+    return config.lake_uri
+
+
+def _copy_lake(config: Settings, target: Path) -> None:
+    """Copy manifests before the files that they name: those are never changed. Raises `BellwetherError` where the copy is not intact."""
+    source = open_storage(lake_folder(config))
+    stored = (entry.name for entry in source.files("") if TEMPORARY not in entry.name)
+    names = sorted(stored, key=lambda name: (not name.endswith(".json"), name))
+    for name in names:
+        place = target / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with source.open(name) as file, place.open("wb") as copy:
+                shutil.copyfileobj(file, copy)
+        except FileNotFoundError:
+            place.unlink(missing_ok=True)
+    copied = Lake(str(target))
+    for table in TABLES.values():
+        for manifest in copied.manifests(table).values():
+            copied.verify(manifest)
+
+
+def _copy_journal(source: Path, target: Path) -> None:
+    """Copy the journal as of one instant, also while it is written (SQLite's online backup)."""
+    with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as journal, closing(sqlite3.connect(target)) as copy:
+        journal.backup(copy)

@@ -1,0 +1,91 @@
+"""What a backup says of itself: its format, its world, when it was made, and the checksum of every file in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bellwether.errors import BellwetherError
+
+FILE = "backup.json"
+#: Raised when the layout of a backup changes; a backup of another format is not restored.
+FORMAT = 1
+PREFIX = "bellwether-"
+_STAMP = "%Y%m%dT%H%M%SZ"
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """format: of the layout. version: of Bellwether that made it. files: SHA-256 by path below the backup, without the manifest itself."""
+
+    format: int
+    version: str
+    world: str
+    made_at: str
+    files: dict[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Write it into the backup."""
+        (folder / FILE).write_text(json.dumps(asdict(self), indent=1, sort_keys=True), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """The manifest of a backup. Raises `BellwetherError` where there is none, or it is of another format."""
+        try:
+            fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
+            found = cls(**fields) if fields.get("format") == FORMAT else None
+        except FileNotFoundError:
+            raise BellwetherError(f"restoring {folder}: it holds no {FILE}; name the folder of one backup") from None
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise BellwetherError(f"restoring {folder}: {FILE} cannot be read ({error}); use another backup") from None
+        if found is None:
+            raise BellwetherError(
+                f"restoring {folder}: it has format {fields.get('format')!r}, made by Bellwether {fields.get('version')}, and this version "
+                f"restores format {FORMAT}; restore it with the version that made it"
+            )
+        return found
+
+    def verify(self, folder: Path) -> None:
+        """Raise `BellwetherError` where a file lacks, is not listed, or is not what it was."""
+        present = files(folder)
+        for name in sorted(self.files.keys() - present.keys()):
+            raise BellwetherError(f"restoring {folder}: {name} is missing; use another backup")
+        for name in sorted(present.keys() - self.files.keys()):
+            raise BellwetherError(f"restoring {folder}: {name} is not of the backup; remove it")
+        for name, expected in sorted(self.files.items()):
+            if checksum(present[name]) != expected:
+                raise BellwetherError(f"restoring {folder}: {name} is not what was backed up (SHA-256 differs); use another backup")
+
+
+def files(folder: Path) -> dict[str, Path]:
+    """Files of a backup by their path below it, without the manifest."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    found.pop(FILE, None)
+    return found
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def name_of(world: str, at: datetime) -> str:
+    """The folder of a backup that was made at an instant."""
+    return f"{PREFIX}{world}-{at.astimezone(UTC).strftime(_STAMP)}"
+
+
+def made_at(name: str, world: str) -> datetime | None:
+    """When the backup of that folder was made; None for what is no backup of the world."""
+    stamp = name.removeprefix(f"{PREFIX}{world}-")
+    try:
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC) if stamp != name else None
+    except ValueError:
+        return None

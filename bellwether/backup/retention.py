@@ -1,0 +1,30 @@
+"""Which backups are kept: the newest, then one a week, then one a month."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+
+def expired(made: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
+    """The instants (UTC) of backups that can go, oldest first.
+
+    Kept are the `newest` ones, and the last of each of the latest `weeks` ISO weeks and `months` months that have a backup; the newest one always.
+    """
+    ordered = sorted(set(made), reverse=True)
+    kept = set(ordered[: max(newest, 1)])
+    for most, period in ((weeks, _week), (months, _month)):
+        last: dict[tuple[int, int], datetime] = {}
+        for at in ordered:
+            last.setdefault(period(at), at)
+        kept |= {last[name] for name in sorted(last, reverse=True)[:most]}
+    return sorted(set(ordered) - kept)
+
+
+def _week(at: datetime) -> tuple[int, int]:
+    year, week, _ = at.isocalendar()
+    return year, week
+
+
+def _month(at: datetime) -> tuple[int, int]:
+    return at.year, at.month

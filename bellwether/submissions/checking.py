@@ -1,0 +1,142 @@
+"""Which forecasts of a file are accepted, and why the others are refused: the first reason that applies, for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from bellwether.registry import NAME
+from bellwether.tables.schema import TIME
+
+SCHEMA = pl.Schema({"forecaster": pl.String(), "market": pl.String(), "stated_at": TIME, "probability": pl.Float64(), "received_at": TIME})
+KEY = ("forecaster", "market", "stated_at")
+
+AGAIN = "the same forecaster stated a forecast on this market at this time in an earlier submission"
+TWICE = "the same forecaster has a forecast on this market at this time before in the file"
+
+_NAME = f"^{NAME.pattern}$"
+_ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
+#: Rows that nothing is wrong with, as far as they tell by themselves; a time that is read has a zone.
+_SOUND = (
+    pl.col("probability").is_between(0, 1)
+    & pl.col("stated_at").is_not_null()
+    & pl.col("market").is_not_null()
+    & (pl.col("venue") == pl.col("found_on")).fill_null(value=True)
+    & (pl.col("stated_at") >= pl.col("open_time")).fill_null(value=True)
+    & (pl.col("stated_at") < pl.col("close_time")).fill_null(value=True)
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """accepted: rows with the columns of `SCHEMA`, market as venue:id. refused: the columns row and reason, in the order of the file."""
+
+    accepted: pl.DataFrame
+    refused: pl.DataFrame
+
+
+def checked(
+    rows: pl.DataFrame, markets: pl.DataFrame, stored: pl.DataFrame, *, forecaster: str | None, taken: Collection[str] = (), now: datetime
+) -> Checked:
+    """Judge every row.
+
+    rows: as `reading.read` returns them. markets: venue, market_id, open_time and close_time (UTC) of every market that is known. stored: what was accepted
+    before, columns of `SCHEMA`. forecaster: who made the forecasts of a file without such a column. taken: names of other forecasters. now: when the file is received.
+    """
+    frame = _typed(rows, forecaster).join(_known(markets), on="id", how="left", maintain_order="left")
+    names = [name for name in frame["name"].unique() if name is not None and NAME.fullmatch(name) and name not in taken]
+    named = pl.col("name") == names[0] if len(names) == 1 else pl.col("name").is_in(names)
+    good = frame.select(named & _SOUND & (pl.col("stated_at") <= now)).to_series().fill_null(value=False)
+    sound = (frame if good.all() else frame.filter(good)).rename({"name": "forecaster"})
+    repeated = sound.filter(_repeated(sound))
+    again = sound.join(stored, on=KEY, how="semi", maintain_order="left") if stored.height else sound.clear()
+    wrong = frame.join(sound, on="row", how="anti", maintain_order="left") if sound.height < frame.height else frame.clear()
+    refused = pl.concat(
+        [
+            wrong.select("row", reason=_reason(taken, now)),
+            again.select("row", reason=pl.lit(AGAIN)),
+            repeated.join(again, on="row", how="anti").select("row", reason=pl.lit(TWICE)),
+        ]
+    ).sort("row")
+    accepted = sound.join(refused, on="row", how="anti", maintain_order="left") if refused.height else sound
+    return Checked(accepted.select(*KEY, "probability", received_at=pl.lit(now, TIME)), refused)
+
+
+def _repeated(rows: pl.DataFrame) -> pl.Series:
+    """Which rows have the same forecaster, market and time as one before."""
+    key = rows.select(pl.struct(KEY).hash(1)).to_series()
+    if key.n_unique() == rows.height:
+        return pl.repeat(value=False, n=rows.height, eager=True)
+    return ~rows.select(pl.struct(KEY).is_first_distinct()).to_series()
+
+
+def _typed(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
+    """The rows with a number and a time, null where there is none; `said` and `time` are what the file has there."""
+    numeric = rows.schema["probability"].is_numeric()
+    p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
+    name = pl.col("forecaster").cast(pl.String) if "forecaster" in rows.columns else pl.lit(forecaster, pl.String)
+    venue = pl.col("venue").cast(pl.String).str.to_lowercase() if "venue" in rows.columns else pl.lit(None, pl.String)
+    return rows.select(
+        "row",
+        name=name,
+        venue=venue,
+        id=pl.col("market").cast(pl.String).str.strip_chars(),
+        said="probability",
+        probability=p.cast(pl.Float64, strict=False),
+        time="stated_at",
+        stated_at=_times(rows["stated_at"]),
+    )
+
+
+def _times(values: pl.Series) -> pl.Series:
+    """Instants; null where a value is no time, or has no zone."""
+    if isinstance(values.dtype, pl.Datetime):
+        return values.cast(TIME) if values.dtype.time_zone is not None else pl.repeat(None, len(values), dtype=TIME, eager=True)
+    texts = values.cast(pl.String)
+    found = _parsed(texts)
+    if found.null_count() > texts.null_count():
+        found = found.zip_with(found.is_not_null(), _parsed(texts.str.strip_chars().str.replace(" ", "T", literal=True)))
+    return found
+
+
+def _parsed(texts: pl.Series) -> pl.Series:
+    return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
+
+
+def _known(markets: pl.DataFrame) -> pl.DataFrame:
+    """Markets by every id that a file may use: the venue's own and venue:id."""
+    one = markets.group_by("venue", "market_id").agg(pl.col("open_time").min(), pl.col("close_time").min())
+    whole = pl.concat_str("venue", "market_id", separator=":")
+    columns: list[pl.Expr | str] = [pl.col("venue").alias("found_on"), whole.alias("market"), "open_time", "close_time"]
+    own = one.select(pl.col("market_id").alias("id"), *columns)
+    return pl.concat([own, one.select(whole.alias("id"), *columns)]).unique("id", keep="none")
+
+
+def _reason(taken: Collection[str], now: datetime) -> pl.Expr:
+    """Why a row is refused: the first that applies."""
+    p, text, time = pl.col("probability"), pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("time").cast(pl.String)
+    closes = pl.col("close_time").dt.strftime("%Y-%m-%d %H:%M:%S UTC")
+    reasons = (
+        (pl.col("name").is_null(), pl.lit("no forecaster is named; fill it in, or give --forecaster")),
+        (
+            ~pl.col("name").str.contains(_NAME),
+            pl.format("{} cannot be a forecaster's name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores", "name"),
+        ),
+        (pl.col("name").is_in(list(taken)), pl.format("{} is a forecaster of the registry; choose another name", "name")),
+        (pl.col("id").is_null() | (pl.col("id") == ""), pl.lit("no market is named")),
+        (p.is_null() | p.is_nan(), pl.format("the probability is {}; give a number from 0 to 1", text)),
+        ((p > 1) & (p <= 100), pl.format("the probability is {}, which looks like a percentage; divide by 100", text)),
+        (~p.is_between(0, 1), pl.format("the probability is {}; give a number from 0 to 1", text)),
+        (time.is_null(), pl.lit("it does not say when it was stated")),
+        (~time.str.strip_chars().str.contains(_ZONE), pl.format("the time {} has no zone; write it with Z or an offset", time)),
+        (pl.col("stated_at").is_null(), pl.format("{} is no time; write 2026-03-01T12:00:00Z", time)),
+        (pl.col("stated_at") > now, pl.format("it was stated at {}, which lies in the future", time)),
+        (pl.col("market").is_null(), pl.format("no market is called {} here; pull its days, or correct it", "id")),
+        (pl.col("venue") != pl.col("found_on"), pl.format("{} is a market of {}, not of {}", "id", "found_on", "venue")),
+        (pl.col("stated_at") < pl.col("open_time"), pl.format("it was stated at {}, before the market opened", time)),
+        (pl.col("stated_at") >= pl.col("close_time"), pl.format("it was stated at {}; the market closed at {}", time, closes)),
+    )
+    return pl.coalesce(pl.when(condition).then(reason) for condition, reason in reasons)

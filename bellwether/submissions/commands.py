@@ -1,0 +1,84 @@
+"""`bellwether submit`: forecasts of others, accepted or refused by line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bellwether.console import AS_JSON, console, emit
+from bellwether.settings import settings
+from bellwether.text_tables import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: Refused lines that are printed; all are in the file that --refused names.
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--forecaster", metavar="NAME", help="Who made the forecasts, where no column of FILE says so.")
+@click.option(
+    "--refused", type=click.Path(dir_okay=False, path_type=Path), help="Write all refused lines with their reasons into this CSV."
+)
+@click.option("--dry-run", is_flag=True, help="Judge every line; keep nothing.")
+@AS_JSON
+def submit(file: Path, forecaster: str | None, refused: Path | None, *, dry_run: bool, as_json: bool) -> None:
+    """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
+
+    What is accepted is a forecaster of the benchmark from then on. The command ends with status 1 where lines are refused; the others are kept.
+    """
+    from bellwether.submissions import Submissions, checked
+    from bellwether.submissions.markets import known_markets
+    from bellwether.submissions.reading import read
+
+    config = settings()
+    table, store = read(file), Submissions(config.submissions)
+    taken = _registered()
+    with store.alone():
+        found = checked(table.frame, known_markets(config.lake_uri), store.read(), forecaster=forecaster, taken=taken, now=config.now())
+        if not dry_run:
+            store.add(found.accepted)
+    lines = [{"line": table.place(row), "reason": reason} for row, reason in found.refused.head(_SHOWN).iter_rows()]
+    if refused is not None:
+        _write(refused, table, found.refused)
+    names = sorted(found.accepted["forecaster"].unique())
+    if as_json:
+        emit(
+            {"accepted": found.accepted.height, "refused": found.refused.height, "forecasters": names, "lines": lines, "kept": not dry_run}
+        )
+    else:
+        for line in lines:
+            console().print(f"{line['line']}: {visible(line['reason'])}", markup=False, highlight=False, soft_wrap=True)
+        if (more := found.refused.height - len(lines)) > 0:
+            console().print(f"and {more:,} more{'' if refused else '; --refused FILE writes them all'}")
+        verb = "would be accepted" if dry_run else "accepted"
+        console().print(f"{found.accepted.height:,} forecasts {verb}, {found.refused.height:,} refused")
+        if names and not dry_run:
+            console().print(f"Next: `bellwether release` scores {', '.join(names[:5])} on the questions of a release.")
+    if found.refused.height:
+        sys.exit(1)
+
+
+def _registered() -> list[str]:
+    from bellwether.forecasting.registry import registered
+
+    return list(registered())
+
+
+def _write(path: Path, table: Any, refused: pl.DataFrame) -> None:
+    """All refused rows, with the number of the row from 1 and the reason."""
+    import polars as pl
+
+    from bellwether.files import atomic_file
+    from bellwether.spreadsheets import neutralised
+
+    rows = refused.select(row=pl.col("row") + 1, reason="reason").join(
+        table.frame.with_columns(pl.col("row") + 1), on="row", how="left", maintain_order="left"
+    )
+    with atomic_file(path) as draft:
+        neutralised(rows).write_csv(draft)

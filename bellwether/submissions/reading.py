@@ -1,0 +1,72 @@
+"""A file of forecasts as columns: who, which market, what probability, when. Rows are judged in `checking`, not here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from bellwether.errors import ScoringError
+from bellwether.scoring.columns import Columns, recognise
+from bellwether.scoring.files import Table, read_table
+
+#: Names of the column of times, and of that of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
+STATED = ("stated_at", "forecast_at", "forecast_time", "submitted_at", "timestamp", "time", "as_of", "date")
+VENUES = ("venue", "exchange", "source", "platform")
+
+
+def read(path: Path) -> Table:
+    """The file's rows by the columns row, market, probability, stated_at, and, where the file has them, venue and forecaster.
+
+    CSV, TSV, Parquet and JSON lines, as `bellwether score` reads them. Raises `ScoringError` where the file cannot be read, or has no such column.
+    """
+    table = _quick_lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") else read_table(path)
+    present = table.frame.columns
+    columns = recognise(table.source, present, [name for name in present if name.lower() not in STATED], Columns())
+    if not columns.probability or not columns.question:
+        lacking = "a probability" if not columns.probability else "a market"
+        raise ScoringError(f"{path}: no column is recognised as {lacking} among {', '.join(present)}; call it probability or market_id")
+    found = {
+        "market": columns.question[0],
+        "probability": columns.probability[0],
+        "stated_at": _named(present, STATED),
+        "venue": _named(present, VENUES),
+        "forecaster": columns.forecaster,
+    }
+    if found["stated_at"] is None:
+        raise ScoringError(
+            f"{path}: no column says when the forecasts were stated; call it stated_at, with times such as 2026-03-01T12:00:00Z"
+        )
+    for column in table.faults:
+        if column in found.values():
+            table.values(column)
+    rows = table.frame.select(pl.col(column).alias(name) for name, column in found.items() if column is not None)
+    return Table(table.source, rows.with_row_index("row"), table.place)
+
+
+def _named(present: list[str], names: tuple[str, ...]) -> str | None:
+    normal = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in reversed(present)}
+    return next((normal[name] for name in names if name in normal), None)
+
+
+def _quick_lines(path: Path) -> Table:
+    """JSON lines by Polars; by the slower reader, which says what is wrong where, when Polars cannot read them."""
+    try:
+        frame = pl.read_ndjson(path)
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        return read_table(path)
+    if frame.is_empty() or any(isinstance(dtype, pl.List | pl.Struct) for dtype in frame.dtypes):
+        return read_table(path)
+    return Table(str(path), frame, _line_of(path))
+
+
+def _line_of(path: Path) -> Callable[[int], str]:
+    """The place of a row: its line, blank ones counted."""
+
+    def place(row: int) -> str:
+        with path.open("rb") as file:
+            lines = (number for number, line in enumerate(file, 1) if line.strip())
+            return f"line {next((number for index, number in enumerate(lines) if index == row), row + 1)}"
+
+    return place

@@ -1,0 +1,141 @@
+"""An exported cohort stands alone: one query over its files gives its leaderboard, and nothing in it is a formula or a secret."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from bellwether.arena.exporting import CARD, MARK, QUERY, cohort_tables, export_cohort
+from bellwether.arena.methodology import methodologies
+from bellwether.errors import ConfigError
+from bellwether.tables import arena as tables
+from tests.arena.weeks import WEEK, Arena
+
+
+@pytest.fixture(scope="module")
+def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
+    """A cohort of two models and three rules, its markets resolved, and a second cohort."""
+    arena = Arena(tmp_path_factory.mktemp("exported"))
+    for number in range(5):
+        week = WEEK + number * timedelta(days=7)
+        if number < 2:
+            arena.decide(week)
+        arena.evidence(week)
+    return arena
+
+
+@pytest.fixture(scope="module")
+def exported(arena: Arena) -> dict[str, pl.DataFrame]:
+    with arena.journal() as journal:
+        return cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)
+
+
+def asked(folder: Path) -> pl.DataFrame:
+    """The rows of the query, run in the folder of the export."""
+    text = (folder / QUERY).read_text().replace("'data/", f"'{folder}/data/")
+    return duckdb.sql(text).pl()
+
+
+def test_one_query_over_the_export_gives_its_leaderboard(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+    folder = export_cohort(exported, WEEK, tmp_path / "cohort")
+    found, expected = asked(folder), exported["leaderboard"].sort("family")
+    assert found["scored"].sum() > 0
+    assert found["brier_stated"].drop_nulls().len() >= 2
+    for name in found.columns:
+        if name == "model":
+            continue
+        if found[name].dtype == pl.Float64:
+            pairs = zip(found[name], expected[name], strict=True)
+            assert all(one == (None if other is None else pytest.approx(other, abs=1e-12)) for one, other in pairs), name
+        else:
+            assert found[name].to_list() == expected[name].to_list(), name
+
+
+def test_the_export_is_of_this_cohort_alone(arena: Arena, exported: dict[str, pl.DataFrame]) -> None:
+    assert exported["agents"]["agent_id"].to_list() == [
+        f"{WEEK}/{name}" for name in ("calibrated", "favourite", "hold", "malformed", "random")
+    ]
+    assert exported["decisions"].height == 10
+    assert exported["universe"]["week"].unique().sort().to_list() == [WEEK, WEEK + timedelta(days=7)]
+    assert set(exported["evidence"]["market_id"]) <= set(exported["trades"]["market_id"])
+    assert arena.read(tables.DECISIONS).height == 15
+
+
+def test_prompts_and_answers_are_in_it_in_order_unless_left_out(arena: Arena, exported: dict[str, pl.DataFrame]) -> None:
+    """X1."""
+    mine = exported["messages"].filter(decision_id=f"{WEEK}/calibrated/{WEEK}")
+    assert mine["role"].to_list() == ["system", "user", "assistant"]
+    assert mine["number"].to_list() == [1, 2, 3]
+    assert "market_id" in mine["content"][1]
+    assert mine["content"][2].startswith("{")
+    assert "messages" not in cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
+
+
+def test_a_cell_that_is_a_formula_is_text_in_csv_and_as_it_was_in_parquet(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+    """X2."""
+    evil = {**exported, "decisions": exported["decisions"].with_columns(reasoning=pl.lit('=HYPERLINK("http://x")'))}
+    folder = export_cohort(evil, WEEK, tmp_path / "cohort")
+    assert pl.read_parquet(folder / "data" / "decisions.parquet")["reasoning"][0].startswith("=")
+    for file in (folder / "csv").iterdir():
+        rows = pl.read_csv(file, infer_schema=False)
+        texts = [name for name, dtype in pl.read_parquet(folder / "data" / f"{file.stem}.parquet").schema.items() if dtype == pl.String]
+        for name in texts:
+            assert not rows[name].str.contains(r"^[=+\-@\t\r]").any(), (file.stem, name)
+        assert rows.height == evil[file.stem].height
+
+
+def test_a_zip_holds_the_same_files(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "photo").write_text("mine")
+    folder, file = export_cohort(exported, WEEK, tmp_path / "a"), export_cohort(exported, WEEK, tmp_path / "b.zip")
+    assert sorted(tmp_path.iterdir()) == [folder, tmp_path / "b", file]
+    assert (tmp_path / "b" / "photo").is_file()
+    with zipfile.ZipFile(file) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+        assert names == {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        assert archive.read(CARD) == (folder / CARD).read_bytes()
+
+
+def test_the_card_describes_every_table_and_column(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+    text = (export_cohort(exported, WEEK, tmp_path / "cohort") / CARD).read_text()
+    assert MARK in text
+    assert "reconstructed afterwards" in text
+    for name, rows in exported.items():
+        part = text.split(f"## {name}\n")[1].split("\n## ")[0]
+        assert f" {rows.height} rows." in part
+        assert all(f"| {column} |" in part for column in rows.columns)
+
+
+def secrets() -> Iterator[str]:
+    yield "sk-ant-api03-" + "a" * 80
+    yield "sk-proj-" + "b" * 60
+
+
+def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bellwether.arena import exporting
+
+    for secret in secrets():
+        monkeypatch.setattr(
+            exporting, "plan_of", lambda _, said=secret: type("P", (), {"messages": [{"role": "user", "content": f"my key is {said}"}]})
+        )
+        with arena.journal() as journal:
+            rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
+        assert not rows["content"].str.contains(secret, literal=True).any()
+
+
+def test_a_cohort_that_is_not_there_and_a_folder_of_others_are_refused(
+    arena: Arena, exported: dict[str, pl.DataFrame], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="no cohort started"):
+        cohort_tables(arena.lake, methodologies(arena.registry), WEEK - timedelta(days=7))
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(ConfigError, match="something else"):
+        export_cohort(exported, WEEK, tmp_path / "photos")
+    again = export_cohort(exported, WEEK, tmp_path / "cohort")
+    assert export_cohort(exported, WEEK, tmp_path / "cohort") == again

@@ -1,0 +1,325 @@
+"""How families compare: effects as least squares has them, groups apart, intervals, pairs, imputation, equity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings import Inputs, rankings
+from bellwether.arena.rankings.difficulty import UNCONNECTED, Losses, adjusted
+from bellwether.arena.rankings.estimates import of_forecasts
+from bellwether.arena.rankings.imputation import Imputation, forecasts
+from bellwether.arena.rankings.pairs import NO_COMMON, compared
+from bellwether.arena.rankings.reading import restated
+from bellwether.arena.rankings.show import standings
+from bellwether.calibration import evaluate
+from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.inference import Inference
+from bellwether.calibration.intervals import rate_interval
+from bellwether.lake import Lake
+from bellwether.lake.sql import sql_text
+from bellwether.lake.warehouse import publish, query
+from bellwether.tables import arena as tables
+from bellwether.tables import table
+from benchmarks._arena_worlds import START, WEEK, Simulated
+from tests.arena.test_queries import _row as row_of
+from tests.arena.weeks import WEEK as REAL_WEEK
+from tests.arena.weeks import Arena
+
+FEW = Inference(replicates=200)
+SKILLS = {"worst": 2.5, "best": 0.0, "middle": 1.2}
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Inputs:
+    return Simulated(SKILLS).inputs(1)
+
+
+@pytest.fixture(scope="module")
+def found(inputs: Inputs) -> dict[str, pl.DataFrame]:
+    return rankings(inputs, FEW)
+
+
+def metric(rows: pl.DataFrame, name: str, imputation: str = "none") -> dict[str, dict[str, object]]:
+    chosen = rows.filter(pl.col("metric") == name, pl.col("imputation") == imputation)
+    return {row["family"]: row for row in chosen.iter_rows(named=True)}
+
+
+def losses(seed: int, families: int = 4, questions: int = 12, n: int = 60) -> Losses:
+    generator = np.random.default_rng(seed)
+    loss, who, what = generator.random(n), generator.integers(0, families, n), generator.integers(0, questions, n)
+    events = Grouping.of(np.arange(questions) // 2)
+    return Losses(loss, who.astype(np.intp), what.astype(np.intp), events, families)
+
+
+def least_squares(one: Losses, rows: np.ndarray) -> np.ndarray:
+    """Effects of forecasters plus the mean effect of the questions, each row counting once, by a design matrix."""
+    questions = len(one.events.index)
+    design = np.zeros((len(rows), one.forecasters + questions))
+    design[np.arange(len(rows)), one.forecaster[rows]] = 1
+    design[np.arange(len(rows)), one.forecasters + one.question[rows]] = 1
+    effect = np.linalg.lstsq(design, one.loss[rows], rcond=None)[0]
+    asked = np.unique(one.question[rows])
+    return effect[: one.forecasters] + effect[one.forecasters + asked].mean()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_adjusted_scores_are_those_of_least_squares_on_all_and_without_each_event(seed: int) -> None:
+    one = losses(seed)
+    fitted = adjusted(one, np.ones(4, dtype=bool), FEW)
+    np.testing.assert_allclose(fitted.score, least_squares(one, np.arange(60)), atol=1e-10)
+    event = one.events.index[one.question]
+    without = np.array([least_squares(one, np.flatnonzero(event != left)) for left in range(one.events.count)])
+    from scipy.special import logit
+
+    variance = np.square(logit(without) - logit(fitted.score)).sum(axis=0)
+    reach = (logit([bound.upper for bound in fitted.bounds]) - logit([bound.lower for bound in fitted.bounds])) / 2
+    from scipy.special import stdtrit
+
+    np.testing.assert_allclose(reach, stdtrit([bound.df for bound in fitted.bounds], 0.975) * np.sqrt(variance), rtol=1e-9)
+    assert fitted.first.sum() == pytest.approx(1)
+    assert fitted.first_raw.sum() == pytest.approx(1)
+
+
+def test_questions_that_somebody_found_easy_make_a_score_worse_after_adjustment() -> None:
+    """Two equal forecasters, one of whom answered the easy questions only: the adjusted scores are equal, the raw ones are not."""
+    easy, hard = [0.1] * 6, [0.5] * 6
+    one = Losses(
+        np.array(easy + hard + easy),
+        np.array([0] * 12 + [1] * 6, dtype=np.intp),
+        np.array([*range(12), *range(6)], dtype=np.intp),
+        Grouping.of(np.arange(12)),
+        2,
+    )
+    fitted = adjusted(one, np.ones(2, dtype=bool), FEW)
+    np.testing.assert_allclose(fitted.score, [0.3, 0.3], atol=1e-12)
+    assert fitted.first_raw[1] > 0.9
+
+
+def test_a_family_without_a_common_question_has_no_adjusted_score() -> None:
+    one = losses(0)
+    alone = Losses(
+        np.append(one.loss, [0.2, 0.3]),
+        np.append(one.forecaster, [4, 4]).astype(np.intp),
+        np.append(one.question, [12, 13]).astype(np.intp),
+        Grouping.of(np.arange(14) // 2),
+        5,
+    )
+    fitted = adjusted(alone, np.ones(5, dtype=bool), FEW)
+    np.testing.assert_allclose(fitted.score[:4], adjusted(one, np.ones(4, dtype=bool), FEW).score)
+    assert np.isnan(fitted.score[4])
+    assert fitted.bounds[4].reason == UNCONNECTED
+    assert np.isnan(fitted.first[4])
+    assert fitted.first_raw[4] >= 0
+
+
+def test_known_skill_is_ranked_as_it_is(found: dict[str, pl.DataFrame]) -> None:
+    for name in ("brier_stated", "brier_adjusted", "log_loss", "brier_index"):
+        ranks = metric(found["arena/rankings"], name)
+        assert {family: row["rank"] for family, row in ranks.items()} == {"best": 1, "middle": 2, "worst": 3}, name
+        assert all(row["lower"] < row["value"] < row["upper"] for row in ranks.values()), name
+    best = metric(found["arena/rankings"], "brier_stated")["best"]
+    assert best["share_first"] > 0.9
+    assert best["in_mcs"]
+    assert (best["letters"], metric(found["arena/rankings"], "brier_stated")["worst"]["letters"]) != ("a", "a")
+    assert metric(found["arena/rankings"], "skill_price")["best"]["value"] > 0
+
+
+def test_estimates_are_those_of_the_benchmark_over_events(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+    mine = inputs.bets.filter(pl.col("family") == "middle")
+    scores = evaluate(mine["p"], mine["y"], mine["event"], market=mine["price"], replicates=200)
+    for name, other in (("brier_stated", "brier"), ("log_loss", "log_loss"), ("skill_price", "skill_vs_market"), ("ece", "ece")):
+        row, estimate = metric(found["arena/rankings"], name)["middle"], scores[other]
+        assert (row["value"], row["lower"], row["upper"], row["reason"], row["p_calibrated"]) == (
+            estimate.value,
+            estimate.lower,
+            estimate.upper,
+            estimate.reason,
+            estimate.p_calibrated,
+        )
+    rate = rate_interval(mine["won"].to_numpy(), Clusters.of(mine["event"], mine.height), 0.95)
+    base = evaluate(mine["p"], mine["won"], mine["event"], replicates=0)["base_rate"]
+    assert (rate.lower, rate.upper, rate.df) == pytest.approx((base.lower, base.upper, base.df))
+
+
+def test_every_number_without_an_interval_says_why(found: dict[str, pl.DataFrame]) -> None:
+    rows = found["arena/rankings"]
+    assert rows.filter((pl.col("lower").is_null()) != (pl.col("reason").is_not_null())).is_empty()
+    assert rows.filter(pl.col("imputation") == "none")["metric"].n_unique() == 17
+
+
+def test_the_order_of_rows_changes_nothing(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+    frames = {name: getattr(inputs, name) for name in Inputs.__dataclass_fields__ if name != "cutoffs"}
+    shuffled = {name: rows.sample(fraction=1, shuffle=True, seed=3) for name, rows in frames.items()}
+    again = rankings(Inputs(**shuffled, cutoffs={}), FEW)
+    for name, rows in found.items():
+        floats = [column for column, dtype in rows.schema.items() if dtype == pl.Float64]
+        assert again[name].drop(floats).equals(rows.drop(floats)), name
+        for column in floats:
+            np.testing.assert_allclose(again[name][column].to_numpy(), rows[column].to_numpy(), rtol=1e-9, err_msg=f"{name} {column}")
+
+
+def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+    later = START + 6 * WEEK
+    mixed = replace(
+        inputs,
+        agents=inputs.agents.with_columns(reconstructed=pl.col("week") < later),
+        cutoffs={"model/best": datetime(2026, 1, 18, tzinfo=UTC), "model/middle": None},
+    )
+    parts = rankings(mixed, replace(FEW, replicates=0))
+    for name in ("arena/rankings", "arena/pairs", "arena/calibration", "arena/equity_by_age"):
+        keys = set(parts[name].select("reconstructed", "contaminated").unique().rows())
+        assert keys == ({(True, False), (False, False)} | ({(True, True)} if name != "arena/pairs" else set())), name
+    tainted = parts["arena/rankings"].filter("contaminated")
+    assert tainted["family"].unique().to_list() == ["best"]
+    assert tainted.filter(pl.col("metric") == "finished")["n"].item() == 3 * 5, "the cohorts of 4, 11 and 18 January, five decisions each"
+    assert metric(found["arena/rankings"], "brier_stated")["best"]["n"] == 300
+
+
+def test_missing_forecasts_are_left_out_or_imputed_as_asked() -> None:
+    week = date(2026, 1, 4)
+    bets = pl.DataFrame(
+        {
+            "family": ["a", "a", "b"],
+            "cohort": [week] * 3,
+            "week": [week] * 3,
+            "event": ["e", "f", "e"],
+            "question": ["q", "r", "q"],
+            "p": [0.9, 0.4, None],
+            "y": [1.0, 0.0, 1.0],
+            "price": [0.7, 0.3, 0.6],
+        }
+    )
+    due = pl.DataFrame({"family": ["a", "b", "c"], "cohort": [week] * 3, "week": [week] * 3})
+    assert forecasts(bets, due, Imputation.NONE)["p"].to_list() == [0.9, 0.4]
+    price = forecasts(bets, due, Imputation.PRICE)
+    assert price.filter(family="b")["p"].to_list() == [0.7, 0.3]
+    assert price.filter(family="a")["p"].to_list() == [0.9, 0.4]
+    assert price["imputed"].to_list() == [False, False, True, True, True, True]
+    half = forecasts(bets, due, Imputation.HALF)
+    (brier, *_) = of_forecasts(half.filter(family="c"), FEW)
+    assert (brier.estimate.value, brier.n, brier.imputed) == (0.25, 2, 2)
+
+
+def test_pairs_are_paired_by_cohort_and_week() -> None:
+    """A week that is hard for both makes no difference; only what is common counts."""
+    rows = []
+    for cohort in range(4):
+        for week in range(cohort, cohort + 3):
+            hard = 0.3 * (week % 2)
+            rows += [("a", cohort, week, 0.2 + hard), ("b", cohort, week, 0.25 + hard + 0.01 * (cohort - week % 3))]
+    rows.append(("c", 9, 9, 0.1))
+    values = pl.DataFrame(rows, schema=["family", "cohort", "week", "value"], orient="row")
+    values = values.with_columns(pl.col("cohort", "week") * 7).with_columns(
+        cohort=START + pl.duration(days="cohort"), week=START + pl.duration(days="week")
+    )
+    found = compared(values, ["a", "b", "c"], [True] * 3, higher_is_better=False, level=0.95)
+    first = found.pairs.row(0, named=True)
+    expected = [0.05 + 0.01 * (cohort - week % 3) for cohort in range(4) for week in range(cohort, cohort + 3)]
+    assert first["difference"] == pytest.approx(-np.mean(expected))
+    assert (first["n"], first["n_clusters"]) == (12, 4)
+    assert first["p"] < 0.05
+    assert first["p_holm"] == first["p"], "one pair was tested"
+    assert found.pairs["reason"].to_list() == [None, NO_COMMON, NO_COMMON]
+    assert found.in_mcs[:2] == [True, first["p"] > 0.1]
+
+
+def test_equity_is_a_mean_with_how_many_agents(inputs: Inputs, found: dict[str, pl.DataFrame]) -> None:
+    ages, days = found["arena/equity_by_age"], found["arena/equity_by_day"]
+    assert ages.filter(family="best", age=0)["n"].item() == 12
+    assert days.filter(family="best", day=START)["n"].item() == 1
+    assert days.filter(family="best")["n"].to_list()[-1] == 12
+    newest = inputs.portfolios.sort("at").group_by("agent_id").agg(pl.col("total").last())
+    best = newest.filter(pl.col("agent_id").str.ends_with("/best"))["total"].mean()
+    assert float(days.filter(family="best")["total"][-1]) == pytest.approx(best, abs=1e-6)
+
+
+def test_the_standings_say_which_cohorts_and_what_was_imputed(found: dict[str, pl.DataFrame]) -> None:
+    from io import StringIO
+
+    from rich.console import Console
+
+    text = StringIO()
+    for part in standings(found["arena/rankings"], "half"):
+        Console(file=text, width=80).print(part)
+    assert "Arena, v1, live cohorts; missing forecasts are one half" in text.getvalue()
+    assert text.getvalue().index("best") < text.getvalue().index("middle") < text.getvalue().index("worst")
+
+
+def test_nothing_gives_empty_tables() -> None:
+    names = ("agents", "decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
+    empty = Inputs(**{name: getattr(tables, name.upper()).empty() for name in names}, cutoffs={})
+    assert all(rows.is_empty() for rows in rankings(empty, FEW).values())
+
+
+def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Path) -> None:
+    arena = Arena(tmp_path, lineup="rules")
+    arena.decide(REAL_WEEK)
+    arena.evidence(REAL_WEEK)
+    for week in range(1, 4):
+        arena.evidence(REAL_WEEK + week * timedelta(days=7))
+    rules, board = methodologies(arena.registry), arena.results().frames["arena/leaderboard"]
+    now = restated(arena.lake, rules, {}, datetime(2030, 1, 1, tzinfo=UTC))["arena/rankings"]
+    for name in ("return", "drawdown", "turnover", "brier_price", "brier_stated", "win_rate", "skill_price"):
+        values = {family: row["value"] for family, row in metric(now, name).items()}
+        expected = dict(board.select("family", name).iter_rows())
+        for family, value in expected.items():
+            assert values[family] == (None if value is None else pytest.approx(value, abs=1e-9)), (name, family)
+    assert metric(now, "brier_price")["favourite"]["n"] > 0
+    then = restated(arena.lake, rules, {}, datetime(2026, 4, 20, tzinfo=UTC))["arena/rankings"]
+    assert all(row["n"] == 0 for row in metric(then, "brier_price").values()), "no resolution was known"
+    assert metric(then, "turnover") == metric(now, "turnover")
+
+
+def test_the_queries_answer_what_they_say(found: dict[str, pl.DataFrame], tmp_path: Path) -> None:
+    lake, models = Lake(str(tmp_path / "lake")), {"best": "gpt", "middle": "claude", "worst": "rule/random"}
+    for name, rows in found.items():
+        lake.write(table(name), (), rows, run_id="r")
+    agents = [
+        row_of("arena/agents", week=START, agent_id=f"{START}/{family}", family=family, model=model, methodology="v1")
+        for family, model in models.items()
+    ]
+    lake.write(table("arena/agents"), (START.isoformat(),), table("arena/agents").frame(list(agents)), run_id="r")
+    publish(lake, tmp_path / "warehouse.duckdb")
+
+    def ask(name: str) -> list[dict[str, object]]:
+        return query(tmp_path / "warehouse.duckdb", sql_text(f"analysis/{name}"), {}).to_dicts()
+
+    standing = ask("arena_standings")
+    assert [row["family"] for row in standing] == ["best", "middle", "worst"]
+    assert all(row["brier_stated_lower"] < row["brier_stated_value"] < row["brier_stated_upper"] for row in standing)
+    differ = found["arena/pairs"].filter(pl.col("p_holm") <= 0.05)
+    assert len(ask("arena_pairs_that_differ")) == differ.height > 0
+    (trivial,) = ask("arena_trivial_agents")
+    returns = {family: row["value"] for family, row in metric(found["arena/rankings"], "return").items()}
+    assert (trivial["family"], trivial["earned"], trivial["models"]) == ("worst", returns["worst"], 2)
+    assert trivial["models_above"] == sum(returns[name] > returns["worst"] for name in ("best", "middle"))
+    assert {(row["age"], row["agents"]) for row in ask("arena_equity_by_age") if row["family"] == "best"} >= {(0, 12), (105, 1)}
+
+
+@pytest.mark.slow
+def test_intervals_and_pairs_hold_their_level_in_simulated_arenas() -> None:
+    """200 arenas of seed 0 to 199: the interval of the calibrated family covers its true score, and equal families rarely differ."""
+    odds = np.random.default_rng(7).normal(0, np.hypot(1.2, 0.4), 1_000_000)
+    chance = 1 / (1 + np.exp(-odds))
+    truth = float((chance * (1 - chance)).mean())
+    covered, differ = [], []
+    plan = Inference(replicates=0)
+    for seed in range(200):
+        drawn = Simulated({"calibrated": 0.0, "one": 0.5, "twin": 0.5}).inputs(seed)
+        rows = forecasts(drawn.bets, drawn.due, Imputation.NONE)
+        (brier, *_) = of_forecasts(rows.filter(family="calibrated"), plan)
+        assert brier.estimate.lower is not None
+        assert brier.estimate.upper is not None
+        covered.append(brier.estimate.lower <= truth <= brier.estimate.upper)
+        values = rows.group_by("family", "cohort", "week").agg(value=((pl.col("p") - pl.col("y")) ** 2).mean())
+        pairs = compared(values, ["one", "twin"], [True] * 2, higher_is_better=False, level=plan.level).pairs
+        differ.append(pairs["p"][0] <= 0.05)
+    assert 0.93 <= np.mean(covered) <= 0.97
+    assert np.mean(differ) <= 0.06

@@ -1,0 +1,151 @@
+"""A past week whose every later fact is another gives the same bytes: universe, prompts, answers, quotes and trades."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+from bellwether import interruptible
+from bellwether.arena.records import plan_of
+from bellwether.arena.weekly.means import decided_at
+from bellwether.tables import arena as tables
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.polymarket.client import ClobClient, GammaClient
+from bellwether.worlds import addresses
+from tests.arena.weeks import WEEK, Arena
+
+AT = decided_at(WEEK)
+#: What a listing says of now: other values must change nothing.
+NOW_FIELDS: dict[str, Any] = {
+    "lastTradePrice": 0.123,
+    "bestBid": 0.11,
+    "bestAsk": 0.13,
+    "spread": 0.02,
+    "oneHourPriceChange": 0.4,
+    "oneDayPriceChange": -0.4,
+    "orderPriceMinTickSize": 0.001,
+    "orderMinSize": 77,
+    "umaResolutionStatus": "disputed",
+    "umaResolutionStatuses": '["proposed", "disputed", "proposed"]',
+    "umaEndDate": "2026-06-29T01:02:03Z",
+    "updatedAt": "2026-06-30T01:02:03Z",
+    "acceptingOrders": True,
+}
+
+
+class Tampering(httpx.AsyncBaseTransport):
+    """Changes whatever an answer says of the time after `AT`, and counts what it changed."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, changed: Counter[str]) -> None:
+        self._inner, self._changed = inner, changed
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._inner.handle_async_request(request)
+        body = await answer.aread()
+        try:
+            told = json.loads(body)
+        except ValueError:
+            return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+        self._walk(told)
+        headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(told).encode())
+
+    def _walk(self, value: Any) -> None:
+        if isinstance(value, list):
+            for one in value:
+                self._walk(one)
+        elif isinstance(value, dict):
+            if "conditionId" in value:
+                self._market(value)
+            for point in value.get("history") or ():
+                if datetime.fromtimestamp(point["t"], UTC) > AT:
+                    point["p"] = round(1 - float(point["p"]), 4)
+                    self._changed["price"] += 1
+            for name, one in value.items():
+                if isinstance(one, int | float) and not isinstance(one, bool) and name.startswith(("volume", "liquidity")):
+                    value[name] = one * 3 + 1
+                elif isinstance(one, list | dict):
+                    self._walk(one)
+
+    def _market(self, market: dict[str, Any]) -> None:
+        self._changed["market"] += 1
+        market.update({name: value for name, value in NOW_FIELDS.items() if name in market})
+        market["outcomePrices"] = json.dumps(json.loads(market["outcomePrices"])[::-1])
+        for name in ("volume", "liquidity"):
+            if isinstance(market.get(name), str):
+                market[name] = "987654.25"
+        closed = market.get("closedTime")
+        if closed is not None and (then := datetime.fromisoformat(closed)) > AT:
+            market["closedTime"] = (then + timedelta(hours=5)).isoformat(sep=" ")
+            self._changed["close"] += 1
+
+
+class Tampered(Arena):
+    """An arena to which the venue tells other things of the time after `AT`."""
+
+    def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
+        async def session() -> Any:
+            with addresses(self.config, served=False) as found:
+                assert found.transport is not None
+                transport = Tampering(found.transport, changed)
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": transport}
+                async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
+                    return await work(gamma, clob)
+
+        return interruptible.run(session())
+
+
+changed: Counter[str] = Counter()
+
+
+def prompts(arena: Arena) -> dict[str, bytes]:
+    with arena.journal() as journal:
+        steps = arena.world(journal).steps
+        names = arena.read(tables.DECISIONS)["decision_id"]
+        return {name: json.dumps(plan_of(body).messages).encode() for name in names if (body := steps.stored("prompt", name)) is not None}
+
+
+@pytest.fixture(scope="module")
+def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
+    """The same week, reconstructed from what the venue says and from what it would say had everything after it gone another way."""
+    found = (Arena(tmp_path_factory.mktemp("told")), Tampered(tmp_path_factory.mktemp("tampered")))
+    for arena in found:
+        arena.decide(WEEK)
+    return found
+
+
+def test_the_later_facts_are_really_others(arenas: tuple[Arena, Arena]) -> None:
+    assert changed["market"] > 100
+    assert changed["close"] > 50
+    first, second = (pl.concat([arena.evidence(WEEK + number * timedelta(days=7)) for number in range(3)]) for arena in arenas)
+    assert first.height > 0
+    assert not first.equals(second)
+
+
+def test_universe_decisions_and_trades_are_the_same_bytes(arenas: tuple[Arena, Arena]) -> None:
+    one, other = arenas
+    for table in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES):
+        partition = (WEEK.isoformat(),)
+        first, second = (arena.lake.manifests(table)[partition] for arena in arenas)
+        assert first.sha256 == second.sha256, table.name
+    assert one.read(tables.TRADES).height == other.read(tables.TRADES).height > 0
+
+
+def test_prompts_are_the_same_bytes(arenas: tuple[Arena, Arena]) -> None:
+    one, other = (prompts(arena) for arena in arenas)
+    assert one == other
+    assert len(one) == 5
+    assert sum(map(len, one.values())) > 10_000
+
+
+def test_nothing_in_the_universe_is_later_than_its_time(arenas: tuple[Arena, Arena]) -> None:
+    universe = arenas[1].read(tables.UNIVERSE)
+    assert universe["known_at"].unique().to_list() == [AT]
+    assert universe.filter(pl.col("volume").is_not_null() | pl.col("tick").is_not_null()).is_empty()

@@ -1,0 +1,214 @@
+"""A backup restores into an empty home and publishes the same warehouse; anything else is refused before a file is written."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bellwether.arena.rankings import rankings
+from bellwether.arena.steps import Steps
+from bellwether.backup import backup, expired, restore
+from bellwether.backup.backup import prune
+from bellwether.backup.manifest import FILE, FORMAT, made_at, name_of
+from bellwether.calibration.inference import Inference
+from bellwether.cli import main
+from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.journal import Journal
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish, query
+from bellwether.settings import Settings, settings
+from bellwether.submissions import Submissions
+from bellwether.submissions.checking import SCHEMA
+from bellwether.tables import TABLES, table
+from benchmarks._arena_worlds import Simulated
+
+AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home with tables, a journal with a claim, a registry and submissions."""
+    home = tmp_path_factory.mktemp("living")
+    registry = home / "registry"
+    registry.mkdir()
+    (registry / "lineups.toml").write_text('[mine]\ntitle = "t"\n\n[mine.families]\nhold = "rule/hold"\n')
+    config = Settings(home=home / "home", registry=registry)
+    lake = Lake(config.lake_uri)
+    for name, rows in rankings(Simulated({"a": 0.0, "b": 1.0}, cohorts=3).inputs(1), Inference(replicates=0)).items():
+        lake.write(table(name), (), rows, run_id="r")
+    with Journal(config.journal_url) as journal:
+        Steps(journal, timedelta(minutes=1), run="r").once("universe", "2026-03-01", lambda: b"answered")
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    Submissions(config.submissions).add(pl.DataFrame([("mine", "kalshi:K", day, 0.5, day)], schema=SCHEMA, orient="row"))
+    return config
+
+
+@pytest.fixture(scope="module")
+def made(living: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return backup(living, tmp_path_factory.mktemp("backups"), at=AT)
+
+
+def empty(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path / "home", registry=tmp_path / "registry")
+
+
+def copied(made: Path, tmp_path: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(made, tmp_path / made.name))
+
+
+def journal_rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    with closing(sqlite3.connect(path)) as journal:
+        names = [name for (name,) in journal.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        return {name: sorted(journal.execute(f"SELECT * FROM {name}"), key=repr) for name in names}
+
+
+def test_a_restored_home_publishes_the_same_warehouse_row_for_row(living: Settings, made: Path, tmp_path: Path) -> None:
+    config = empty(tmp_path)
+    restore(config, made)
+    for declared in TABLES.values():
+        before, after = (Lake(one.lake_uri).slice(declared, missing="skip").read() for one in (living, config))
+        assert before.equals(after), declared.name
+    for one in (living, config):
+        publish(Lake(one.lake_uri), one.warehouse_path)
+    made_of = [declared for declared in TABLES.values() if Lake(living.lake_uri).manifests(declared)]
+    assert len(made_of) == 5
+    for declared in made_of:
+        rows = [query(one.warehouse_path, f"FROM {declared.sql_name} ORDER BY ALL") for one in (living, config)]
+        assert rows[0].equals(rows[1]), declared.name
+    assert query(config.warehouse_path, "SELECT count(*) FROM arena.rankings").item() > 0
+    assert journal_rows(living.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
+    assert (tmp_path / "registry" / "lineups.toml").read_text().startswith("[mine]")
+    assert Submissions(config.submissions).read().equals(Submissions(living.submissions).read())
+
+
+def test_a_journal_in_use_is_copied_as_of_one_instant(living: Settings, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(living.world_home / "journal.db", isolation_level=None)) as writer:
+        before = journal_rows(living.world_home / "journal.db")
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("CREATE TABLE torn (x)")
+        folder = backup(living, tmp_path / "b", at=AT)
+        writer.execute("ROLLBACK")
+    assert journal_rows(folder / "journal.db") == before
+
+
+@pytest.mark.parametrize("kind", ["lake", "journal", "submissions", "registry"])
+def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path, kind: str) -> None:
+    config = empty(tmp_path)
+    place = {
+        "lake": Path(config.lake_uri) / "x" / "file.parquet",
+        "journal": config.world_home / "journal.db",
+        "submissions": config.submissions / "other.parquet",
+        "registry": tmp_path / "registry" / "models.toml",
+    }[kind]
+    place.parent.mkdir(parents=True)
+    place.write_text("mine")
+    with pytest.raises(BellwetherError, match="restore into an empty BELLWETHER_HOME"):
+        restore(config, made)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [place]
+
+
+def damaged(folder: Path) -> None:
+    next(path for path in sorted(folder.rglob("*.parquet"))).write_bytes(b"other")
+
+
+def lacking(folder: Path) -> None:
+    next(path for path in sorted(folder.rglob("*.parquet"))).unlink()
+
+
+def stranger(folder: Path) -> None:
+    (folder / "lake" / "more.parquet").write_bytes(b"x")
+
+
+def newer(folder: Path) -> None:
+    fields = json.loads((folder / FILE).read_text())
+    (folder / FILE).write_text(json.dumps({**fields, "format": FORMAT + 1, "version": "9.0"}))
+
+
+def elsewhere(folder: Path) -> None:
+    fields = json.loads((folder / FILE).read_text())
+    (folder / FILE).write_text(json.dumps({**fields, "world": "live"}))
+
+
+def nameless(folder: Path) -> None:
+    (folder / FILE).unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (damaged, "SHA-256 differs"),
+        (lacking, "is missing"),
+        (stranger, "is not of the backup"),
+        (newer, "made by Bellwether 9.0, and this version restores format"),
+        (elsewhere, "of the world live"),
+        (nameless, f"holds no {FILE}"),
+    ],
+)
+def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(made: Path, tmp_path: Path, harm: object, message: str) -> None:
+    folder, config = copied(made, tmp_path), empty(tmp_path)
+    harm(folder)  # type: ignore[operator]
+    with pytest.raises(BellwetherError, match=message):
+        restore(config, folder)
+    assert not config.world_home.exists()
+
+
+def test_a_damaged_lake_makes_no_backup(living: Settings, tmp_path: Path) -> None:
+    import shutil
+
+    home = tmp_path / "home"
+    shutil.copytree(living.home, home)
+    config = Settings(home=home)
+    next(path for path in sorted(Path(config.lake_uri).rglob("*.parquet"))).write_bytes(b"other")
+    with pytest.raises(LakeError, match="sha256"):
+        backup(config, tmp_path / "backups", at=AT)
+    assert list((tmp_path / "backups").iterdir()) == []
+
+
+def test_databases_and_object_stores_have_their_own_backups(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="pg_dump"):
+        backup(Settings(home=tmp_path, journal="postgresql://me@host/journal"), tmp_path / "b", at=AT)
+    with pytest.raises(ConfigError, match="object"):
+        backup(Settings(home=tmp_path, lake="s3://bucket/lake"), tmp_path / "b", at=AT)
+
+
+def test_tiers_keep_the_newest_and_the_last_of_weeks_and_months() -> None:
+    """G1, and the tiers."""
+    days = [datetime(2026, 3, 31, 2, tzinfo=UTC) - timedelta(days=number) for number in range(60)]
+    assert expired(days[:4], newest=2, weeks=0, months=0) == [days[3], days[2]]
+    kept = sorted({*days} - {*expired(days, newest=2, weeks=3, months=2)}, reverse=True)
+    assert [at.strftime("%m-%d") for at in kept] == ["03-31", "03-30", "03-29", "03-22", "02-28"]
+    assert expired(days[:1], newest=1, weeks=0, months=0) == []
+
+
+def test_only_backups_of_the_world_are_removed(living: Settings, tmp_path: Path) -> None:
+    folders = [name_of("sandbox", AT + timedelta(days=number)) for number in range(4)]
+    for name in (*folders, name_of("live", AT), "bellwether-sandbox-notes", "photos"):
+        (tmp_path / name).mkdir()
+    assert [path.name for path in prune(living, tmp_path, newest=2, weeks=0, months=0)] == folders[:2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [*folders[2:], name_of("live", AT), "bellwether-sandbox-notes", "photos"]
+    )
+    assert made_at(folders[1], "sandbox") == AT + timedelta(days=1)
+
+
+def test_the_commands_back_up_and_restore(living: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(home: Path, *words: str) -> str:
+        monkeypatch.setenv("BELLWETHER_HOME", str(home))
+        settings.cache_clear()
+        ran = CliRunner().invoke(main, [*words])
+        settings.cache_clear()
+        return ran.output if ran.exception is None else f"{ran.output} {ran.exception}"
+
+    made = json.loads(run(living.home, "backup", str(tmp_path / "backups"), "--json"))
+    assert made["files"] > 10
+    assert "files of" in run(tmp_path / "other", "restore", made["backup"])
+    assert "already" in run(tmp_path / "other", "restore", made["backup"])

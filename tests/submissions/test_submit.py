@@ -1,0 +1,195 @@
+"""Forecasts of others: accepted or refused by line with the reason, kept, scored as a forecaster of the benchmark."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from bellwether.cli import main
+from bellwether.errors import ScoringError
+from bellwether.forecasting import available
+from bellwether.lake import Lake
+from bellwether.scoring import score
+from bellwether.settings import settings
+from bellwether.spreadsheets import neutralised
+from bellwether.submissions import Submissions, checked
+from bellwether.submissions.checking import AGAIN, SCHEMA, TWICE
+from bellwether.submissions.reading import read
+from bellwether.tables import table
+from bellwether.tables.schema import TIME
+
+OPEN, CLOSE, NOW = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 10, tzinfo=UTC), datetime(2026, 3, 8, tzinfo=UTC)
+MARKETS = pl.DataFrame(
+    {
+        "venue": ["kalshi", "polymarket", "kalshi", "polymarket", "kalshi"],
+        "market_id": ["K-1", "512", "SAME", "SAME", "OLD"],
+        "open_time": [OPEN] * 5,
+        "close_time": [CLOSE] * 4 + [OPEN + timedelta(days=2)],
+    },
+    schema_overrides={"open_time": TIME, "close_time": TIME},
+)
+GOOD = {"market_id": "K-1", "probability": "0.7", "stated_at": "2026-03-02T12:00:00Z", "forecaster": "mine"}
+
+REFUSED = [
+    ({"probability": "NaN"}, "the probability is NaN; give a number from 0 to 1"),
+    ({"probability": ""}, "the probability is nothing"),
+    ({"probability": "62"}, "looks like a percentage; divide by 100"),
+    ({"probability": "-0.1"}, "the probability is -0.1; give a number"),
+    ({"probability": "120"}, "the probability is 120; give a number"),
+    ({"probability": "likely"}, "the probability is likely"),
+    ({"stated_at": "2026-03-02T12:00:00"}, "has no zone"),
+    ({"stated_at": "soonZ"}, "soonZ is no time"),
+    ({"stated_at": ""}, "does not say when"),
+    ({"stated_at": "2026-03-09T00:00:00Z"}, "lies in the future"),
+    ({"stated_at": "2026-02-02T00:00:00Z"}, "before the market opened"),
+    ({"market_id": "OLD", "stated_at": "2026-03-03T00:00:00Z"}, "the market closed at 2026-03-03 00:00:00 UTC"),
+    ({"market_id": "OLD", "stated_at": "2026-03-04T00:00:00Z"}, "the market closed at"),
+    ({"market_id": "nothing-of-the-kind"}, "no market is called nothing-of-the-kind here"),
+    ({"market_id": "SAME"}, "no market is called SAME here"),
+    ({"market_id": ""}, "no market is named"),
+    ({"venue": "polymarket"}, "K-1 is a market of kalshi, not of polymarket"),
+    ({"forecaster": "=cmd()"}, "cannot be a forecaster's name"),
+    ({"forecaster": ""}, "no forecaster is named"),
+    ({"forecaster": "gpt-5.2"}, "is a forecaster of the registry"),
+]
+
+
+def judge(path: Path, *rows: dict[str, str], stored: pl.DataFrame | None = None) -> tuple[pl.DataFrame, list[str]]:
+    """Accepted rows of a CSV file, and its refused lines with their reasons."""
+    pl.DataFrame([{"venue": "", **row} for row in rows]).with_columns(venue=pl.col("venue").replace("", None)).write_csv(path)
+    given = read(path)
+    found = checked(
+        given.frame, MARKETS, pl.DataFrame(schema=SCHEMA) if stored is None else stored, forecaster=None, taken=["gpt-5.2"], now=NOW
+    )
+    return found.accepted, [f"{given.place(row)}: {reason}" for row, reason in found.refused.iter_rows()]
+
+
+@pytest.mark.parametrize(("changed", "reason"), REFUSED)
+def test_what_does_not_fit_is_refused_by_line_and_the_rest_is_accepted(tmp_path: Path, changed: dict[str, str], reason: str) -> None:
+    later = {**GOOD, "stated_at": "2026-03-02T13:00:00Z"}
+    accepted, refused = judge(tmp_path / "f.csv", GOOD, {**GOOD, **changed}, later)
+    assert len(refused) == 1
+    assert refused[0].startswith("line 3: ")
+    assert reason in refused[0]
+    assert accepted["stated_at"].to_list() == [datetime(2026, 3, 2, 12, tzinfo=UTC), datetime(2026, 3, 2, 13, tzinfo=UTC)]
+
+
+def test_a_duplicate_is_refused_in_the_file_and_against_what_is_stored(tmp_path: Path) -> None:
+    other = {**GOOD, "probability": "0.1"}
+    accepted, refused = judge(tmp_path / "f.csv", GOOD, other)
+    assert (accepted["probability"].to_list(), refused) == ([0.7], [f"line 3: {TWICE}"])
+    accepted, refused = judge(tmp_path / "f.csv", other, {**GOOD, "market_id": "512"}, stored=accepted)
+    assert (accepted["market"].to_list(), refused) == (["polymarket:512"], [f"line 2: {AGAIN}"])
+
+
+def test_a_market_is_named_by_its_id_or_with_its_venue(tmp_path: Path) -> None:
+    accepted, refused = judge(tmp_path / "f.csv", GOOD, {**GOOD, "market_id": "kalshi:SAME"}, {**GOOD, "market_id": "512"})
+    assert refused == []
+    assert accepted["market"].to_list() == ["kalshi:K-1", "kalshi:SAME", "polymarket:512"]
+
+
+def test_offsets_count_and_a_blank_may_stand_for_the_t(tmp_path: Path) -> None:
+    accepted, refused = judge(
+        tmp_path / "f.csv", {**GOOD, "stated_at": "2026-03-02T12:00:00+02:00"}, {**GOOD, "stated_at": "2026-03-02 12:00:00Z"}
+    )
+    assert refused == []
+    assert [at.hour for at in accepted["stated_at"]] == [10, 12]
+
+
+def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
+    rows = pl.DataFrame([{**GOOD, "probability": 0.7}, {**GOOD, "probability": 1.5, "market_id": "512"}])
+    rows.write_csv(tmp_path / "f.csv")
+    rows.with_columns(pl.col("stated_at").str.to_datetime(time_zone="UTC")).write_parquet(tmp_path / "f.parquet")
+    (tmp_path / "f.jsonl").write_text("\n" + "\n\n".join(json.dumps(row) for row in rows.to_dicts()) + "\n")
+    places = {"f.csv": "line 3", "f.parquet": "row 2", "f.jsonl": "line 4"}
+    for name, place in places.items():
+        given = read(tmp_path / name)
+        found = checked(given.frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
+        assert found.accepted.select("market", "probability", "stated_at").rows() == [
+            ("kalshi:K-1", 0.7, datetime(2026, 3, 2, 12, tzinfo=UTC))
+        ], name
+        ((row, reason),) = found.refused.iter_rows()
+        assert given.place(row) == place
+        assert "looks like a percentage" in reason
+
+
+def test_a_parquet_time_without_a_zone_is_refused(tmp_path: Path) -> None:
+    pl.DataFrame([{**GOOD, "probability": 0.7, "stated_at": datetime(2026, 3, 2)}]).write_parquet(tmp_path / "f.parquet")
+    found = checked(read(tmp_path / "f.parquet").frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
+    assert "has no zone" in found.refused["reason"][0]
+
+
+@pytest.mark.parametrize("lacking", ["probability", "market_id", "stated_at"])
+def test_a_file_without_a_column_is_refused_by_name(tmp_path: Path, lacking: str) -> None:
+    pl.DataFrame([{name: value for name, value in GOOD.items() if name != lacking}]).write_csv(tmp_path / "f.csv")
+    with pytest.raises(ScoringError, match="no column"):
+        read(tmp_path / "f.csv")
+
+
+def test_cells_that_are_formulas_are_neutralised() -> None:
+    """X2."""
+    cells = ["=1+1", "+1", "-1", "@a", "\tx", "\rx", "plain", "a=b", None]
+    assert neutralised(pl.DataFrame({"cell": cells, "n": range(9)}))["cell"].to_list() == [
+        *("'" + cell for cell in cells[:6] if cell),
+        "plain",
+        "a=b",
+        None,
+    ]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    settings.cache_clear()
+    day = CLOSE.date()
+    nothing: dict[object, object] = {pl.String: "", pl.Boolean: False, pl.Date: day, pl.Datetime: NOW}
+    base = {one.name: nothing.get(one.dtype.base_type(), 0) for one in table("clean/markets").columns if not one.nullable}
+    rows = [{**base, "day": day, "venue": "kalshi", "market_id": "K-1", "open_time": OPEN, "close_time": CLOSE}]
+    Lake(settings().lake_uri).write(table("clean/markets"), (day.isoformat(),), table("clean/markets").frame(list(rows)), run_id="r")
+    return tmp_path
+
+
+def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions(home: Path) -> None:
+    file, out = home / "f.csv", home / "refused.csv"
+    later = {**GOOD, "stated_at": "2026-03-03T00:00:00Z", "probability": "0.9"}
+    pl.DataFrame([GOOD, later, {**GOOD, "market_id": "@nowhere"}]).write_csv(file)
+    ran = CliRunner().invoke(main, ["submit", str(file), "--dry-run"])
+    assert "2 forecasts would be accepted, 1 refused" in ran.output
+    assert Submissions(settings().submissions).names() == []
+    ran = CliRunner().invoke(main, ["submit", str(file), "--refused", str(out)])
+    assert ran.exit_code == 1
+    assert "line 4: no market is called @nowhere here" in ran.output
+    assert "2 forecasts accepted, 1 refused" in ran.output
+    assert "'@nowhere" in out.read_text()
+    again = CliRunner().invoke(main, ["submit", str(file), "--json"])
+    assert json.loads(again.output)["refused"] == 3
+    mine = available()["mine"]
+    assert (mine.kind, mine.automatic) == ("submitted", True)
+    questions = pl.DataFrame(
+        {
+            "release": ["r"] * 2,
+            "id": ["kalshi:K-1", "kalshi:K-2"],
+            "close_time": [CLOSE] * 2,
+            "settled_at": [CLOSE] * 2,
+            "known_at": [CLOSE] * 2,
+        },
+        schema_overrides={"close_time": TIME, "settled_at": TIME, "known_at": TIME},
+    )
+    rows = mine.forecast(questions)
+    assert rows.select("question_id", "p_yes", "as_of", "error").rows() == [
+        ("kalshi:K-1", 0.9, datetime(2026, 3, 3, tzinfo=UTC), None),
+        ("kalshi:K-2", None, None, "no forecast was submitted"),
+    ]
+
+
+def test_score_reads_the_same_file(home: Path) -> None:
+    pl.DataFrame([GOOD, {**GOOD, "market_id": "512", "probability": "0.2"}]).write_csv(home / "f.csv")
+    pl.DataFrame({"market_id": ["K-1", "512"], "outcome": ["yes", "no"]}).write_csv(home / "outcomes.csv")
+    result = score(home / "f.csv", outcomes=home / "outcomes.csv")
+    brier = result.scores.filter(pl.col("forecaster") == "mine", pl.col("metric") == "brier")["value"].item()
+    assert brier == pytest.approx((0.3**2 + 0.2**2) / 2)
