@@ -10,6 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random
 from bellwether.forecasting.forecaster import Forecaster, Registered
 from bellwether.forecasting.language_model import LanguageModel
+from bellwether.forecasting.submitted import submitted
 from bellwether.models.keys import status
 from bellwether.models.registry import FILE as MODELS_FILE
 from bellwether.models.registry import models
@@ -28,8 +29,6 @@ KINDS: dict[str, type[Registered]] = {
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
     """All forecasters by name: those of the registry (`registered`), then those whose forecasts were submitted."""
-    from bellwether.submissions.forecaster import submitted
-
     known = registered(folder)
     return known | {name: one for name, one in submitted(settings().submissions).items() if name not in known}
 

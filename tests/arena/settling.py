@@ -87,7 +87,7 @@ def _warm(home: str, market_ids: Sequence[str]) -> None:
     async def ask(gamma: GammaClient, clob: ClobClient) -> None:
         pages = [page for closed in (False, True) async for page in gamma.markets(closed=closed, ids=market_ids, include_tag=True)]
         found = [market["conditionId"] for page in pages for market in page.json["markets"]]
-        await clob.answers([routes.clob_market(condition) for condition in found], accept=range(600))
+        await clob.answers([routes.clob_market(condition) for condition in found], accept=frozenset(range(600)))
 
     Arena(Path(home), now=SETTLED, lineup="few")._ask(ask)
 
@@ -101,7 +101,7 @@ def main(home: str, lives: str, log: str, stride: str, *market_ids: str) -> None
         child = os.fork()
         if child == 0:
             arena = Arena(copy, now=SETTLED, lineup="few")
-            arena.breaks = lambda life=life: os.write(out, f"{life} looked\n".encode())  # type: ignore[misc]
+            arena.breaks = lambda life=life: os.write(out, f"{life} looked\n".encode())  # type: ignore[assignment,misc]
             count = _Countdown(life, str(copy / "lake"))
 
             def journal(arena: Arena = arena, count: _Countdown = count) -> Journal:

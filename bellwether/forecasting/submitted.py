@@ -46,8 +46,5 @@ class Submitted(Registered):
 
 
 def submitted(folder: Path) -> dict[str, Submitted]:
-    """The forecasters with submissions in a folder, by name."""
-    from bellwether.submissions.store import Submissions
-
-    store = Submissions(folder)
-    return {name: Submitted(name=name, description="submitted as a file", path=store.path(name)) for name in store.names()}
+    """The forecasters with submissions in a folder, a Parquet file each, by name."""
+    return {path.stem: Submitted(name=path.stem, description="submitted as a file", path=path) for path in sorted(folder.glob("*.parquet"))}
