@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -42,9 +42,10 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
     if not rows.height:
         empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
         return Curves(empty, empty, last.select("agent_id", "family", "total", "return"))
-    first, end = rows["start"].min(), rows["at"].max()
-    days = (end - first).days + 1  # type: ignore[operator]
-    instants = [first + timedelta(days=day + 1) for day in thin(days, _POINTS)]  # type: ignore[operator]
+    first: datetime = min(rows["start"].unique().to_list())
+    end: datetime = rows["at"][-1]
+    days = (end - first).days + 1
+    instants = [first + timedelta(days=day + 1) for day in thin(days, _POINTS)]
     calendar = (
         _at(rows, told, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
         .group_by(*_GROUP, "at")

@@ -65,11 +65,10 @@ _TIP: dict[str, Any] = {"field": "name", "type": "nominal", "title": "name"}
 
 def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str]) -> Chart:
     """Points with intervals, one line per name, in the order of the rows. rows: name, value, lower, upper."""
-    order = [row["name"] for row in rows]
-    y: dict[str, Any] = {"field": "name", "type": "nominal", "sort": order, "title": None}
+    y: dict[str, Any] = {"field": "name", "type": "nominal", "sort": None, "title": None}
     tips: list[dict[str, Any]] = [_TIP, *({"field": name, "type": "quantitative", "format": ".4f"} for name in ("value", "lower", "upper"))]
     body = {
-        "height": {"step": 22},
+        "height": max(44, 22 * len(rows)),
         "encoding": {"y": y, "color": _colour(colours), "tooltip": tips},
         "layer": [
             {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": {"x": _quantity("lower", axis), "x2": {"field": "upper"}}},
@@ -81,15 +80,15 @@ def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str]) -> 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
     """Observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n."""
-    unit = {"domain": [0, 1]}
-    x = {"field": "forecast", "type": "quantitative", "title": "mean forecast", "scale": unit}
+    unit: dict[str, Any] = {"domain": [0, 1]}
+    x: dict[str, Any] = {"field": "forecast", "type": "quantitative", "title": "mean forecast", "scale": unit}
     tips: list[dict[str, Any]] = [
         _TIP,
         *({"field": name, "type": "quantitative", "format": ".3f"} for name in ("forecast", "observed", "lower", "upper")),
     ]
     tips.append({"field": "n", "type": "quantitative", "title": "forecasts"})
-    own = {"x": x, "color": _colour(colours), "tooltip": tips}
-    y = {"field": "observed", "type": "quantitative", "title": "share that came true", "scale": unit}
+    own: dict[str, Any] = {"x": x, "color": _colour(colours), "tooltip": tips}
+    y: dict[str, Any] = {"field": "observed", "type": "quantitative", "title": "share that came true", "scale": unit}
     body = {
         "height": 320,
         "layer": [
@@ -133,9 +132,12 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
     """Cells by name and other. rows: name, other, value, and note, which is shown on pointing and as a dot where it is not empty."""
     scale: dict[str, Any] = {"scheme": "blues"} if middle is None else {"scheme": "blueorange", "domainMid": middle}
+    # Not as an array of names: Vega-Lite would write them into an expression.
+    down, across = ({name: place for place, name in enumerate(dict.fromkeys(order))} for order in (names, others))
+    rows = [{**row, "row": down.get(row["name"], len(down)), "column": across.get(row["other"], len(across))} for row in rows]
     axes = {
-        "x": {"field": "other", "type": "nominal", "sort": list(others), "title": None, "axis": {"labelAngle": -60}},
-        "y": {"field": "name", "type": "nominal", "sort": list(names), "title": None},
+        "x": {"field": "other", "type": "nominal", "sort": {"field": "column", "op": "min"}, "title": None, "axis": {"labelAngle": -60}},
+        "y": {"field": "name", "type": "nominal", "sort": {"field": "row", "op": "min"}, "title": None},
     }
     tips: list[dict[str, Any]] = [
         _TIP,
@@ -144,7 +146,7 @@ def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Seq
     ]
     tips.append({"field": "note", "type": "nominal"})
     body = {
-        "height": {"step": 18},
+        "height": max(36, 18 * len(names)),
         "encoding": {**axes, "tooltip": tips},
         "layer": [
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -130,7 +131,9 @@ def _methodologies() -> list[Part]:
 
 
 def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl.DataFrame, is_file: bool) -> Iterator[File]:
-    line = about.row(0, named=True) if about.height else {"description": "", "rows": 0, "stored_as": "", "version": "", "key": []}
+    line: dict[str, Any] = (
+        about.row(0, named=True) if about.height else {"description": "", "rows": 0, "stored_as": "", "version": "", "key": []}
+    )
     rows = [
         [text(row["column_name"]), text(row["type"]), text(row["unit"]), yes_no(row["nullable"]), text(row["description"], most=600)]
         for row in columns.iter_rows(named=True)

@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.lake.sql import sql_text
 from bellwether.site import charts
-from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table, Text
+from bellwether.site.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text
 from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
 from bellwether.site.render import File, render
@@ -20,9 +20,18 @@ from bellwether.tables.benchmark import HORIZONS
 #: Points of a curve of prices.
 _POINTS = 120
 _DETAILS = (
-    "as_of", "answer", "confidence", "error", "failure", "knowledge_cutoff", "model", "elicitation", "prompt_hash", "finish_reason",
-    "parsed_by", "contradiction", "repaired", "input_tokens", "output_tokens", "cost", "latency", "attempts", "call_key",
-)  # fmt: skip
+    "as_of",
+    "answer",
+    "confidence",
+    "elicitation",
+    "parsed_by",
+    "contradiction",
+    "output_tokens",
+    "cost",
+    "attempts",
+    "prompt_hash",
+    "call_key",
+)
 
 
 def pages(material: Material, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
@@ -140,7 +149,7 @@ def _raw(forecasts: pl.DataFrame | None) -> list[Part]:
         if one["reasoning"]:
             parts.append(Text(f"{who}: reasoning", one["reasoning"], open=False))
     note = "The prompts stand in the journal of model calls, under the call keys; the hash of a prompt tells whether two are the same."
-    return [Note(note), *parts, Grid("calls", "How each answer was asked for and read", heads, rows, search=(0,))]
+    return [Note(note), *parts, Table("How each answer was asked for and read", heads, rows)]
 
 
 def prices(source: Source, release: str) -> pl.DataFrame:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from bellwether.site.model import Cell, Chart, Grid, Page, Text
+from bellwether.site.model import Cell, Chart, Grid, Head, Page, Text
 from bellwether.site.script import json_bytes, script
 from bellwether.site.values import visible
 
@@ -23,6 +24,8 @@ CHUNK = 250
 MOST_CHOICES = 100
 #: Larger data of charts stands in a file of its own.
 _INLINE = 12_000
+#: Cells of longer texts are wide.
+_LONG = 40
 #: Longer texts are shown by their beginning.
 _TEXT = 3_000
 
@@ -69,10 +72,30 @@ def render(page: Page) -> Iterator[File]:
         sections=sections,
         root="../" * page.path.count("/"),
         policy=POLICY,
+        lines=partial(_lines, "../" * page.path.count("/")),
         parts=[(title, path, path.partition("/")[0] == here) for title, path in PARTS],
     )
     yield page.path, html.encode()
     yield from extra
+
+
+def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> str:
+    """Rows of a table as HTML, every text escaped: the many cells of a big table are slow in a template."""
+    if not rows:
+        return f'<tr><td colspan="{len(heads)}">none</td></tr>'
+    made = []
+    for row in rows:
+        cells = []
+        for head, one in zip(heads, row, strict=True):
+            shown = escape(one.text)
+            if one.href:
+                shown = f'<a href="{root}{escape(one.href)}">{shown}</a>'
+            kind = ' class="n"' if head.number else ' class="t"' if len(one.text) > _LONG else ""
+            key = f' data-key="{escape(str(one.key))}"' if one.key is not None else ""
+            title = f' title="{escape(one.title)}"' if one.title else ""
+            cells.append(f"<td{kind}{key}{title}>{shown}</td>")
+        made.append(f"<tr>{''.join(cells)}</tr>")
+    return "\n".join(made)
 
 
 def _part(part: Any, name: str, stem: str) -> tuple[_Shown, list[File]]:
@@ -104,12 +127,16 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
         "numbers": [head.number for head in grid.heads],
         "heads": [head.text for head in grid.heads],
     }
-    made = []
-    for number, start in enumerate(range(0, len(grid.rows), CHUNK)):
-        rows = [[_packed(cell) for cell in row] for row in grid.rows[start : start + CHUNK]]
-        made.append((f"{path}.r{number}.js", script(f"{path}.r{number}", rows)))
-    for column in range(len(grid.heads)):
-        made.append((f"{path}.c{column}.js", script(f"{path}.c{column}", [row[column].key for row in grid.rows])))
+    rows = [[_packed(cell) for cell in row] for row in grid.rows]
+    keys = [[row[column].key for row in grid.rows] for column in range(len(grid.heads))]
+    if len(rows) <= CHUNK:
+        made = [(f"{path}.js", script(path, {"rows": rows, "columns": keys}))]
+    else:
+        made = [
+            (f"{path}.r{place}.js", script(f"{path}.r{place}", rows[start : start + CHUNK]))
+            for place, start in enumerate(range(0, len(rows), CHUNK))
+        ]
+        made += [(f"{path}.c{column}.js", script(f"{path}.c{column}", values)) for column, values in enumerate(keys)]
     return _Shown("grid", grid, name, json_bytes(about).decode(), grid.rows[:SHOWN]), made
 
 

@@ -120,7 +120,7 @@ def _markouts(fills: pl.DataFrame | None) -> list[Part]:
         for horizon in HORIZONS_S:
             known = part.filter(pl.col(f"markout_{horizon}s").is_not_null())
             size = known["size"].cast(pl.Float64)
-            weighted = (known[f"markout_{horizon}s"].cast(pl.Float64) * size).sum() / size.sum() if known.height and size.sum() else None
+            weighted = float((known[f"markout_{horizon}s"].cast(pl.Float64) * size).sum()) / float(size.sum()) if size.sum() else None
             cells.append(number(weighted, 4))
         rows.append(cells)
     heads = [Head("Role"), Head("Fills", number=True), *(Head(f"after {horizon} s", number=True) for horizon in HORIZONS_S)]

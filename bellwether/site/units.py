@@ -28,4 +28,4 @@ def library() -> bytes:
     """Vega, Vega-Lite and Vega-Embed as one script, from the package that carries them."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle()).encode()
+    return str(vl_convert.javascript_bundle()).encode()  # type: ignore[call-arg]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from bellwether.site.model import Cell
@@ -23,6 +24,7 @@ _OTHER = re.compile(r"[^a-z0-9]+")
 _RESERVED = frozenset({"index", "con", "prn", "aux", "nul", "page"})
 
 
+@lru_cache(maxsize=8192)
 def slug(name: str) -> str:
     """A file name for `name`: itself where it is plain, else its letters and digits with a hash, so that two names never share one."""
     stem = name.partition(".")[0]
@@ -40,13 +42,18 @@ def visible(value: str) -> str:
 _CONTROLS = {code: 0x2400 + code for code in range(32) if code not in (9, 10, 13)} | {13: None, 127: 0x2421}
 
 
+@lru_cache(maxsize=8192)
+def _line(value: str, href: str, most: int) -> Cell:
+    whole = " ".join(visible(value).split())
+    short = whole if len(whole) <= most else whole[: most - 1] + "…"
+    return Cell(short or "(empty)", short, href)
+
+
 def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
     """A text on one line, cut to `most` characters."""
     if value is None:
         return Cell(NONE)
-    whole = " ".join(visible(str(value)).split())
-    short = whole if len(whole) <= most else whole[: most - 1] + "…"
-    return Cell(short or "(empty)", short, href)
+    return _line(str(value), href, most)
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
@@ -60,7 +67,7 @@ def number(value: object, digits: int | None = None, *, signed: bool = False, un
         return Cell(("−" if value < 0 else "") + "∞", repr(float(value)))
     factor = 100 if unit == "%" else 1
     plain = f"{abs(value * factor):,}" if digits is None else f"{abs(value * factor):,.{digits}f}"
-    is_zero = not any(one in "123456789" for one in plain)
+    is_zero = not plain.strip("0.,")
     sign = "" if is_zero else "−" if value < 0 else "+" if signed else ""
     shown = f"{sign}{'$' if unit == '$' else ''}{plain}{unit if unit != '$' else ''}"
     exact = str(value)

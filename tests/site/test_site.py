@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,7 +22,7 @@ from bellwether.site.render import POLICY
 from bellwether.site.script import script
 from bellwether.site.values import money, number, percent, slug, thin
 from bellwether.tables import TABLES, table
-from tests.site.world import NOW, Size, arena, published, rows, write
+from tests.site.world import NOW, Size, arena, published, write
 
 SMALL = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
 #: Every way out of text into markup, script, style or another direction of reading.
@@ -29,6 +30,9 @@ HOSTILE = (
     "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`<!--]]>{{7*7}}"
     "javascript:window.hacked=1 \u202eabc\u2066 \u2028\u2029 =1+1 \U0001f4a3 "
 )
+
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +57,19 @@ def site(place: Path, warehouse: Path) -> Iterator[Path]:
         patch.setattr(units, "library", lambda: b"")
         build(warehouse, place / "site")
     yield place / "site"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake, its warehouse and its site, of one release of one question."""
+    folder = tmp_path_factory.mktemp("tiny")
+    lake = Lake(str(folder / "lake"))
+    write(lake, Size(questions=1, prices=0, models=1, episodes=0, cohorts=0))
+    publish(lake, folder / "w.duckdb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "library", lambda: b"")
+        build(folder / "w.duckdb", folder / "site")
+    return folder
 
 
 class Reader(HTMLParser):
@@ -160,13 +177,12 @@ def test_numbers_are_written_as_they_are_rounded() -> None:
 
 
 def test_the_files_of_a_grid_hold_every_row(site: Path, warehouse: Path) -> None:
-    folder = site / "trading/episode/episode-0/agent"
-    kept = [
-        json.loads(line[len("bellwether.put(") : -3].split(",", 1)[1])
-        for line in (path.read_text() for path in sorted(folder.glob("agent-0.orders.r*.js")))
-    ]
+    text = (site / "trading/episode/episode-0/agent/agent-0.orders.js").read_text()
+    kept = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
     orders = query(warehouse, "FROM replay.orders WHERE episode = 'episode-0' AND agent = 'agent-0' ORDER BY order_id")
-    assert [row[0] for part in kept for row in part] == [str(one) for one in orders["order_id"]]
+    assert [row[0] for row in kept["rows"]] == [str(one) for one in orders["order_id"]] and kept["columns"][0] == orders[
+        "order_id"
+    ].to_list()
 
 
 # --- the pages ---------------------------------------------------------------------------------------------------------
@@ -245,10 +261,10 @@ def test_the_same_warehouse_gives_the_same_bytes_and_writes_nothing_again(site: 
 
 
 def test_a_new_cohort_writes_its_pages_and_few_others(tmp_path: Path) -> None:
-    size = Size(questions=4, prices=2, models=2, episodes=1, agents=1, cohorts=4, families=2, markets=30)
+    size = Size(questions=4, prices=2, models=2, episodes=1, agents=1, cohorts=3, families=2, markets=30)
     warehouse = published(tmp_path, size)
     first = build(warehouse, tmp_path / "site")
-    arena(Lake(str(tmp_path / "lake"), clock=lambda: NOW), Size(questions=4, cohorts=5, families=2, markets=30))
+    arena(Lake(str(tmp_path / "lake"), clock=lambda: NOW), Size(questions=4, cohorts=4, families=2, markets=30))
     publish(Lake(str(tmp_path / "lake")), warehouse)
     before = snapshot(tmp_path / "site")
     second = build(warehouse, tmp_path / "site")
@@ -270,15 +286,11 @@ def test_an_empty_warehouse_gives_pages_that_say_what_is_missing(tmp_path: Path)
     )
 
 
-def test_a_warehouse_of_one_table_and_a_release_of_one_question_are_shown(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "lake"))
-    write(lake, Size(questions=1, prices=0, models=1, episodes=0, cohorts=0))
-    publish(lake, tmp_path / "w.duckdb", tables=[table("benchmark/questions")])
+def test_a_warehouse_of_one_table_and_a_release_of_one_question_are_shown(tiny: Path, tmp_path: Path) -> None:
+    assert "Leaderboard of release-0" in Reader(tiny / "site/benchmark/release-0/index.html").tables
+    publish(Lake(str(tiny / "lake")), tmp_path / "w.duckdb", tables=[table("benchmark/questions")])
     build(tmp_path / "w.duckdb", tmp_path / "site")
     assert "Nobody has been scored" in (tmp_path / "site/benchmark/release-0/index.html").read_text()
-    publish(lake, tmp_path / "w.duckdb")
-    build(tmp_path / "w.duckdb", tmp_path / "site")
-    assert "Leaderboard of release-0" in Reader(tmp_path / "site/benchmark/release-0/index.html").tables
 
 
 def test_nan_and_null_in_every_column_are_shown_as_missing(tmp_path: Path) -> None:
@@ -309,12 +321,10 @@ def test_nan_and_null_in_every_column_are_shown_as_missing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("damage", ["missing", "no database", "another version", "files gone", "disk full"])
-def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake(str(tmp_path / "lake"))
-    write(lake, Size(questions=1, prices=1, models=1, episodes=0, cohorts=0))
+def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "w.duckdb"
-    publish(lake, path)
-    build(path, tmp_path / "site")
+    shutil.copyfile(tiny / "w.duckdb", path)
+    shutil.copytree(tiny / "site", tmp_path / "site")
     before = snapshot(tmp_path / "site")
     expected: type[BellwetherError] = LakeError
     if damage == "missing":
@@ -328,15 +338,10 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tmp_path: P
             connection.execute("ALTER TABLE benchmark.leaderboard DROP COLUMN brier")
             connection.execute("DELETE FROM meta.columns WHERE table_name = 'benchmark.leaderboard' AND column_name = 'brier'")
     elif damage == "files gone":
-        lake.write(
-            table("benchmark/forecasts"),
-            ("release-0", "model-0"),
-            rows("benchmark/forecasts", 1, release="release-0", forecaster="model-0", question_id="q"),
-            run_id="s",
-        )
-        publish(lake, path)
-        for file in (tmp_path / "lake/benchmark/forecasts").rglob("*.parquet"):
-            file.unlink()
+        (tmp_path / "site/benchmark/release-0/index.html").write_text("changed by hand, so that it is made again")
+        before = snapshot(tmp_path / "site")
+        gone = tiny / "lake/benchmark/forecasts"
+        gone.rename(tiny / "gone")
     else:
         expected = BellwetherError
 
@@ -347,8 +352,12 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tmp_path: P
             monkeypatch.setattr(f"bellwether.site.{module}.render", full)
         (tmp_path / "site" / "index.html").write_text("changed by hand, so that it is made again")
         before = snapshot(tmp_path / "site")
-    with pytest.raises(expected, match=r"w\.duckdb|site"):
-        build(path, tmp_path / "site")
+    try:
+        with pytest.raises(expected, match=r"w\.duckdb|site"):
+            build(path, tmp_path / "site")
+    finally:
+        if damage == "files gone":
+            (tiny / "gone").rename(tiny / "lake/benchmark/forecasts")
     assert snapshot(tmp_path / "site") == before and not list(tmp_path.glob(".site*"))
 
 

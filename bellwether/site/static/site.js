@@ -71,7 +71,9 @@ const bellwether = (() => {
   function grid(holder) {
     const about = json(holder), table = holder.querySelector("table"), pages = holder.querySelector(".pages");
     const state = { page: 0, sort: null, sign: 1, words: "", chosen: {}, order: null, turn: 0 };
-    const column = (number) => load(`${about.path}.c${number}`);
+    const isSmall = about.rows <= about.chunk;
+    const column = (number) => isSmall ? load(about.path).then((all) => all.columns[number]) : load(`${about.path}.c${number}`);
+    const chunk = (number) => isSmall ? load(about.path).then((all) => all.rows) : load(`${about.path}.r${number}`);
 
     /** Numbers of the rows that match, in order; only the columns that are asked about are loaded. */
     async function ordered() {
@@ -96,7 +98,7 @@ const bellwether = (() => {
       if (again || !state.order) state.order = await ordered();
       const first = state.page * about.shown, rows = state.order.slice(first, first + about.shown);
       const chunks = new Map();
-      for (const number of new Set(rows.map((row) => Math.floor(row / about.chunk)))) chunks.set(number, await load(`${about.path}.r${number}`));
+      for (const number of new Set(rows.map((row) => Math.floor(row / about.chunk)))) chunks.set(number, await chunk(number));
       if (turn !== state.turn) return;
       table.tBodies[0].replaceChildren(...rows.map((row) => line(chunks.get(Math.floor(row / about.chunk))[row % about.chunk])));
       if (!rows.length) table.tBodies[0].append(element("tr"));
@@ -184,7 +186,8 @@ const bellwether = (() => {
       const spec = structuredClone(about.spec);
       if (by) spec.data.values = values.filter((row) => row[by] === undefined || chosen.has(row[by]));
       view?.finalize();
-      view = await window.vegaEmbed(canvas, { ...spec, width: "container" }, { mode: "vega-lite", ast: true, logLevel: 1, renderer: "svg", actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true }, config: config(width) });
+      view = await window.vegaEmbed(canvas, { ...spec, width: "container" }, { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true }, config: config(width) });
+      canvas.querySelector("svg")?.setAttribute("aria-hidden", "true");
     }
 
     const colours = about.spec.usermeta?.colours ?? {};
