@@ -9,11 +9,11 @@ import polars as pl
 
 from bellwether.site import arena_agents, arena_curves, arena_markets
 from bellwether.site.arena_names import agent_path, cohort_path, family_path
-from bellwether.site.build import Unit, key
 from bellwether.site.charts import Colours
 from bellwether.site.model import Cell, Grid, Head, Links, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
 from bellwether.site.values import any_value, money, number, percent, text, yes_no
 
 ABOVE = [("Arena", "arena/index.html")]

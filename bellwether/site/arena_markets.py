@@ -12,10 +12,10 @@ import polars as pl
 from bellwether.site import charts
 from bellwether.site.arena_agents import Books
 from bellwether.site.arena_names import agent_path, market_path
-from bellwether.site.build import Unit, key
 from bellwether.site.model import Grid, Head, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
 from bellwether.site.values import finite, money, number, text, thin, when, yes_no
 
 LIST = "arena/markets.html"

@@ -8,11 +8,11 @@ from functools import partial
 import polars as pl
 
 from bellwether.site import forecasters, questions, release
-from bellwether.site.build import Unit, key
 from bellwether.site.charts import Colours
 from bellwether.site.model import Cell, Head, Note, Page, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
 from bellwether.site.values import interval, number, text, when
 
 _TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons"))

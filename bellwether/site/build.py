@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import orjson
-import polars as pl
 
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
 from bellwether.site.source import Source, opened
+from bellwether.site.unit import Unit, code
+from bellwether.site.units import units
 
 #: Says what the folder is, what it shows, and which part made which files.
 MANIFEST = "site.json"
@@ -39,23 +36,12 @@ class Built:
     published: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A part of the site that is made at once: its name, a digest of what goes into it, and the function that yields its files."""
-
-    name: str
-    key: str
-    make: Callable[[], Iterable[tuple[str, bytes]]]
-
-
 def build(warehouse: Path | str, folder: Path | str) -> Built:
     """Put the site of a published warehouse in the place of `folder`, whole; the same warehouse gives the same bytes.
 
     Raises `LakeError` when the warehouse cannot be read or is another version's, `ConfigError` for a folder that holds something else,
     `BellwetherError` when the site cannot be written. What was there before then stays.
     """
-    from bellwether.site.units import units
-
     target = Path(folder).expanduser().absolute()
     old = _read(target)
     if old is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -86,31 +72,6 @@ def wanted(warehouse: Path | str) -> str:
 def state(source: Source) -> str:
     """A name for what a warehouse shows: when it was published, and the version of the site that shows it."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
-
-
-@cache
-def code() -> str:
-    """A digest of the code that makes pages and of the libraries that decide about their bytes."""
-    from bellwether.tables import TABLES
-
-    digest = hashlib.sha256()
-    for name, data in sorted(_sources(files("bellwether.site"), "")):
-        digest.update(name.encode() + b"\0" + data)
-    for package in ("jinja2", "polars", "vl-convert-python"):
-        digest.update(f"{package} {version(package)}".encode())
-    digest.update(repr(sorted((table.name, table.version) for table in TABLES.values())).encode())
-    return digest.hexdigest()
-
-
-def key(*inputs: Any) -> str:
-    """A digest of the code and of inputs: frames by their rows, everything else by its JSON."""
-    digest = hashlib.sha256(code().encode())
-    for one in inputs:
-        if isinstance(one, pl.DataFrame):
-            digest.update(one.rechunk().write_ipc(None).getbuffer())
-        else:
-            digest.update(orjson.dumps(one, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS))
-    return digest.hexdigest()
 
 
 class _Writer:
@@ -175,12 +136,3 @@ def _read(folder: Path) -> dict[str, Any] | None:
     except (OSError, orjson.JSONDecodeError):
         return None
     return found if isinstance(found, dict) and found.get("what") == _MARK else None
-
-
-def _sources(folder: Any, prefix: str) -> Iterator[tuple[str, bytes]]:
-    for one in folder.iterdir():
-        if one.is_dir():
-            if one.name != "__pycache__":
-                yield from _sources(one, f"{prefix}{one.name}/")
-        elif one.name.endswith((".py", ".html", ".css", ".js")):
-            yield f"{prefix}{one.name}", one.read_bytes()

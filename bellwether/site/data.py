@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.methodology import methodologies
-from bellwether.site.build import Unit, key
 from bellwether.site.model import Cell, Code, Grid, Head, Links, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
 from bellwether.site.values import any_value, number, text, when, yes_no
 from bellwether.tables import TABLES
 

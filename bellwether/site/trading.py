@@ -9,12 +9,12 @@ from functools import partial
 import polars as pl
 
 from bellwether.site import charts, tearsheet
-from bellwether.site.build import Unit, key
 from bellwether.site.charts import Colours
 from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.tearsheet import agent_path, episode_path, run_path
+from bellwether.site.unit import Unit, key
 from bellwether.site.values import any_value, finite, interval, money, number, percent, text, thin, when, yes_no
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl"))

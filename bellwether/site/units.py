@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bellwether.site import arena, benchmark, data, home, trading
-from bellwether.site.build import Unit, code, key
 from bellwether.site.charts import Colours
 from bellwether.site.render import static
 from bellwether.site.source import Source
+from bellwether.site.unit import Unit, code, key
 
 
 def units(source: Source) -> Iterator[Unit]:
