@@ -17,7 +17,7 @@ import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import duck, warehouse
-from bellwether.tables import TABLES, table
+from bellwether.tables import TABLES, Table, table
 
 _PUBLISH = "publish it again: `bellwether warehouse`"
 
@@ -77,7 +77,7 @@ class Source:
         if not self.rows(name):
             return declared.empty().select(chosen)
         try:
-            relation = self._relation(declared.sql_name)
+            relation = self._rows_of(declared, equal)
             for column, value in equal.items():
                 relation = relation.filter(duckdb.ColumnExpression(column) == duckdb.ConstantExpression(value))
             kept = [*chosen, *(one for one in declared.order if one not in chosen)]
@@ -110,6 +110,22 @@ class Source:
         found = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
         return hashlib.sha256(orjson.dumps(found.select("table_name", "partition", "sha256").rows())).hexdigest()
 
+    def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
+        """A table, or of a view only the files of the partitions that can hold rows with these values: opening all takes long."""
+        first = declared.partitioned_by[0] if declared.partitioned_by else None
+        if first not in equal or declared.sql_name not in self._views:
+            return self._relation(declared.sql_name)
+        chosen = (pl.col("table_name") == declared.sql_name) & pl.col("partition").str.starts_with(str(equal[first]))
+        return self._connection.sql(duck.select(declared, tuple(self._files.filter(chosen)["file"])))
+
+    @cached_property
+    def _views(self) -> frozenset[str]:
+        return frozenset(self._all("meta.tables").filter(pl.col("stored_as") == "view")["table_name"])
+
+    @cached_property
+    def _files(self) -> pl.DataFrame:
+        return self._all("meta.partitions").filter("published").select("table_name", "partition", "file").sort("table_name", "partition")
+
     def _relation(self, name: str) -> duckdb.DuckDBPyRelation:
         """A table or view by its `schema.table`."""
         return self._connection.sql("FROM " + ".".join(duck.identifier(part) for part in (warehouse.DATABASE, *name.split(".", 1))))
@@ -123,9 +139,9 @@ class Source:
     def _check(self) -> None:
         """Every table that is here and declared has the columns that are declared."""
         required = {
-            "meta.tables": {"table_name", "rows", "known_at"},
+            "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
             "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
-            "meta.partitions": {"table_name", "partition", "rows", "bytes", "sha256", "written_at", "known_at", "published"},
+            "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
             "meta.publication": {"published_at"},
         }
         for name, columns in required.items():
