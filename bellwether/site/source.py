@@ -113,7 +113,7 @@ class Source:
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
         """A table, or of a view only the files of the partitions that can hold rows with these values: opening all takes long."""
         first = declared.partitioned_by[0] if declared.partitioned_by else None
-        if first not in equal or declared.sql_name not in self._views:
+        if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
         chosen = (pl.col("table_name") == declared.sql_name) & pl.col("partition").str.starts_with(str(equal[first]))
         return self._connection.sql(duck.select(declared, tuple(self._files.filter(chosen)["file"])))
