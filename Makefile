@@ -7,7 +7,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary reference readme check-readme clean
+.PHONY: help setup setup-dev demo ui site live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary reference readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ demo: setup ## run everything in the sandbox and print the leaderboard; no key, 
 
 ui: setup ## serve Dagster's UI with its daemon on http://127.0.0.1:3000
 	@$(BIN)/bellwether ui
+
+site: setup ## build the static site of the published warehouse and serve it on http://127.0.0.1:8400
+	@$(BIN)/bellwether site --serve
 
 live: setup ## the same graph on the real venue: the last 3 days, forecasters that need no key
 	@BELLWETHER_WORLD=live $(BIN)/bellwether run --days 3 --release kalshi-live

@@ -27,6 +27,7 @@ MODULES = (
     "tenacity",
     "upath",
     "uvicorn",
+    "vl_convert",
     "websockets",
 )
 

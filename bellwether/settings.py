@@ -146,6 +146,11 @@ class Settings(BaseSettings):
         return (self.warehouse or self.world_home / "warehouse.duckdb").expanduser().absolute()
 
     @property
+    def site_path(self) -> Path:
+        """Folder of the static site, absolute."""
+        return (self.world_home / "site").expanduser().absolute()
+
+    @property
     def journal_url(self) -> str:
         """Database URL of the journal; it may hold a password, so it is shown to nobody."""
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"

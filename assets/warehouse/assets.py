@@ -1,10 +1,12 @@
-"""What users query: the published DuckDB file."""
+"""What users query and look at: the published DuckDB file, and the static site that shows it."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import dagster as dg
 
 from bellwether.lake.warehouse import named_files
+from bellwether.settings import settings
 from bellwether.tables import TABLES
 from orchestration.declare import OWNER, key
 from resources import LakeResource, WarehouseResource
@@ -43,6 +45,7 @@ def warehouse(
     return dg.MaterializeResult(
         metadata={
             "path": dg.MetadataValue.path(str(published.path)),
+            "site": dg.MetadataValue.url(index(settings().site_path)),
             "tables": published.tables,
             "partitions": published.partitions,
             "looked at": "every partition" if published.complete else "the tables that were written since",
@@ -54,3 +57,33 @@ def warehouse(
             "superseded files removed": len(removed),
         }
     )
+
+
+@dg.asset(
+    key=["summary", "site"],
+    group_name="summary",
+    description="The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole.",
+    kinds={"html"},
+    owners=[OWNER],
+    tags={"layer": "summary"},
+    deps=[warehouse],
+    pool="site",
+)
+def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
+    """The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole."""
+    from bellwether.site import build
+
+    built = build(warehouse.database, settings().site_path)
+    return dg.MaterializeResult(
+        metadata={
+            "site": dg.MetadataValue.url(index(built.folder)),
+            "files": built.files,
+            "files written": built.written,
+            "size": size(built.bytes),
+        }
+    )
+
+
+def index(folder: Path) -> str:
+    """Address of the first page of the site in a folder."""
+    return (folder / "index.html").as_uri()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.warehouse import assets
-from assets.warehouse.jobs import PUBLISH
-from assets.warehouse.sensors import publisher
+from assets.warehouse.jobs import PUBLISH, SITE
+from assets.warehouse.sensors import publisher, site_builder
 from bellwether.settings import Settings
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """The published file, the job that makes it and the sensor that launches it."""
-    return dg.Definitions(assets=dg.load_assets_from_modules([assets]), jobs=[PUBLISH], sensors=[publisher])
+    """The published file and its site, the jobs that make them and the sensors that launch these."""
+    return dg.Definitions(assets=dg.load_assets_from_modules([assets]), jobs=[PUBLISH, SITE], sensors=[publisher, site_builder])

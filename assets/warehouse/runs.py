@@ -7,14 +7,14 @@ from bellwether.errors import BellwetherError
 from orchestration.declare import key
 from orchestration.runner import Runner
 
-WAREHOUSE = key("summary/warehouse")
+WAREHOUSE, SITE = key("summary/warehouse"), key("summary/site")
 
 
 def publish(work: Runner) -> None:
     """Publish the warehouse, unless nothing has changed since it was published."""
     record = work.record()
     published = record.whole(WAREHOUSE)
-    newest = max((record.whole(asset) or 0 for asset in work.assets if asset != WAREHOUSE), default=0)
+    newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE)), default=0)
     if published is None or newest > published:
         work.launch(PUBLISH, "warehouse")
     else:

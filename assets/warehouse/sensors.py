@@ -1,4 +1,4 @@
-"""The sensor that publishes the warehouse when it does not show the lake as it is."""
+"""The sensors that publish the warehouse when it does not show the lake as it is, and build the site when it does not show the warehouse."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from hashlib import sha256
 
 import dagster as dg
 
-from assets.warehouse.jobs import PUBLISH
+from assets.warehouse.jobs import PUBLISH, SITE
 from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, named_files, written_since
+from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from orchestration.orphans import of_killed_processes
 from orchestration.precedence import AUTOMATIC
@@ -68,10 +69,40 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
         _equal[published] = marks
         context.update_cursor(f"{today} {_PROCESS}")
         return dg.SkipReason("the published warehouse shows the lake as it is")
-    if _is_publishing(context.instance):
+    if _is_under_way(context.instance, PUBLISH.name):
         return dg.SkipReason("a publication is under way; what it does not show is published after it")
     config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
     return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
+
+
+@dg.sensor(
+    job=SITE,
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Builds the static site when it does not show the published warehouse; many publications at once are one site.",
+)
+def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
+    """One run for a published warehouse that the site does not show, or that another version of the site shows.
+
+    A build that failed is tried again the next day, or when the warehouse is published again.
+    """
+    from bellwether.site import shown, wanted
+
+    if not os.path.isfile(warehouse.database):
+        return dg.SkipReason("no warehouse has been published")
+    mark = f"{warehouse.database} {_modified(warehouse.database)} {_PROCESS}"
+    if context.cursor == mark:
+        return dg.SkipReason("the site shows the published warehouse")
+    try:
+        state = wanted(warehouse.database)
+    except LakeError as error:
+        return dg.SkipReason(str(error))
+    if state == shown(settings().site_path):
+        context.update_cursor(mark)
+        return dg.SkipReason("the site shows the published warehouse")
+    if _is_under_way(context.instance, SITE.name):
+        return dg.SkipReason("a build is under way; what it does not show is built after it")
+    return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
 
 
 def _published(path: str, tables: list[Table]) -> frozenset[str]:
@@ -89,7 +120,7 @@ def _modified(path: str) -> int:
         return 0
 
 
-def _is_publishing(instance: dg.DagsterInstance) -> bool:
-    """Whether a publication waits or runs; one whose process was killed does not."""
+def _is_under_way(instance: dg.DagsterInstance, job: str) -> bool:
+    """Whether a run of a job waits or runs; one whose process was killed does not."""
     is_killed = of_killed_processes(instance)
-    return any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=PUBLISH.name, statuses=_UNFINISHED)))
+    return any(not is_killed(run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=_UNFINISHED)))

@@ -35,7 +35,7 @@ def defs() -> dg.Definitions:
 
 def test_every_table_is_an_asset_of_the_same_name(defs: dg.Definitions) -> None:
     keys = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert keys == {*TABLES, "summary/warehouse", "benchmark/report", "benchmark/export", "replay/report"}
+    assert keys == {*TABLES, "summary/warehouse", "summary/site", "benchmark/report", "benchmark/export", "replay/report"}
 
 
 def test_definitions_are_loadable(defs: dg.Definitions) -> None:
@@ -107,6 +107,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "arena_marks",
         "arena_books",
         "publish",
+        "site",
     }
     assert {schedule.name: schedule.default_status.value for schedule in repository.schedule_defs} == {
         "daily_pull": "RUNNING",
@@ -122,6 +123,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "recorded_episodes": "RUNNING",
         "automation": "RUNNING",
         "publisher": "RUNNING",
+        "site_builder": "RUNNING",
         "resolutions": "RUNNING",
         "marks": "RUNNING",
         "past_marks": "RUNNING",

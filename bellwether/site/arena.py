@@ -1,0 +1,177 @@
+"""Pages of the arena: leaderboard, families, cohorts, agents, decisions, markets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from bellwether.site import arena_agents, arena_curves, arena_markets
+from bellwether.site.arena_names import agent_path, cohort_path, family_path
+from bellwether.site.charts import Colours
+from bellwether.site.model import Cell, Grid, Head, Links, Note, Page, Part, Section, Table
+from bellwether.site.render import File, render
+from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
+from bellwether.site.values import any_value, money, number, percent, text, yes_no
+
+ABOVE = [("Arena", "arena/index.html")]
+_UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "prices", "volume", "closes_at", "reconstructed")
+
+
+def names(source: Source) -> list[str]:
+    """Families in the order in which they first appeared."""
+    found = source.frame("arena/agents", "family", "week")
+    return found.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
+
+
+def units(source: Source, colours: Colours) -> Iterator[Unit]:
+    """The overview with a page per family, each cohort with its agents and decisions, and the markets."""
+    board, agents = source.frame("arena/leaderboard"), source.frame("arena/agents")
+    agents = agents.unique("agent_id", keep="first", maintain_order=True)
+    portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
+    of_names = colours.of(agents["family"].unique().sort().to_list())
+    curves = arena_curves.read(agents, portfolios)
+    yield Unit("arena", key(board, agents, curves.calendar, curves.age, of_names), partial(_overview, board, agents, curves, of_names))
+    books = arena_agents.Books.read(source, agents, portfolios, universe)
+    for (week,), part in agents.group_by("week", maintain_order=True):
+        book = books.of(part)
+        yield Unit(f"cohort {week}", key(*book.frames, of_names), partial(arena_agents.pages, week, book, of_names))
+    yield from arena_markets.units(source, books)
+
+
+def board_heads() -> list[Head]:
+    """Heads of the arena's leaderboard."""
+    return [
+        Head("Rank", number=True),
+        Head("Family"),
+        Head("Cohorts", number=True),
+        Head("Completed", number=True),
+        Head("Return", "profit over initial cash", number=True),
+        Head("Profit", number=True),
+        Head("Drawdown", "largest fall of one of its agents from an earlier peak", number=True),
+        Head("Brier, stated", "mean over the stated probabilities", number=True),
+        Head("Brier, size", "mean over the confidences that sizes imply", number=True),
+        Head("Brier, price", "mean over the prices paid", number=True),
+        Head("Skill", "over the price paid", number=True),
+        Head("Win rate", number=True),
+        Head("Bets", number=True),
+        Head("Scored", number=True),
+        Head("Open", "positions that wait for a resolution", number=True),
+        Head("Invalid", "decisions that could not be used", number=True),
+        Head("Cost", "of all calls", number=True),
+    ]
+
+
+def board_rows(board: pl.DataFrame) -> list[list[Cell]]:
+    """Rows under `board_heads`, ranked families first."""
+    return [
+        [
+            number(row["rank"]),
+            text(row["family"], family_path(row["family"])),
+            number(row["cohorts"]),
+            number(row["completed"]),
+            percent(row["return"], 2),
+            money(row["profit"], signed=True),
+            percent(row["drawdown"], 1),
+            number(row["brier_stated"], 3),
+            number(row["brier_size"], 3),
+            number(row["brier_price"], 3),
+            number(row["skill_price"], 2),
+            percent(row["win_rate"], 1),
+            number(row["bets"]),
+            number(row["scored"]),
+            number(row["open_positions"]),
+            number(row["invalid"]),
+            money(row["cost"]),
+        ]
+        for row in board.sort("rank", "family", nulls_last=True).iter_rows(named=True)
+    ]
+
+
+def group_title(methodology: str, reconstructed: bool) -> str:
+    """A group of cohorts that are ranked together."""
+    return f"{methodology}, {'reconstructed' if reconstructed else 'live'} cohorts"
+
+
+def _overview(board: pl.DataFrame, agents: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[File]:
+    sections = []
+    for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
+        title = group_title(str(methodology), bool(reconstructed))
+        parts: list[Part] = [Table(f"Leaderboard of {title}", board_heads(), board_rows(part))]
+        parts += arena_curves.charts_of(curves, str(methodology), bool(reconstructed), colours)
+        sections.append(Section(title[0].upper() + title[1:], parts))
+    if not sections:
+        sections.append(Section("Leaderboard", [Note("The warehouse has no leaderboard of the arena yet.")]))
+    sections += [
+        Section("Cohorts", [_cohorts(agents, curves)]),
+        Section("Markets", [Links([Cell("All markets that agents could bet on", href=arena_markets.LIST)])]),
+    ]
+    lead = "Each week a cohort of agents starts with the same paper money and bets on open markets. Reconstructed cohorts were decided afterwards, as of their time."
+    yield from render(Page("arena/index.html", "Arena", lead, sections))
+    for (name,), part in agents.group_by("family", maintain_order=True):
+        yield from _family(str(name), part, board.filter(pl.col("family") == name), curves, colours)
+
+
+def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
+    if not agents.height:
+        return Note("The warehouse has no cohorts yet.")
+    rows = []
+    for (week,), part in sorted(agents.group_by("week"), reverse=True, key=lambda one: str(one[0][0])):
+        last = curves.last.filter(pl.col("agent_id").is_in(part["agent_id"].to_list())).sort("return", "agent_id", descending=[True, False])
+        best = last.row(0, named=True) if last.height else None
+        rows.append(
+            [
+                text(week, cohort_path(week)),
+                text(part["methodology"][0]),
+                yes_no(part["reconstructed"][0]),
+                number(part.height),
+                percent(last["return"].mean(), 2),
+                text(best["family"], agent_path(best["agent_id"])) if best else Cell("–"),
+                percent(best["return"] if best else None, 2),
+            ]
+        )
+    heads = [Head("Cohort"), Head("Methodology"), Head("Reconstructed"), Head("Agents", number=True), Head("Mean return", number=True)]
+    return Grid("cohorts", "Cohorts, newest first", [*heads, Head("Best agent"), Head("Its return", number=True)], rows, filters=(1, 2))
+
+
+def _family(name: str, agents: pl.DataFrame, board: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[File]:
+    last = {row["agent_id"]: row for row in curves.last.iter_rows(named=True)}
+    rows = []
+    model = None
+    for row in agents.sort("week").iter_rows(named=True):
+        now = last.get(row["agent_id"], {})
+        rows.append(
+            [
+                text(row["week"], agent_path(row["agent_id"])),
+                text(row["model"]),
+                text("new release" if model is not None and row["model"] != model else None),
+                text(row["methodology"]),
+                yes_no(row["reconstructed"]),
+                percent(now.get("return"), 2),
+                money(now.get("total")),
+            ]
+        )
+        model = row["model"]
+    heads = [Head("Cohort"), Head("Model", "frozen for the cohort"), Head("Change"), Head("Methodology"), Head("Reconstructed")]
+    sections = [
+        Section(
+            "Return by cohort, with its releases",
+            [
+                *arena_curves.of_family(curves, name, agents, colours),
+                Grid(
+                    "agents",
+                    f"Agents of {name}",
+                    [*heads, Head("Return", number=True), Head("Total", number=True)],
+                    rows,
+                    filters=(1, 3, 4),
+                ),
+            ],
+        )
+    ]
+    for line in board.iter_rows(named=True):
+        title = group_title(line["methodology"], line["reconstructed"])
+        facts = [[Cell(column.replace("_", " ")), any_value(value)] for column, value in line.items()]
+        sections.append(Section(f"Leaderboard: {title}", [Table(f"{name} in {title}", [Head("Number"), Head("Value")], facts)]))
+    yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))

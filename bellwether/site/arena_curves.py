@@ -1,0 +1,109 @@
+"""Returns of families over the calendar and over the age of their cohorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import polars as pl
+
+from bellwether.site import charts
+from bellwether.site.model import Chart
+from bellwether.site.values import finite, thin
+
+#: Points of a curve.
+_POINTS = 80
+_GROUP = ("methodology", "reconstructed", "family")
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """calendar: return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: of each agent."""
+
+    calendar: pl.DataFrame
+    age: pl.DataFrame
+    last: pl.DataFrame
+
+
+def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
+    """The curves; agents without a portfolio yet are left out.
+
+    The calendar is sampled on at most some 80 days, a portfolio stands from a row on until the next.
+    """
+    told = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
+    rows = (
+        portfolios.select("agent_id", "at", total=pl.col("total").cast(pl.Float64))
+        .join(told, on="agent_id")
+        .with_columns(start=pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
+        .sort("at", "agent_id")
+    )
+    last = rows.group_by("agent_id", maintain_order=True).last().with_columns((pl.col("total") / pl.col("initial") - 1).alias("return"))
+    if not rows.height:
+        empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
+        return Curves(empty, empty, last.select("agent_id", "family", "total", "return"))
+    first: datetime = min(rows["start"].unique().to_list())
+    end: datetime = rows["at"][-1]
+    days = (end - first).days + 1
+    instants = [first + timedelta(days=day + 1) for day in thin(days, _POINTS)]
+    calendar = (
+        _at(rows, told, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
+        .group_by(*_GROUP, "at")
+        .agg(y=pl.col("total").sum() / pl.col("initial").sum() - 1)
+        .select(*_GROUP, x=pl.col("at"), y=pl.col("y").round(6))
+        .sort(*_GROUP, "x")
+    )
+    weeks = pl.DataFrame({"weeks": range(days // 7 + 1)}, schema={"weeks": pl.Int64})
+    aged = (
+        told.join(weeks, how="cross")
+        .with_columns(at=pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC") + pl.duration(weeks=pl.col("weeks")))
+        .filter(pl.col("at") <= end)
+        .sort("at", "agent_id")
+        .join_asof(rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False)
+        .with_columns(pl.col("total").fill_null(pl.col("initial")))
+        .filter(pl.col("agent_id").is_in(rows["agent_id"].unique().to_list()))
+        .group_by(*_GROUP, "weeks")
+        .agg(y=(pl.col("total") / pl.col("initial") - 1).mean())
+        .select(*_GROUP, x=pl.col("weeks"), y=pl.col("y").round(6))
+        .sort(*_GROUP, "x")
+    )
+    return Curves(calendar, aged, last.select("agent_id", "family", "total", "return").sort("agent_id"))
+
+
+def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
+    """What every started agent was worth at each instant."""
+    every = told.join(instants, how="cross").filter(pl.col("at") > pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
+    standing = every.sort("at", "agent_id").join_asof(
+        rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
+    )
+    return standing.with_columns(pl.col("total").fill_null(pl.col("initial")))
+
+
+def charts_of(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
+    """The curves of cohorts that are ranked together."""
+    chosen = (pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed)
+    calendar, age = curves.calendar.filter(chosen), curves.age.filter(chosen)
+    if not calendar.height:
+        return []
+    by_day = [{"name": name, "x": f"{at:%Y-%m-%d}", "y": finite(y)} for name, at, y in calendar.select("family", "x", "y").iter_rows()]
+    by_age = [{"name": name, "x": weeks, "y": finite(y)} for name, weeks, y in age.select("family", "x", "y").iter_rows()]
+    return [
+        charts.lines("Return over the calendar, all started cohorts of a family together", "UTC", "return", by_day, colours),
+        charts.lines("Mean return by the age of a cohort", "weeks since the start", "return", by_age, colours, time=False),
+    ]
+
+
+def of_family(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
+    """Returns of the cohorts of a family; a line per model, so that a new release of it is seen."""
+    last = dict(curves.last.select("agent_id", "return").iter_rows())
+    rows = [
+        {"name": row["model"], "x": f"{row['week']:%Y-%m-%d}", "y": finite(last[row["agent_id"]])}
+        for row in agents.sort("week").iter_rows(named=True)
+        if row["agent_id"] in last
+    ]
+    if not rows:
+        return []
+    models = list(dict.fromkeys(str(row["name"]) for row in rows))
+    palette = [colours[family], *(one for one in charts.PALETTE if one != colours[family])]
+    of_models = {name: palette[place % len(palette)] for place, name in enumerate(models)}
+    return [charts.lines("Return by cohort, one line per release", "start of the cohort", "return", rows, of_models)]

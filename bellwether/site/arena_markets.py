@@ -1,0 +1,216 @@
+"""Pages of the arena's markets: the list of all, and a page for each that was traded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from bellwether.site import charts
+from bellwether.site.arena_agents import Books
+from bellwether.site.arena_names import agent_path, market_path
+from bellwether.site.model import Grid, Head, Note, Page, Part, Section, Table
+from bellwether.site.render import File, render
+from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
+from bellwether.site.values import finite, money, number, text, thin, when, yes_no
+
+LIST = "arena/markets.html"
+_ABOVE = [("Arena", "arena/index.html"), ("Markets", LIST)]
+_POINTS = 150
+_EVIDENCE = ("week", "market_id", "known_at", "closed", "uma_resolution_status", "winners", "is_50_50", "closed_at", "cancelled_by")
+
+
+@dataclass(frozen=True, slots=True)
+class _Traded:
+    """Rows about the markets that were first traded in one week."""
+
+    universe: pl.DataFrame
+    trades: pl.DataFrame
+    positions: pl.DataFrame
+    prices: pl.DataFrame
+    settlements: pl.DataFrame
+    evidence: pl.DataFrame
+
+
+def units(source: Source, books: Books) -> Iterator[Unit]:
+    """The list, and the pages of markets by the week in which they were first traded."""
+    newest = books.universe.sort("week", "place").unique("market_id", keep="last", maintain_order=True)
+    counts = books.trades.group_by("market_id").agg(trades=pl.len(), agents=pl.col("agent_id").n_unique()).sort("market_id")
+    weeks = books.universe.group_by("market_id").agg(first=pl.col("week").min(), weeks=pl.col("week").n_unique()).sort("market_id")
+    ends = source.frame("arena/settlements", "market_id", "result", "winner").unique("market_id", keep="last", maintain_order=True)
+    listed = newest.join(counts, on="market_id", how="left").join(weeks, on="market_id").join(ends, on="market_id", how="left")
+    listed = listed.sort("market_id").sort("trades", "volume", descending=True, nulls_last=True, maintain_order=True)
+    yield Unit("arena markets", key(listed), partial(_list, listed))
+    every = _Traded(
+        newest,
+        books.trades,
+        books.positions,
+        source.frame("arena/prices", "market_id", "outcome", "at", "price", "source", "disagrees"),
+        source.frame("arena/settlements"),
+        source.frame("arena/evidence", *_EVIDENCE),
+    )
+    first = books.trades.group_by("market_id").agg(pl.col("week").min()).sort("week", "market_id")
+    for (week,), part in first.group_by("week", maintain_order=True):
+        ids = part["market_id"].to_list()
+        own = _Traded(*(getattr(every, one.name).filter(pl.col("market_id").is_in(ids)) for one in fields(every)))
+        yield Unit(f"arena markets {week}", key(*(getattr(own, one.name) for one in fields(own))), partial(_pages, ids, own))
+
+
+def _list(listed: pl.DataFrame) -> Iterator[File]:
+    heads = [Head("Question"), Head("Category"), Head("First week"), Head("Weeks", number=True), Head("Ends"), Head("Volume", number=True)]
+    heads += [Head("Trades", number=True), Head("Agents", number=True), Head("Resolution"), Head("Reconstructed")]
+    rows = [
+        [
+            text(row["question"], market_path(row["market_id"]) if row["trades"] else ""),
+            text(row["category"]),
+            text(row["first"]),
+            number(row["weeks"]),
+            when(row["closes_at"]),
+            number(row["volume"], 0, unit="$"),
+            number(row["trades"] or 0),
+            number(row["agents"] or 0),
+            text(row["winner"] or row["result"]),
+            yes_no(row["reconstructed"]),
+        ]
+        for row in listed.iter_rows(named=True)
+    ]
+    parts: list[Part] = [Note("The warehouse has no universe of the arena yet.")]
+    if rows:
+        parts = [Grid("markets", "Markets, most traded first", heads, rows, filters=(1, 8, 9), search=(0, 1))]
+    lead = f"{listed.height:,} markets were in a universe; those that were traded have a page."
+    yield from render(Page(LIST, "Markets of the arena", lead, [Section("Markets", parts)], _ABOVE[:1]))
+
+
+def _pages(ids: list[str], own: _Traded) -> Iterator[File]:
+    parts = {one.name: getattr(own, one.name).partition_by("market_id", as_dict=True) for one in fields(own)}
+    for name in ids:
+        yield from _page(name, {one: part.get((name,), getattr(own, one).clear()) for one, part in parts.items()})
+
+
+def _page(name: str, own: dict[str, pl.DataFrame]) -> Iterator[File]:
+    about: dict[str, Any] = own["universe"].row(0, named=True) if own["universe"].height else {}
+    title = text(about.get("question", name)).text
+    sections = [
+        Section("Positions", [_positions(own["positions"])]),
+        Section("Price", _prices(own["prices"])),
+        Section("Trades", [_trades(own["trades"])]),
+        Section("Resolution", [_settlements(own["settlements"]), _evidence(own["evidence"])]),
+    ]
+    lead = f"Market {name}"
+    if about:
+        lead += f"; {text(about['category']).text}; outcomes {', '.join(about['outcomes'])}; ends {when(about['closes_at']).text}."
+    yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
+
+
+def _positions(positions: pl.DataFrame) -> Grid | Note:
+    if not positions.height:
+        return Note("Nobody holds or has held it.")
+    heads = [Head("Agent"), Head("Side"), Head("Status"), Head("Shares", number=True), Head("Cost", number=True), Head("Gain", number=True)]
+    heads += [Head("Won"), Head("Opened"), Head("Ended")]
+    rows = [
+        [
+            text(row["agent_id"], agent_path(row["agent_id"])),
+            text(row["side"]),
+            text(row["status"]),
+            number(row["shares"], 2),
+            money(row["cost"]),
+            money(row["realized"], signed=True),
+            yes_no(row["won"]),
+            when(row["opened_at"]),
+            when(row["ended_at"]),
+        ]
+        for row in positions.iter_rows(named=True)
+    ]
+    return Grid("positions", "Positions of all agents", heads, rows, filters=(1, 2), search=(0,))
+
+
+def _prices(prices: pl.DataFrame) -> list[Part]:
+    rows: list[dict[str, Any]] = []
+    outcomes = []
+    for (outcome,), part in prices.sort("outcome", "at").group_by("outcome", maintain_order=True):
+        outcomes.append(str(outcome))
+        shown = part[list(thin(part.height, _POINTS))]
+        rows += [
+            {"name": outcome, "x": f"{at:%Y-%m-%dT%H:%M}Z", "y": finite(price)} for at, price in shown.select("at", "price").iter_rows()
+        ]
+    if not rows:
+        return [Note("The warehouse has no marks of this market.")]
+    colours = {name: charts.PALETTE[place % len(charts.PALETTE)] for place, name in enumerate(outcomes)}
+    return [charts.lines("Price by which positions are marked", "UTC", "dollars per share", rows, colours, step=True, height=240)]
+
+
+def _trades(trades: pl.DataFrame) -> Grid:
+    heads = [
+        Head("Week"),
+        Head("Agent"),
+        Head("Action"),
+        Head("Side"),
+        Head("Shares", number=True),
+        Head("Price", number=True),
+        Head("Amount", number=True),
+    ]
+    rows = [
+        [
+            text(row["week"]),
+            text(row["agent_id"], agent_path(row["agent_id"])),
+            text(row["action"]),
+            text(row["side"]),
+            number(row["shares"], 2),
+            number(row["price"], 4),
+            money(row["amount"]),
+        ]
+        for row in trades.iter_rows(named=True)
+    ]
+    return Grid("trades", "Trades of all agents", heads, rows, filters=(0, 2, 3), search=(1,))
+
+
+def _settlements(settlements: pl.DataFrame) -> Table:
+    heads = [
+        Head("Methodology"),
+        Head("Number", "above 1 a correction", number=True),
+        Head("Result"),
+        Head("Winner"),
+        Head("Rule"),
+        Head("Known"),
+    ]
+    rows = [
+        [
+            text(row["methodology"]),
+            number(row["number"]),
+            text(row["result"]),
+            text(row["winner"]),
+            text(row["rule"]),
+            when(row["known_at"]),
+        ]
+        for row in settlements.iter_rows(named=True)
+    ]
+    return Table("Resolutions that count", heads, rows)
+
+
+def _evidence(evidence: pl.DataFrame) -> Grid:
+    heads = [
+        Head("Looked at"),
+        Head("Closed"),
+        Head("UMA"),
+        Head("Winners"),
+        Head("Half and half"),
+        Head("Closed at"),
+        Head("Cancelled by"),
+    ]
+    rows = [
+        [
+            when(row["known_at"]),
+            yes_no(row["closed"]),
+            text(row["uma_resolution_status"]),
+            text(", ".join(row["winners"]) if row["winners"] else None),
+            yes_no(row["is_50_50"]),
+            when(row["closed_at"]),
+            text(row["cancelled_by"]),
+        ]
+        for row in evidence.iter_rows(named=True)
+    ]
+    return Grid("evidence", "Looks at the market, as the venue answered", heads, rows)

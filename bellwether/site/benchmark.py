@@ -1,0 +1,74 @@
+"""Pages of the benchmark: releases with their leaderboards, forecasters, questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from bellwether.site import forecasters, questions, release
+from bellwether.site.charts import Colours
+from bellwether.site.model import Cell, Head, Note, Page, Section, Table
+from bellwether.site.render import File, render
+from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
+from bellwether.site.values import interval, number, text, when
+
+_TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons"))
+
+
+def names(source: Source) -> list[str]:
+    """Forecasters in the order in which they first appeared."""
+    found = source.frame("benchmark/leaderboard", "forecaster", "known_at")
+    return found.group_by("forecaster").agg(pl.col("known_at").min()).sort("known_at", "forecaster")["forecaster"].to_list()
+
+
+def units(source: Source, colours: Colours) -> Iterator[Unit]:
+    """The list of releases, and each release with all that is below it."""
+    boards = source.frame("benchmark/leaderboard")
+    yield Unit("benchmark", key(boards), partial(_index, boards, source))
+    for name in source.names("benchmark/questions", "release"):
+        of_names = colours.of(boards.filter(pl.col("release") == name)["forecaster"].to_list())
+        digest = source.digest(*_TABLES, starts=name)
+        prices, evidence = questions.prices(source, name), questions.evidence(source, name)
+        make = partial(_release, source, name, of_names, prices, evidence)
+        yield Unit(f"benchmark {name}", key(name, digest, prices, evidence, of_names), make)
+
+
+def _index(boards: pl.DataFrame, source: Source) -> Iterator[File]:
+    asked = source.frame("benchmark/questions", "release", "cutoff", "close_time", "version")
+    rows = []
+    for (name,), part in asked.group_by("release", maintain_order=True):
+        board = boards.filter((pl.col("release") == name) & pl.col("rank").is_not_null()).sort("rank")
+        best = board.row(0, named=True) if board.height else None
+        rows.append(
+            [
+                text(name, release.path(str(name))),
+                number(part.height),
+                number(boards.filter(pl.col("release") == name).height),
+                when(part["cutoff"][0]),
+                when(part["close_time"].max()),  # type: ignore[arg-type]
+                text(best["forecaster"], forecasters.path(str(name), best["forecaster"])) if best else Cell("–"),
+                interval(best["brier"], best["brier_lower"], best["brier_upper"]) if best else Cell("–"),
+            ]
+        )
+    heads = [
+        Head("Release"),
+        Head("Questions", number=True),
+        Head("Forecasters", number=True),
+        Head("Cutoff", "everything in the release resolved after this instant"),
+        Head("Last close"),
+        Head("Best"),
+        Head("Its Brier score", "with its 95 % interval", number=True),
+    ]
+    parts = [Table("Releases of questions", heads, rows)] if rows else [Note("The warehouse has no release of questions yet.")]
+    lead = "Settled markets as questions: forecasters state probabilities, and are scored by what happened. Lower Brier scores are better."
+    yield from render(Page("benchmark/index.html", "Benchmark", lead, [Section("Releases", parts)]))
+
+
+def _release(source: Source, name: str, colours: dict[str, str], prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
+    material = release.read(source, name, colours)
+    yield from release.pages(material)
+    yield from forecasters.pages(material)
+    yield from questions.pages(material, prices, evidence)

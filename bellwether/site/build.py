@@ -1,0 +1,138 @@
+"""Builds the site beside its place, from the parts whose inputs changed, and puts it in place whole.
+
+A part of the site is a function that yields files, and a digest of all that goes into them. What has the digest that the last build noted is
+taken over; a file whose bytes are the same is linked, not written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bellwether.errors import ConfigError
+from bellwether.files import atomic_folder
+from bellwether.site.source import Source, opened
+from bellwether.site.unit import Unit, code
+from bellwether.site.units import units
+
+#: Says what the folder is, what it shows, and which part made which files.
+MANIFEST = "site.json"
+_MARK = "bellwether-site"
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """One build: the folder, its files and bytes, and how many files were written because they are new or changed."""
+
+    folder: Path
+    files: int
+    bytes: int
+    written: int
+    published: str
+
+
+def build(warehouse: Path | str, folder: Path | str) -> Built:
+    """Put the site of a published warehouse in the place of `folder`, whole; the same warehouse gives the same bytes.
+
+    Raises `LakeError` when the warehouse cannot be read or is another version's, `ConfigError` for a folder that holds something else,
+    `BellwetherError` when the site cannot be written. What was there before then stays.
+    """
+    target = Path(folder).expanduser().absolute()
+    old = _read(target)
+    if old is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"building the site at {target}: something else is there; name another folder, or empty it")
+    with opened(warehouse) as source, atomic_folder(target) as draft:
+        writer = _Writer(target, draft, old or {})
+        for unit in units(source):
+            writer.add(unit)
+        published = state(source)
+        manifest = {"what": _MARK, "published": published, "units": writer.units, "files": writer.files}
+        data = orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
+        (draft / MANIFEST).write_bytes(data)
+    return Built(target, len(writer.files) + 1, writer.bytes + len(data), writer.written, published)
+
+
+def shown(folder: Path | str) -> str | None:
+    """The state of the warehouse that the site in a folder shows, and the version that made it, as `state` names both; None without a site."""
+    found = _read(Path(folder).expanduser().absolute())
+    return str(found["published"]) if found else None
+
+
+def wanted(warehouse: Path | str) -> str:
+    """The state that a site of this warehouse would show, as `shown` names it. Raises `LakeError` as `build` does."""
+    with opened(warehouse) as source:
+        return state(source)
+
+
+def state(source: Source) -> str:
+    """A name for what a warehouse shows: when it was published, and the version of the site that shows it."""
+    return f"{source.published_at.isoformat()} {code()[:16]}"
+
+
+class _Writer:
+    """Fills the draft: takes over from the old site what is the same, and writes the rest."""
+
+    def __init__(self, old: Path, draft: Path, known: dict[str, Any]) -> None:
+        self._old, self._draft = old, draft
+        self._units, self._files = known.get("units", {}), known.get("files", {})
+        self.units: dict[str, Any] = {}
+        self.files: dict[str, tuple[str, int]] = {}
+        self.bytes = self.written = 0
+        self._folders: set[Path] = set()
+
+    def add(self, unit: Unit) -> None:
+        """The files of a part."""
+        before = self._units.get(unit.name)
+        if before and before["key"] == unit.key and all(self._is_there(path) for path in before["files"]):
+            names = before["files"]
+            for path in names:
+                self._link(path)
+        else:
+            names = [self._write(path, data) for path, data in unit.make()]
+        self.units[unit.name] = {"key": unit.key, "files": names}
+
+    def _write(self, path: str, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        if path in self.files:
+            raise AssertionError(f"two parts of the site make {path}")
+        if self._files.get(path) == [digest, len(data)] and self._is_there(path):
+            self._link(path)
+        else:
+            self._place(path).write_bytes(data)
+            self.files[path] = (digest, len(data))
+            self.bytes += len(data)
+            self.written += 1
+        return path
+
+    def _link(self, path: str) -> None:
+        digest, size = self._files[path]
+        os.link(self._old / path, self._place(path))
+        self.files[path] = (digest, size)
+        self.bytes += size
+
+    def _place(self, path: str) -> Path:
+        place = self._draft / path
+        if place.parent not in self._folders:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(place.parent)
+        return place
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return path in self._files and os.stat(self._old / path).st_size == self._files[path][1]
+        except OSError:
+            return False
+
+
+def _read(folder: Path) -> dict[str, Any] | None:
+    """The manifest of the site in a folder; None without one that can be read."""
+    try:
+        found = orjson.loads((folder / MANIFEST).read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return found if isinstance(found, dict) and found.get("what") == _MARK else None

@@ -1,0 +1,55 @@
+"""`bellwether site`: build the static site, and look at it."""
+
+from __future__ import annotations
+
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import click
+
+from bellwether.console import console
+from bellwether.errors import ConfigError
+from bellwether.progress import shown
+from bellwether.settings import settings
+
+
+@click.command()
+@click.option("--to", "target", type=click.Path(path_type=Path), help="Folder of the site; that of this world when left out.")
+@click.option("--serve", "serving", is_flag=True, help="Serve it on 127.0.0.1 afterwards, until interrupted.")
+@click.option("--port", default=8400, show_default=True, type=click.IntRange(0, 65535), help="Port of --serve; 0 takes a free one.")
+def site(target: Path | None, serving: bool, port: int) -> None:
+    """Build the static site of the published warehouse: every leaderboard, forecast, backtest, decision and market as pages.
+
+    The folder opens in a browser without a server, and can be put on any file host. Only what changed is built again.
+    """
+    from bellwether.site import build
+
+    folder = target or settings().site_path
+    with shown() as progress:
+        progress.say(f"building {folder}")
+        built = build(settings().warehouse_path, folder)
+    size = f"{built.files:,} files, {built.bytes / 1e6:.1f} MB, {built.written:,} of them written"
+    console().print(f"{built.folder / 'index.html'}: {size}", markup=False, soft_wrap=True)
+    if serving:
+        _serve(built.folder, port)
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Files of the folder, and no line per request."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+def _serve(folder: Path, port: int) -> None:
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
+    except OSError as error:
+        raise ConfigError(f"serving the site on port {port}: {error.strerror}; choose another with --port") from None
+    with server:
+        console().print(f"http://127.0.0.1:{server.server_address[1]}/; Ctrl-C ends it", soft_wrap=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            console().print("stopped")

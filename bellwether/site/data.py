@@ -1,0 +1,184 @@
+"""Pages of the data: dictionary, downloads, how to query them, methodologies."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.methodology import methodologies
+from bellwether.site.model import Cell, Code, Grid, Head, Links, Note, Page, Part, Section, Table
+from bellwether.site.render import File, render
+from bellwether.site.source import Source
+from bellwether.site.unit import Unit, key
+from bellwether.site.values import any_value, number, text, when, yes_no
+from bellwether.tables import TABLES
+
+#: Larger tables are downloaded as Parquet only.
+_CSV_ROWS = 50_000
+#: Tables that are downloaded beside the marts.
+_MORE = (
+    "arena/agents",
+    "arena/decisions",
+    "arena/refusals",
+    "arena/trades",
+    "arena/positions",
+    "arena/ledger",
+    "arena/scores",
+    "arena/settlements",
+)
+#: What a spreadsheet takes for the start of a formula.
+_FORMULA = r"^[=+\-@\t\r]"
+_ABOVE = [("Data", "data/index.html")]
+
+_QUERY = """\
+# the files of this site, with any DuckDB
+duckdb -c "FROM 'downloads/benchmark.leaderboard.parquet' ORDER BY release, rank"
+
+# the whole warehouse, where it was published
+bellwether query "FROM benchmark.leaderboard ORDER BY release, rank"
+bellwether warehouse --to copy.duckdb    # one file with every row, to share
+"""
+_PYTHON = """\
+import duckdb
+
+board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
+"""
+
+
+def units(source: Source) -> Iterator[Unit]:
+    """The overview, a page per table, and the downloads."""
+    files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
+    yield Unit("data", key(source.described, source.columns.height, files, _methods()), partial(_overview, source, files))
+    partitions = source.partitions.partition_by("table_name", as_dict=True)
+    for (name,), columns in source.columns.group_by("table_name", maintain_order=True):
+        about = source.described.filter(pl.col("table_name") == name)
+        of_table = partitions.get((name,), source.partitions.clear())
+        is_file = str(name).replace(".", "/", 1) in files
+        make = partial(_table, str(name), about, columns, of_table, is_file)
+        yield Unit(f"table {name}", key(about, columns, of_table, is_file), make)
+    for name in files:
+        yield Unit(f"download {name}", key(source.digest(name)), partial(_downloads, source, name))
+
+
+def _file(name: str, kind: str) -> str:
+    return f"data/downloads/{name.replace('/', '.', 1)}.{kind}"
+
+
+def _methods() -> dict[str, dict[str, str]]:
+    return {name: {field: str(value) for field, value in method.model_dump().items()} for name, method in sorted(methodologies().items())}
+
+
+def _overview(source: Source, files: list[str]) -> Iterator[File]:
+    rows = [
+        [
+            text(row["table_name"], f"data/table/{row['table_name']}.html"),
+            text(row["description"]),
+            number(row["rows"]),
+            number(row["partitions"]),
+            text(row["version"]),
+            when(row["known_at"]),
+        ]
+        for row in source.described.iter_rows(named=True)
+    ]
+    heads = [
+        Head("Table"),
+        Head("One row is"),
+        Head("Rows", number=True),
+        Head("Partitions", number=True),
+        Head("Version", "of the rules that make its rows"),
+    ]
+    downloads = [
+        [
+            text(name.replace("/", ".", 1), f"data/table/{name.replace('/', '.', 1)}.html"),
+            number(source.rows(name)),
+            Cell("Parquet", href=_file(name, "parquet")),
+            Cell("CSV", href=_file(name, "csv")) if source.rows(name) <= _CSV_ROWS else Cell("–", title="too large; take the Parquet file"),
+        ]
+        for name in files
+    ]
+    parts: list[Part] = [Note("The warehouse has no table to download yet.")]
+    if downloads:
+        parts = [Table("Files", [Head("Table"), Head("Rows", number=True), Head("Parquet"), Head("CSV")], downloads)]
+        parts.append(
+            Note(
+                "In CSV files a text that a spreadsheet would take for a formula has an apostrophe before it; Parquet files have every text as it is."
+            )
+        )
+    sections = [
+        Section("Tables", [Table("Every table of the warehouse", [*heads, Head("Newest fact")], rows)]),
+        Section("Downloads", parts),
+        Section("How to query", [Code(_QUERY), Code(_PYTHON)]),
+        Section("Methodologies of the arena", _methodologies()),
+    ]
+    lead = "What the numbers of this site are made of. A cohort keeps its methodology for life; a table whose rules change gets another version."
+    yield from render(Page("data/index.html", "Data", lead, sections))
+
+
+def _methodologies() -> list[Part]:
+    found = _methods()
+    fields = sorted({field for method in found.values() for field in method if field not in ("name", "title")})
+    titles = Table(
+        "Methodologies",
+        [Head("Name"), Head("What it measures")],
+        [[text(name), text(method.get("title"))] for name, method in found.items()],
+    )
+    rows = [[text(field.replace("_", " ")), *(text(method.get(field)) for method in found.values())] for field in fields]
+    return [titles, Table("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in found)], rows)]
+
+
+def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl.DataFrame, is_file: bool) -> Iterator[File]:
+    line: dict[str, Any] = (
+        about.row(0, named=True) if about.height else {"description": "", "rows": 0, "stored_as": "", "version": "", "key": []}
+    )
+    rows = [
+        [text(row["column_name"]), text(row["type"]), text(row["unit"]), yes_no(row["nullable"]), text(row["description"], most=600)]
+        for row in columns.iter_rows(named=True)
+    ]
+    parts: list[Part] = [
+        Table(f"Columns of {name}", [Head("Column"), Head("Type"), Head("Unit"), Head("May be null"), Head("Meaning")], rows)
+    ]
+    if is_file:
+        plain = name.replace(".", "/", 1)
+        links = [Cell("Download as Parquet", href=_file(plain, "parquet"))]
+        if line["rows"] <= _CSV_ROWS:
+            links.append(Cell("Download as CSV", href=_file(plain, "csv")))
+        parts.insert(0, Links(links))
+    sections = [Section("Columns", parts)]
+    if partitions.height:
+        written = [
+            [
+                text(row["partition"] or "(whole table)"),
+                number(row["rows"]),
+                number(row["bytes"]),
+                when(row["written_at"]),
+                text(row["sha256"]),
+            ]
+            for row in partitions.iter_rows(named=True)
+        ]
+        heads = [Head("Partition"), Head("Rows", number=True), Head("Bytes", number=True), Head("Written"), Head("SHA-256")]
+        sections.append(Section("Partitions", [Grid("partitions", f"Partitions of {name}", heads, written, search=(0,))]))
+    facts = [[text(one), any_value(line[one])] for one in ("stored_as", "key", "version", "rows")]
+    sections.append(Section("The table", [Table(name, [Head("Property"), Head("Value")], facts)]))
+    yield from render(Page(f"data/table/{name}.html", name, line["description"] or "", sections, _ABOVE))
+
+
+def _downloads(source: Source, name: str) -> Iterator[File]:
+    frame = source.frame(name)
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer, compression="zstd", statistics=True)
+    yield _file(name, "parquet"), buffer.getvalue()
+    if frame.height <= _CSV_ROWS:
+        yield _file(name, "csv"), csv(frame)
+
+
+def csv(frame: pl.DataFrame) -> bytes:
+    """A frame as CSV that a spreadsheet shows as texts and numbers: a text that would be a formula has an apostrophe before it."""
+    lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
+    plain = frame.with_columns(lists)
+    texts = [pl.col(one) for one, dtype in plain.schema.items() if dtype == pl.String]
+    guarded = [pl.when(one.str.contains(_FORMULA)).then(pl.lit("'") + one).otherwise(one).name.keep() for one in texts]
+    return plain.with_columns(guarded).write_csv().encode()

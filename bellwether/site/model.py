@@ -1,0 +1,131 @@
+"""What a page is made of, before it becomes HTML: cells, tables, charts, long texts, sections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: What a cell is sorted by.
+SortKey = float | int | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value as it is shown: its text, what it is sorted by, where it leads (from the root of the site), and more of it on pointing."""
+
+    text: str
+    key: SortKey = None
+    href: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The head of a column, its meaning, and whether it holds numbers."""
+
+    text: str
+    meaning: str = ""
+    number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under heads, whole in the page; a click on a head sorts."""
+
+    caption: str
+    heads: Sequence[Head]
+    rows: Sequence[Sequence[Cell]]
+    kind: str = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of any length: the page has its first rows, files beside the page have all of them.
+
+    filters: columns with a list to choose a value from. search: columns that a search looks at.
+    """
+
+    name: str
+    caption: str
+    heads: Sequence[Head]
+    rows: Sequence[Sequence[Cell]]
+    filters: Sequence[int] = ()
+    search: Sequence[int] = ()
+    kind: str = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite chart with its data. `by` names the field whose values can be chosen; `first` are those chosen at the start."""
+
+    title: str
+    description: str
+    spec: Mapping[str, Any]
+    by: str = ""
+    first: Sequence[str] = ()
+    kind: str = "chart"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text as somebody wrote it: shown as it is, line breaks kept."""
+
+    title: str
+    body: str
+    open: bool = True
+    kind: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence of ours."""
+
+    body: str
+    kind: str = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What can be copied into a terminal or an editor."""
+
+    body: str
+    kind: str = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Values by name."""
+
+    rows: Sequence[tuple[str, Cell]]
+    kind: str = "facts"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Where to go from here."""
+
+    rows: Sequence[Cell]
+    kind: str = "links"
+
+
+Part = Links | Table | Grid | Chart | Text | Note | Code | Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page under a heading."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: its path from the root of the site, title, a sentence below it, the pages above it, and sections."""
+
+    path: str
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    above: Sequence[tuple[str, str]] = field(default=())

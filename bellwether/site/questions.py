@@ -1,0 +1,171 @@
+"""The page of a question: its text, the price over time, every forecaster's probability and answer, and who was right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from bellwether.lake.sql import sql_text
+from bellwether.site import charts
+from bellwether.site.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text
+from bellwether.site.release import Material, forecaster_path, question_path
+from bellwether.site.release import path as release_path
+from bellwether.site.render import File, render
+from bellwether.site.source import Source
+from bellwether.site.values import any_value, finite, number, text, when, yes_no
+from bellwether.tables.benchmark import HORIZONS
+
+#: Points of a curve of prices.
+_POINTS = 120
+_DETAILS = (
+    "as_of",
+    "answer",
+    "confidence",
+    "elicitation",
+    "parsed_by",
+    "contradiction",
+    "output_tokens",
+    "cost",
+    "attempts",
+    "prompt_hash",
+    "call_key",
+)
+
+
+def pages(material: Material, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
+    """One page per question of the release."""
+    answers = material.answers.partition_by("question_id", as_dict=True)
+    forecasts = material.forecasts.partition_by("question_id", as_dict=True)
+    curves = prices.partition_by("id", as_dict=True)
+    ended = {row.pop("id"): row for row in evidence.iter_rows(named=True)}
+    for row in material.questions.iter_rows(named=True):
+        name = row["id"]
+        yield from _page(
+            material,
+            row,
+            answers=answers.get((name,)),
+            forecasts=forecasts.get((name,)),
+            prices=curves.get((name,)),
+            evidence=ended.get(name),
+        )
+
+
+def _page(
+    material: Material,
+    row: dict[str, Any],
+    *,
+    answers: pl.DataFrame | None,
+    forecasts: pl.DataFrame | None,
+    prices: pl.DataFrame | None,
+    evidence: dict[str, Any] | None,
+) -> Iterator[File]:
+    title = text(row["question"], most=200).text
+    texts: list[Part] = [Text("Resolution criteria", row["description"])]
+    if title != row["question"]:
+        texts.insert(0, Text("The whole question", row["question"]))
+    sections = [
+        Section("Outcome", [Facts(_facts(row, evidence))]),
+        Section("Forecasts", _answers(material, answers)),
+        Section("Price", _price(prices)),
+        Section("Text", texts),
+        Section("Answers as they came", _raw(forecasts)),
+    ]
+    above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
+    lead = f"Question {row['ordinal']} of {material.name}: {text(row['category'], most=60).text}; the outcome was {row['ground_truth']}."
+    yield from render(Page(question_path(material.name, row["id"]), title, lead, sections, above))
+
+
+def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[str, Cell]]:
+    facts = [
+        ("Outcome", text(row["ground_truth"])),
+        ("Market", text(f"{row['source']}: {row['market_id']}")),
+        ("Event", text(row["event_id"])),
+        ("Cluster", text(row["cluster"])),
+        ("Opened", when(row["open_time"])),
+        ("Closed", when(row["close_time"])),
+        ("Settled", when(row["settled_at"])),
+    ]
+    facts += [(f"Price {name} before the close", number(row[f"price_{name}"], 3)) for name in HORIZONS]
+    if evidence:
+        facts += [(f"Evidence: {name.replace('_', ' ')}", any_value(value)) for name, value in evidence.items() if value is not None]
+    return facts
+
+
+def _answers(material: Material, answers: pl.DataFrame | None) -> list[Part]:
+    if answers is None:
+        return [Note("Nobody was asked this question.")]
+    found = answers.sort("brier", "forecaster", nulls_last=True)
+    heads = [
+        Head("Forecaster"),
+        Head("Probability of yes", number=True),
+        Head("Brier", number=True),
+        Head("Right", "the outcome was held for more likely than not"),
+        Head("Could know", "the forecaster could have known the outcome: not scored"),
+        Head("Samples", number=True),
+        Head("Problem", "why there is no forecast"),
+    ]
+    on_board = set(material.colours)
+    rows = [
+        [
+            text(one["forecaster"], forecaster_path(material.name, one["forecaster"]) if one["forecaster"] in on_board else ""),
+            number(one["p_yes"], 3),
+            number(one["brier"], 3),
+            yes_no(
+                None if one["p_yes"] is None or one["yes"] is None or one["p_yes"] == 0.5 else (one["p_yes"] > 0.5) == (one["yes"] == 1)
+            ),
+            yes_no(one["could_know"]),
+            number(one["samples"]),
+            text(one["error"]),
+        ]
+        for one in found.iter_rows(named=True)
+    ]
+    return [Table("Best first", heads, rows)]
+
+
+def _price(prices: pl.DataFrame | None) -> list[Part]:
+    if prices is None:
+        return [Note("The warehouse has no prices of this market.")]
+    rows = [{"name": "price", "x": f"{at:%Y-%m-%dT%H:%M}Z", "y": finite(price)} for _, at, price in prices.iter_rows()]
+    return [charts.lines("Price of YES over time", "UTC", "dollars", rows, {"price": charts.LINE}, step=True, height=220)]
+
+
+def _raw(forecasts: pl.DataFrame | None) -> list[Part]:
+    """What models said, word for word, and what was read from it."""
+    asked = forecasts.filter(pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()) if forecasts is not None else None
+    if asked is None or not asked.height:
+        return [Note("No language model was asked.")]
+    heads = [Head("Forecaster"), Head("Sample", number=True), *(Head(name.replace("_", " ")) for name in _DETAILS)]
+    rows = [
+        [text(one["forecaster"]), number(one["sample"]), *(any_value(one[name]) for name in _DETAILS)]
+        for one in asked.iter_rows(named=True)
+    ]
+    parts: list[Part] = []
+    for one in asked.iter_rows(named=True):
+        who = f"{one['forecaster']}, sample {one['sample']}" if asked["sample"].max() else one["forecaster"]
+        if one["raw_response"]:
+            parts.append(Text(f"{who}: response", one["raw_response"], open=False))
+        if one["reasoning"]:
+            parts.append(Text(f"{who}: reasoning", one["reasoning"], open=False))
+    note = "The prompts stand in the journal of model calls, under the call keys; the hash of a prompt tells whether two are the same."
+    return [Note(note), *parts, Table("How each answer was asked for and read", heads, rows)]
+
+
+def prices(source: Source, release: str) -> pl.DataFrame:
+    """Prices of the markets of a release up to their close: id, at, price."""
+    if not source.rows("clean/prices"):
+        return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
+    found = source.run(sql_text("site/prices"), {"release": release})
+    chosen = (pl.int_range(pl.len()) % (pl.len() / _POINTS).ceil().cast(pl.Int64) == 0) | (pl.int_range(pl.len()) == pl.len() - 1)
+    return found.filter(chosen.over("id"))
+
+
+def evidence(source: Source, release: str) -> pl.DataFrame:
+    """Why markets of a release ended as they did: id, then what is known of them as texts."""
+    found = pl.DataFrame(schema={"id": pl.String})
+    for table in ("markets", "resolutions"):
+        if source.rows(f"clean/{table}"):
+            rows = source.run(sql_text(f"site/{table}"), {"release": release}).unique("id", keep="last", maintain_order=True)
+            found = found.join(rows, on="id", how="full", coalesce=True, suffix=f"_by_{table}")
+    return found.sort("id")

@@ -1,0 +1,171 @@
+"""The published warehouse as the site reads it: its tables with the columns that this version declares, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import orjson
+import polars as pl
+
+from bellwether.errors import LakeError
+from bellwether.lake import duck, warehouse
+from bellwether.tables import TABLES, Table, table
+
+_PUBLISH = "publish it again: `bellwether warehouse`"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the warehouse says of one of its tables."""
+
+    rows: int
+    known_at: datetime | None
+
+
+class Source:
+    """A published warehouse that is open for reading. Raises `LakeError` where it cannot be read, or another version published it."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+        self.path = path
+        self._connection = connection
+        self._check()
+
+    @cached_property
+    def tables(self) -> Mapping[str, Stored]:
+        """Its tables by name (`group/name`), `meta` left out."""
+        rows = self._all("meta.tables").select("table_name", "rows", "known_at").sort("table_name").iter_rows()
+        return {name.replace(".", "/", 1): Stored(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
+
+    @cached_property
+    def partitions(self) -> pl.DataFrame:
+        """Its published partitions: table_name, partition, rows, sha256, written_at, known_at."""
+        names = ["table_name", "partition", "rows", "bytes", "sha256", "written_at", "known_at"]
+        return self._all("meta.partitions").filter("published").select(names).sort("table_name", "partition")
+
+    @cached_property
+    def columns(self) -> pl.DataFrame:
+        """The columns of its tables, as it describes them."""
+        return self._all("meta.columns").sort("table_name", "ordinal")
+
+    @cached_property
+    def described(self) -> pl.DataFrame:
+        """Its tables, as it describes them."""
+        return self._all("meta.tables").sort("table_name")
+
+    @cached_property
+    def published_at(self) -> datetime:
+        """When it was published."""
+        found: datetime = self._all("meta.publication")["published_at"][0]
+        return found
+
+    def rows(self, name: str) -> int:
+        """Rows of a table; 0 where the warehouse has no such table."""
+        return self.tables[name].rows if name in self.tables else 0
+
+    def frame(self, name: str, *columns: str, **equal: Any) -> pl.DataFrame:
+        """Rows of a table whose columns equal what is given, in order of its key; of all columns or of those named. Empty without the table."""
+        declared = table(name)
+        chosen = list(columns) or declared.names
+        if not self.rows(name):
+            return declared.empty().select(chosen)
+        try:
+            relation = self._rows_of(declared, equal)
+            for column, value in equal.items():
+                relation = relation.filter(duckdb.ColumnExpression(column) == duckdb.ConstantExpression(value))
+            kept = [*chosen, *(one for one in declared.order if one not in chosen)]
+            found = relation.select(*(duckdb.ColumnExpression(one) for one in kept)).pl()
+        except duckdb.Error as error:
+            raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {_PUBLISH}") from error
+        return found.sort(declared.order, nulls_last=True).select(chosen)
+
+    def names(self, name: str, column: str) -> list[Any]:
+        """The distinct values of a column, sorted."""
+        if not self.rows(name):
+            return []
+        try:
+            relation = self._relation(table(name).sql_name)
+            found = relation.select(duckdb.ColumnExpression(column)).distinct().fetchall()
+        except duckdb.Error as error:
+            raise LakeError(f"reading {table(name).sql_name} of {self.path}: {error}; {_PUBLISH}") from error
+        return sorted(value for (value,) in found if value is not None)
+
+    def run(self, sql: str, params: Mapping[str, Any]) -> pl.DataFrame:
+        """The rows of a query, with bound parameters."""
+        try:
+            return self._connection.sql(sql, params=dict(params)).pl()
+        except duckdb.Error as error:
+            raise LakeError(f"reading {self.path}: {error}; {_PUBLISH}") from error
+
+    def digest(self, *tables: str, starts: str = "") -> str:
+        """Of the stored rows of tables, of the partitions that start with `starts`; equal rows have an equal one."""
+        names = [name.replace("/", ".", 1) for name in tables]
+        found = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
+        return hashlib.sha256(orjson.dumps(found.select("table_name", "partition", "sha256").rows())).hexdigest()
+
+    def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
+        """A table, or of a view only the files of the partitions that can hold rows with these values: opening all takes long."""
+        first = declared.partitioned_by[0] if declared.partitioned_by else None
+        if first is None or first not in equal or declared.sql_name not in self._views:
+            return self._relation(declared.sql_name)
+        chosen = (pl.col("table_name") == declared.sql_name) & pl.col("partition").str.starts_with(str(equal[first]))
+        return self._connection.sql(duck.select(declared, tuple(self._files.filter(chosen)["file"])))
+
+    @cached_property
+    def _views(self) -> frozenset[str]:
+        return frozenset(self._all("meta.tables").filter(pl.col("stored_as") == "view")["table_name"])
+
+    @cached_property
+    def _files(self) -> pl.DataFrame:
+        return self._all("meta.partitions").filter("published").select("table_name", "partition", "file").sort("table_name", "partition")
+
+    def _relation(self, name: str) -> duckdb.DuckDBPyRelation:
+        """A table or view by its `schema.table`."""
+        return self._connection.sql("FROM " + ".".join(duck.identifier(part) for part in (warehouse.DATABASE, *name.split(".", 1))))
+
+    def _all(self, name: str) -> pl.DataFrame:
+        try:
+            return self._relation(name).pl()
+        except duckdb.Error as error:
+            raise LakeError(f"reading {name} of {self.path}: {error}; it is no warehouse of this version; {_PUBLISH}") from error
+
+    def _check(self) -> None:
+        """Every table that is here and declared has the columns that are declared."""
+        required = {
+            "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
+            "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
+            "meta.partitions": {"table_name", "partition", "rows", "bytes", "file", "sha256", "written_at", "known_at", "published"},
+            "meta.publication": {"published_at"},
+        }
+        for name, columns in required.items():
+            missing = columns - set(self._all(name).columns)
+            if missing:
+                raise LakeError(f"reading {self.path}: {name} lacks {', '.join(sorted(missing))}; another version published it; {_PUBLISH}")
+        if not self._all("meta.publication").height:
+            raise LakeError(f"reading {self.path}: it does not say when it was published; {_PUBLISH}")
+        held = dict(self.columns.group_by("table_name").agg("column_name").iter_rows())
+        for name in self.tables:
+            if name not in TABLES:
+                continue
+            missing = set(table(name).names) - set(held.get(table(name).sql_name, ()))
+            if missing:
+                found = f"{table(name).sql_name} lacks {', '.join(sorted(missing))}"
+                raise LakeError(f"reading {self.path}: {found}; another version published it; {_PUBLISH}")
+
+
+@contextmanager
+def opened(path: Path | str) -> Iterator[Source]:
+    """The warehouse at `path`, as it was published when it was opened."""
+    path = Path(path).absolute()
+    with warehouse.connect(path) as connection:
+        # Two cores are plenty, and a small memory keeps the whole build small.
+        connection.execute("SET memory_limit = '256MB'")
+        connection.execute("SET threads = 1")
+        yield Source(connection, path)

@@ -1,0 +1,275 @@
+"""Pages of trading: episodes, agents, and each agent in each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
+
+import polars as pl
+
+from bellwether.site import charts, tearsheet
+from bellwether.site.charts import Colours
+from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.site.render import File, render
+from bellwether.site.source import Source
+from bellwether.site.tearsheet import agent_path, episode_path, run_path
+from bellwether.site.unit import Unit, key
+from bellwether.site.values import any_value, finite, interval, money, number, percent, text, thin, when, yes_no
+
+_TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl"))
+_ABOVE = [("Trading", "trading/index.html")]
+#: Points of an agent's curve where several are drawn.
+_POINTS = 100
+
+
+def names(source: Source) -> list[str]:
+    """Agents in the order in which they first appeared."""
+    found = source.frame("replay/backtests", "agent", "known_at")
+    return found.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
+
+
+def units(source: Source, colours: Colours) -> Iterator[Unit]:
+    """The overview with a page per agent, and each episode with a page per agent in it."""
+    episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
+    of_names = colours.of(runs["agent"].unique().sort().to_list())
+    overview = partial(_overview, episodes, runs, summary, of_names)
+    yield Unit("trading", key(episodes, runs, summary, of_names), overview)
+    for (name,), markets in episodes.group_by("episode", maintain_order=True):
+        digest = source.digest(*_TABLES, starts=str(name))
+        part = runs.filter(pl.col("episode") == name)
+        yield Unit(f"episode {name}", key(name, digest, of_names), partial(_episode, source, str(name), markets, part, of_names))
+
+
+def summary_heads() -> list[Head]:
+    """Heads of the table of agents."""
+    return [
+        Head("Agent"),
+        Head("Rules", "rule set of the simulator"),
+        Head("Episodes", number=True),
+        Head("P&L", "sum over episodes", number=True),
+        Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
+        Head("Mean P&L [95 %]", "of an episode, with its interval over episodes", number=True),
+        Head("Mean return [95 %]", number=True),
+        Head("Largest drawdown", number=True),
+        Head("Sharpe", "mean annualised Sharpe ratio", number=True),
+        Head("Fill ratio", number=True),
+        Head("Contracts", number=True),
+        Head("Fees", number=True),
+        Head("Profitable", "episodes with a profit", number=True),
+    ]
+
+
+def summary_rows(summary: pl.DataFrame) -> list[list[Cell]]:
+    """Rows of the table of agents, by P&L."""
+    return [
+        [
+            text(row["agent"], agent_path(row["agent"])),
+            text(row["rules"]),
+            number(row["episodes"]),
+            money(row["pnl"], signed=True),
+            band(row["pnl_pessimistic"], row["pnl_optimistic"]),
+            interval(row["pnl_mean"], row["pnl_mean_lower"], row["pnl_mean_upper"], 2, row["pnl_mean_reason"]),
+            interval(row["return_mean"], row["return_mean_lower"], row["return_mean_upper"], 4, row["return_mean_reason"]),
+            percent(row["max_drawdown"], 1),
+            number(row["sharpe_mean"], 2),
+            percent(row["fill_ratio_mean"], 1),
+            number(row["contracts"], 0),
+            money(row["fees"]),
+            percent(row["profitable"]),
+        ]
+        for row in summary.sort(["pnl", "agent", "rules"], descending=[True, False, False]).iter_rows(named=True)
+    ]
+
+
+def band(pessimistic: Decimal, optimistic: Decimal) -> Cell:
+    """The range in which the queue alone can move a P&L."""
+    low, high = sorted((pessimistic, optimistic))
+    title = f"pessimistic queue {pessimistic}, optimistic {optimistic}"
+    return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
+
+
+def _overview(episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
+    lead = "Recorded markets, replayed order by order. The queue band says how far P&L can move with the place in the queue alone."
+    sections = [Section("Agents", _agents(summary, colours)), Section("Episodes", [_episodes(episodes, runs)])]
+    yield from render(Page("trading/index.html", "Trading", lead, sections))
+    for (name,), part in runs.group_by("agent", maintain_order=True):
+        yield from _agent(str(name), part, summary.filter(pl.col("agent") == name), colours)
+
+
+def _agents(summary: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
+    if not summary.height:
+        return [Note("The warehouse has no summary of backtests yet.")]
+    table = Table("Agents over all their episodes, by P&L", summary_heads(), summary_rows(summary))
+    rules = summary["rules"].unique(maintain_order=True).to_list()
+    parts: list[Part] = []
+    for rule in rules:
+        rows = [
+            {"name": row["agent"], "value": row["pnl_mean"], "lower": finite(row["pnl_mean_lower"]), "upper": finite(row["pnl_mean_upper"])}
+            for row in summary.filter(pl.col("rules") == rule).sort("pnl_mean", descending=True, nulls_last=True).iter_rows(named=True)
+            if finite(row["pnl_mean"]) is not None
+        ]
+        if rows:
+            parts.append(charts.intervals(f"Mean P&L of an episode under {rule}, with 95 % intervals", "dollars", rows, colours))
+    return [*parts, table]
+
+
+def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
+    if not episodes.height:
+        return Note("The warehouse has no episodes yet.")
+    counts = dict(runs.group_by("episode").len().iter_rows())
+    best = {row["episode"]: row for row in runs.sort("pnl", "agent").iter_rows(named=True)}
+    rows = []
+    for (name,), part in episodes.group_by("episode", maintain_order=True):
+        top = best.get(name)
+        rows.append(
+            [
+                text(name, episode_path(str(name))),
+                text(part["title"][0]),
+                text(part["venue"][0]),
+                when(part["start_at"].min()),  # type: ignore[arg-type]
+                number(part.height),
+                number(part["trades"].sum()),
+                number(counts.get(name, 0)),
+                text(top["agent"], run_path(str(name), top["agent"])) if top else Cell("–"),
+                money(top["pnl"], signed=True) if top else Cell("–"),
+            ]
+        )
+    heads = [Head("Episode"), Head("Title"), Head("Venue"), Head("Start"), Head("Markets", number=True), Head("Trades", number=True)]
+    heads += [Head("Agents", number=True), Head("Best agent"), Head("Its P&L", number=True)]
+    return Grid("episodes", "Episodes", heads, rows, filters=(2,), search=(0, 1))
+
+
+def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
+    heads = [
+        Head("Episode"),
+        Head("P&L", number=True),
+        Head("Queue band", number=True),
+        Head("Return", number=True),
+        Head("Drawdown", number=True),
+        Head("Fill ratio", number=True),
+        Head("Contracts", number=True),
+        Head("Fees", number=True),
+        Head("Failure"),
+    ]
+    rows = [
+        [
+            text(row["episode"], run_path(row["episode"], name)),
+            money(row["pnl"], signed=True),
+            band(row["pnl_pessimistic"], row["pnl_optimistic"]),
+            percent(row["return"], 2),
+            percent(row["max_drawdown"], 2),
+            percent(row["fill_ratio"], 1),
+            number(row["contracts"], 0),
+            money(row["fees"]),
+            text(row["failure"]),
+        ]
+        for row in runs.iter_rows(named=True)
+    ]
+    drawn = [
+        {"name": row["episode"], "value": float(row["pnl"]), "lower": float(row["pnl_pessimistic"]), "upper": float(row["pnl_optimistic"])}
+        for row in runs.iter_rows(named=True)
+    ]
+    parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
+    if len(drawn) <= 40:
+        every = {row["name"]: colours[name] for row in drawn}
+        parts.insert(0, charts.intervals("P&L by episode, with the queue band", "dollars", drawn, every))
+    sections = [Section("Episodes", parts)]
+    for line in summary.iter_rows(named=True):
+        sections.append(Section(f"Summary under {line['rules']}", [Facts([(column, any_value(value)) for column, value in line.items()])]))
+    yield from render(Page(agent_path(name), name, f"A tear sheet over {runs.height} episodes.", sections, _ABOVE))
+
+
+def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
+    equity = source.frame("replay/equity", episode=name).partition_by("agent", as_dict=True)
+    tables = {
+        one: source.frame(f"replay/{one}", episode=name).partition_by("agent", as_dict=True) for one in ("orders", "fills", "market_pnl")
+    }
+    curves = []
+    for (agent,), part in equity.items():
+        shown = part.select("at", "equity")[list(thin(part.height, _POINTS))]
+        curves += [{"name": agent, "x": f"{at:%Y-%m-%dT%H:%M:%S}Z", "y": finite(value)} for at, value in shown.iter_rows()]
+    ranked = runs.sort(["pnl", "agent"], descending=[True, False])
+    first = ranked["agent"].to_list()[:5]
+    parts: list[Part] = [_runs(name, ranked)] if runs.height else [Note("No agent has traded this episode yet.")]
+    if curves:
+        parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
+    sections = [Section("Agents", parts), Section("Markets", [_markets(markets)])]
+    warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
+    if warnings:
+        sections.append(Section("Warnings of the validation", [Note(one) for one in warnings]))
+    title = text(markets["title"][0] or name).text
+    lead = f"{name}: {markets.height} markets of {markets['venue'][0]}, {runs.height} agents."
+    yield from render(Page(episode_path(name), title, lead, sections, _ABOVE))
+    for row in runs.iter_rows(named=True):
+        agent = (row["agent"],)
+        frames = {one: part.get(agent) for one, part in tables.items()}
+        yield from tearsheet.pages(
+            row, title, colours, equity=equity.get(agent), orders=frames["orders"], fills=frames["fills"], markets=frames["market_pnl"]
+        )
+
+
+def _runs(episode: str, runs: pl.DataFrame) -> Table:
+    heads = [
+        Head("Agent"),
+        Head("P&L", number=True),
+        Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
+        Head("Return", number=True),
+        Head("Drawdown", number=True),
+        Head("Orders", number=True),
+        Head("Fills", number=True),
+        Head("Fill ratio", number=True),
+        Head("Maker share", number=True),
+        Head("Fees", number=True),
+        Head("Markout 30 s", "mean markout of maker fills after 30 s, dollars per contract", number=True),
+        Head("Unsettled", "a position was left that nothing settled; it is marked"),
+    ]
+    rows = [
+        [
+            text(row["agent"], run_path(episode, row["agent"])),
+            money(row["pnl"], signed=True),
+            band(row["pnl_pessimistic"], row["pnl_optimistic"]),
+            percent(row["return"], 2),
+            percent(row["max_drawdown"], 2),
+            number(row["orders"]),
+            number(row["fills"]),
+            percent(row["fill_ratio"], 1),
+            percent(row["maker_share"]),
+            money(row["fees"]),
+            number(row["adverse_selection_30s"], 4),
+            yes_no(row["unsettled"]),
+        ]
+        for row in runs.iter_rows(named=True)
+    ]
+    return Table("Agents of the episode, by P&L", heads, rows)
+
+
+def _markets(markets: pl.DataFrame) -> Table:
+    heads = [
+        Head("Market"),
+        Head("Result"),
+        Head("Source of the result"),
+        Head("Settled"),
+        Head("Volume", "contracts", number=True),
+        Head("Trades", number=True),
+        Head("Changes of the book", number=True),
+        Head("Gaps", "stretches in which the book could not be trusted", number=True),
+        Head("Fees"),
+        Head("Recording"),
+    ]
+    rows = [
+        [
+            text(row["ticker"]),
+            text(row["result"]),
+            text(row["result_source"]),
+            when(row["settled_at"]),
+            number(row["volume"], 0),
+            number(row["trades"]),
+            number(row["book_rows"]),
+            number(row["gaps"]),
+            text(row["fee_type"]),
+            text(row["recording"]),
+        ]
+        for row in markets.iter_rows(named=True)
+    ]
+    return Table("Markets of the episode", heads, rows)

@@ -1,0 +1,57 @@
+"""A part of the site that is made at once, and digests of what goes into it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import orjson
+import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of the site that is made at once: its name, a digest of what goes into it, and the function that yields its files."""
+
+    name: str
+    key: str
+    make: Callable[[], Iterable[tuple[str, bytes]]]
+
+
+@cache
+def code() -> str:
+    """A digest of the code that makes pages and of the libraries that decide about their bytes."""
+    from bellwether.tables import TABLES
+
+    digest = hashlib.sha256()
+    for name, data in sorted(_sources(files("bellwether.site"), "")):
+        digest.update(name.encode() + b"\0" + data)
+    for package in ("jinja2", "polars", "vl-convert-python"):
+        digest.update(f"{package} {version(package)}".encode())
+    digest.update(repr(sorted((table.name, table.version) for table in TABLES.values())).encode())
+    return digest.hexdigest()
+
+
+def key(*inputs: Any) -> str:
+    """A digest of the code and of inputs: frames by their rows, everything else by its JSON."""
+    digest = hashlib.sha256(code().encode())
+    for one in inputs:
+        if isinstance(one, pl.DataFrame):
+            digest.update(one.rechunk().write_ipc(None).getbuffer())
+        else:
+            digest.update(orjson.dumps(one, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS))
+    return digest.hexdigest()
+
+
+def _sources(folder: Any, prefix: str) -> Iterator[tuple[str, bytes]]:
+    for one in folder.iterdir():
+        if one.is_dir():
+            if one.name != "__pycache__":
+                yield from _sources(one, f"{prefix}{one.name}/")
+        elif one.name.endswith((".py", ".html", ".css", ".js")):
+            yield f"{prefix}{one.name}", one.read_bytes()

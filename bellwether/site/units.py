@@ -1,0 +1,31 @@
+"""All parts of the site, in the order in which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bellwether.site import arena, benchmark, data, home, trading
+from bellwether.site.charts import Colours
+from bellwether.site.render import static
+from bellwether.site.source import Source
+from bellwether.site.unit import Unit, code, key
+
+
+def units(source: Source) -> Iterator[Unit]:
+    """The parts, lazily: what one needs from the warehouse is read when it is its turn."""
+    yield Unit("static", code(), lambda: [*static(), ("static/vega.js", library())])
+    colours = Colours()
+    for names in (benchmark.names(source), trading.names(source), arena.names(source)):
+        colours.add(names)
+    yield Unit("home", key(source.published_at.isoformat(), source.digest(*source.tables)), lambda: home.pages(source, colours))
+    yield from benchmark.units(source, colours)
+    yield from trading.units(source, colours)
+    yield from arena.units(source, colours)
+    yield from data.units(source)
+
+
+def library() -> bytes:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the package that carries them."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle()).encode()  # type: ignore[call-arg]

@@ -1,0 +1,76 @@
+"""The static site of a big world: CPU and memory of a build from nothing, the largest page, and CPU of a build after one new cohort.
+
+The world is ten releases of 40 models and 300 questions, 100 episodes of 20 agents, and 52 cohorts of 8 agents. Each build is a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+SECONDS, MEGABYTES, PAGE_KILOBYTES, REBUILD_SECONDS = 60.0, 500.0, 300.0, 10.0
+
+_BUILD = """
+import json, resource, sys, time
+from bellwether.site import build
+started = time.process_time()
+built = build(sys.argv[1], sys.argv[2])
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"seconds": time.process_time() - started, "memory": usage.ru_maxrss / 1024, "files": built.files, "written": built.written, "bytes": built.bytes}))
+"""
+_WORLD = """
+import sys
+from pathlib import Path
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
+from tests.site.world import NOW, Size, arena, write
+folder, cohorts = Path(sys.argv[1]), int(sys.argv[2])
+size = Size(releases=10, models=40, questions=300, prices=20, episodes=100, agents=20, samples=200, orders=60, cohorts=cohorts, families=8, markets=500, trades=10)
+lake = Lake(str(folder / "lake"), clock=lambda: NOW)
+arena(lake, size) if sys.argv[3] == "arena" else write(lake, size)
+publish(lake, folder / "warehouse.duckdb")
+"""
+
+
+def _python(code: str, *arguments: object) -> str:
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def _build(folder: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads(_python(_BUILD, folder / "warehouse.duckdb", folder / "site"))
+    return found
+
+
+def run() -> list[dict[str, Any]]:
+    """Four lines: CPU, memory, the largest page, and CPU of the rebuild."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _python(_WORLD, folder, 52, "all")
+        first = _build(folder)
+        pages = {page: page.stat().st_size / 1000 for page in (folder / "site").rglob("*.html")}
+        largest = max(pages, key=pages.__getitem__)
+        _python(_WORLD, folder, 53, "arena")
+        again = _build(folder)
+        where = largest.relative_to(folder / "site")
+    made = f"{first['files']:.0f} files, {first['bytes'] / 1e6:.0f} MB"
+    return [
+        {"name": "CPU seconds of the site", "ratio": first["seconds"], "target": SECONDS, "detail": made},
+        {"name": "megabytes of memory for the site", "ratio": first["memory"], "target": MEGABYTES, "detail": made},
+        {
+            "name": "kilobytes of the largest page",
+            "ratio": pages[largest],
+            "target": PAGE_KILOBYTES,
+            "detail": f"{where}, of {len(pages)} pages",
+        },
+        {
+            "name": "CPU seconds of the site after one new cohort",
+            "ratio": again["seconds"],
+            "target": REBUILD_SECONDS,
+            "detail": f"{again['written']:.0f} files written of {again['files']:.0f}; {again['memory']:.0f} MB",
+        },
+    ]

@@ -1,0 +1,12 @@
+-- One row per verdict on the market of a question of $release: the rule that decided and the evidence for it.
+SELECT
+    questions.id,
+    resolutions.status,
+    resolutions.winner,
+    resolutions.rule,
+    resolutions.settled_at,
+    resolutions.evidence
+FROM clean.resolutions
+JOIN benchmark.questions ON questions.source = resolutions.venue AND questions.market_id = resolutions.market_id
+WHERE questions.release = $release
+ORDER BY questions.id

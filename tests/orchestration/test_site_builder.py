@@ -1,0 +1,41 @@
+"""The site is built when it does not show the published warehouse, and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import dagster as dg
+import pytest
+
+from assets.warehouse import assets, sensors
+from assets.warehouse.sensors import site_builder
+from bellwether.site import build, units
+from bellwether.tables import table
+from resources import LakeResource, WarehouseResource
+from tests.clean.rows import DAY, market, markets
+
+
+def test_the_site_follows_the_warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, warehouse = LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
+    places = SimpleNamespace(site_path=tmp_path / "site")
+    monkeypatch.setattr(units, "library", lambda: b"")
+    for module in (assets, sensors):
+        monkeypatch.setattr(module, "settings", lambda: places)
+    with dg.DagsterInstance.ephemeral() as instance:
+        context = dg.build_sensor_context(instance=instance)
+        assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+        warehouse.publish(lake.lake)
+        first = site_builder(context, warehouse=warehouse)
+        done = assets.site(warehouse=warehouse)
+        assert isinstance(first, dg.RunRequest) and isinstance(done, dg.MaterializeResult)
+        assert done.metadata and done.metadata["site"].value == (tmp_path / "site/index.html").as_uri()
+        for _ in range(2):
+            assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+        lake.lake.write(table("clean/markets"), (DAY.isoformat(),), markets(market()), run_id="one")
+        warehouse.publish(lake.lake)
+        second = site_builder(context, warehouse=warehouse)
+        assert isinstance(second, dg.RunRequest) and second.run_key != first.run_key
+        assert build(warehouse.database, places.site_path).published in str(second.run_key)
+        (tmp_path / "warehouse.duckdb").write_bytes(b"damaged")
+        assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)

@@ -1,0 +1,189 @@
+"""The site in a real browser: opened from the folder and over http, at three widths, light and dark."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import ThreadingHTTPServer
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bellwether.site import build
+from bellwether.site.commands import _Handler
+from tests.site.test_site import HOSTILE
+from tests.site.world import Size, published
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+WIDTHS, SCHEMES = (360, 1000, 1920), ("light", "dark")
+#: One page of every kind.
+KINDS = (
+    "index.html",
+    "benchmark/index.html",
+    "benchmark/*/index.html",
+    "benchmark/*/forecaster/*.html",
+    "benchmark/*/question/*.html",
+    "trading/index.html",
+    "trading/agent/*.html",
+    "trading/episode/*/index.html",
+    "trading/episode/*/agent/*.html",
+    "arena/index.html",
+    "arena/family/*.html",
+    "arena/cohort/*/index.html",
+    "arena/cohort/*/family*.html",
+    "arena/cohort/*/decision/*.html",
+    "arena/markets.html",
+    "arena/market/*.html",
+    "data/index.html",
+    "data/table/benchmark.leaderboard.html",
+)
+_ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")  # fmt: skip
+_MARKS = "[...document.querySelectorAll('.chart .canvas')].map(one => one.querySelectorAll('svg [class^=mark-] path, svg [class^=mark-] line').length)"
+
+
+def words(kind: str, place: int) -> str:
+    """Plain names with hostile texts behind them; markets also have the wildcards of SQL in their names."""
+    if kind in ("release", "model", "episode", "agent", "family"):
+        return f"{kind}-{place}"
+    if kind == "Will this end well":
+        return f"Will {'100%' if place == 7 else 'a_b' if place == 9 else 'it'} happen, {place}? {HOSTILE if place == 1 else ''}"
+    return f"{kind} {HOSTILE}{place}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("browser")
+    size = Size(questions=30, prices=5, models=3, episodes=1, agents=2, samples=20, orders=60, cohorts=2, families=2, markets=120, trades=3)
+    return build(published(folder, size, words), folder / "site").folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine; install it (Debian: apt install chromium)")
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that notes every error, warning and request in `page.seen`."""
+    context = browser.new_context(viewport={"width": 1000, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(8_000)
+    page.seen = []
+    page.on("console", lambda message: page.seen.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: page.seen.append(f"error: {error}"))
+    page.on("requestfailed", lambda request: page.seen.append(f"failed: {request.url}"))
+    page.on(
+        "request",
+        lambda request: request.url.startswith(("file:", "data:", "http://127.0.0.1:")) or page.seen.append(f"outside: {request.url}"),
+    )
+    yield page
+    context.close()
+
+
+def draw(page: Any) -> list[int]:
+    """Scroll through the page until every chart is drawn; how many marks each has."""
+    for place in range(0, page.evaluate("document.documentElement.scrollHeight"), 900):
+        page.evaluate(f"window.scrollTo(0, {place})")
+        page.wait_for_timeout(20)
+    for place in range(page.locator(".chart").count()):
+        page.locator(".chart").nth(place).locator("svg").wait_for(state="attached")
+    marks: list[int] = page.evaluate(_MARKS)
+    return marks
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_page_opens_from_the_folder(kind: str, site: Path, page: Any) -> None:
+    path = sorted(one for one in site.glob(kind) if "*" in kind.rpartition("/")[2] or one.name == kind.rpartition("/")[2])[0]
+    page.goto(path.as_uri())
+    assert all(draw(page))
+    for scheme, width in product(SCHEMES, WIDTHS):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), (scheme, width)
+    assert all(draw(page))
+    assert page.evaluate("window.hacked === undefined")
+    assert page.seen == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_axe_finds_nothing_serious(scheme: str, site: Path, page: Any) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe()
+    page.emulate_media(color_scheme=scheme)
+    for kind in (
+        "index.html",
+        "benchmark/*/index.html",
+        "trading/episode/*/agent/*.html",
+        "arena/markets.html",
+        "arena/cohort/*/decision/*.html",
+    ):
+        page.goto(sorted(site.glob(kind))[-1].as_uri())
+        draw(page)
+        found = axe.run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == [], kind
+
+
+def test_pages_work_over_http(site: Path, page: Any) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page.goto(f"http://127.0.0.1:{server.server_address[1]}/benchmark/release-0/index.html")
+        assert all(draw(page))
+        page.locator("td a", has_text="model-0").first.click()
+        assert page.url.endswith("/forecaster/model-0.html")
+        server.shutdown()
+    assert page.seen == []
+
+
+def test_search_takes_wildcards_literally_and_text_as_text(site: Path, page: Any) -> None:
+    page.goto((site / "arena/markets.html").as_uri())
+    shown = page.locator(".grid tbody tr td:first-child")
+    for asked, places in (("100%", {7}), ("a_b", {9}), ("%", {7}), ("happen, 11", {11, *range(110, 120)})):
+        page.fill("input[type=search]", asked)
+        page.locator(".pages [role=status]", has_text=re.compile(rf"of {2 * len(places)}$")).wait_for()
+        assert {int(text.split(", ")[1].split("?")[0]) for text in shown.all_text_contents()} == places
+    page.fill("input[type=search]", "happen, 1? </script>")
+    page.locator(".pages [role=status]", has_text=re.compile("of 2$")).wait_for()
+    assert "<script>window.hacked=1" in shown.first.text_content()
+    page.fill("input[type=search]", "no such market")
+    page.wait_for_selector("text=nothing matches")
+    assert page.seen == [] and page.evaluate("window.hacked === undefined")
+
+
+def test_a_grid_pages_sorts_and_filters_all_its_rows(site: Path, page: Any) -> None:
+    page.goto((site / "trading/episode/episode-0/agent/agent-0.html").as_uri())
+    grid = page.locator(".grid", has=page.locator("caption", has_text="Orders"))
+    first = grid.locator("tbody tr:first-child td:first-child")
+    assert (first.text_content(), grid.locator("[role=status]").text_content()) == ("0", "1–25 of 60")
+    grid.locator("text=Next").click()
+    first.filter(has_text="25").wait_for()
+    grid.locator("th button").first.click()
+    grid.locator("th button").first.click()
+    first.filter(has_text="59").wait_for()
+    grid.get_by_label("Action").select_option("buy")
+    grid.locator("[role=status]", has_text="1–25 of 30").wait_for()
+    assert first.text_content() == "59" and set(grid.locator("tbody tr td:nth-child(4)").all_text_contents()) == {"buy"}
+    assert page.seen == []
+
+
+def test_a_table_sorts_by_exact_values_and_a_long_text_is_shown_whole(site: Path, page: Any) -> None:
+    page.goto((site / "benchmark/release-0/index.html").as_uri())
+    table = page.locator(".sortable table").first
+    table.locator("th button", has_text="Rank").click()
+    table.locator("th button", has_text="Rank").click()
+    assert table.locator("tbody td:first-child").all_text_contents() == ["3", "2", "1"]
+    details = page.locator("details.data").first
+    details.locator("summary").click()
+    assert details.locator("tbody tr").count() == 3
+    assert page.seen == []

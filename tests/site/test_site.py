@@ -1,0 +1,368 @@
+"""The static site: numbers, hostile texts, determinism, incremental builds, and what happens with bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bellwether.errors import BellwetherError, ConfigError, LakeError
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish, query
+from bellwether.site import build, shown, units, wanted
+from bellwether.site.data import csv
+from bellwether.site.render import POLICY
+from bellwether.site.script import script
+from bellwether.site.values import money, number, percent, slug, thin
+from bellwether.tables import TABLES, table
+from tests.site.world import NOW, Size, arena, published, write
+
+SMALL = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
+#: Every way out of text into markup, script, style or another direction of reading.
+HOSTILE = (
+    "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`<!--]]>{{7*7}}"
+    "javascript:window.hacked=1 \u202eabc\u2066 \u2028\u2029 =1+1 \U0001f4a3 "
+)
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chart library takes seconds to bundle; only a browser needs it."""
+    monkeypatch.setattr(units, "library", lambda: b"")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("site")
+
+
+@pytest.fixture(scope="module")
+def warehouse(place: Path) -> Path:
+    return published(place, SMALL)
+
+
+@pytest.fixture(scope="module")
+def site(place: Path, warehouse: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "library", lambda: b"")
+        build(warehouse, place / "site")
+    yield place / "site"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake, its warehouse and its site, of one release of one question."""
+    folder = tmp_path_factory.mktemp("tiny")
+    lake = Lake(str(folder / "lake"))
+    write(lake, Size(questions=1, prices=0, models=1, episodes=0, cohorts=0))
+    publish(lake, folder / "w.duckdb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(units, "library", lambda: b"")
+        build(folder / "w.duckdb", folder / "site")
+    return folder
+
+
+class Reader(HTMLParser):
+    """Tables, links, tags and attributes of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[tuple[str, str | None]]]] = {}
+        self.links: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self._cell: list[str] | None = None
+        self._caption: list[str] | None = None
+        self._rows: list[list[tuple[str, str | None]]] = []
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.tags.append((tag, named))
+        self.links += [value for name, value in attrs if name in ("href", "src") and value]
+        if tag == "table":
+            self._rows = []
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("td", "th"):
+            self._cell, self._key = [], named.get("data-key")
+        elif tag == "caption":
+            self._caption = []
+
+    def handle_data(self, data: str) -> None:
+        for parts in (self._cell, self._caption):
+            if parts is not None:
+                parts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th") and self._cell is not None:
+            self._rows[-1].append(("".join(self._cell), self._key))
+            self._cell = None
+        elif tag == "caption" and self._caption is not None:
+            self._title, self._caption = "".join(self._caption), None
+        elif tag == "table":
+            self.tables[self._title] = self._rows
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, warehouse: Path) -> None:
+    board = query(warehouse, "FROM benchmark.leaderboard ORDER BY rank")
+    found = Reader(site / "benchmark/release-0/index.html").tables["Leaderboard of release-0"][1:]
+    assert [row[1][0] for row in found] == board["forecaster"].to_list()
+    for cells, row in zip(found, board.iter_rows(named=True), strict=True):
+        exact = (0, "rank"), (3, "brier"), (5, "brier_skill"), (9, "accuracy"), (10, "ece"), (12, "coverage"), (13, "could_know")
+        assert [float(str(cells[place][1])) for place, _ in exact] == [float(row[name]) for _, name in exact]
+        assert cells[3][0] == f"{row['brier']:.3f} [{row['brier_lower']:.3f}, {row['brier_upper']:.3f}]"
+        assert (cells[4][0], cells[9][0]) == (row["group"], f"{row['accuracy'] * 100:.1f}%")
+        own = {
+            name[0]: value[0]
+            for name, value in Reader(site / f"benchmark/release-0/forecaster/{row['forecaster']}.html").tables[
+                "Its line of the leaderboard"
+            ]
+        }
+        assert set(own) == set(row)
+        for name, value in row.items():
+            if isinstance(value, float):
+                assert float(own[name].replace("−", "-").replace(",", "")) == value, name
+            elif value is None:
+                assert own[name] == "–", name
+
+
+def test_every_cell_of_the_arenas_leaderboard_is_the_warehouses(site: Path, warehouse: Path) -> None:
+    board = query(warehouse, "FROM arena.leaderboard ORDER BY rank")
+    found = Reader(site / "arena/index.html").tables["Leaderboard of v1, live cohorts"]
+    heads = {
+        "Return": "return",
+        "Profit": "profit",
+        "Brier, stated": "brier_stated",
+        "Cohorts": "cohorts",
+        "Rank": "rank",
+        "Bets": "bets",
+        "Win rate": "win_rate",
+    }
+    for cells, row in zip(found[1:], board.iter_rows(named=True), strict=True):
+        shown_keys = {head[0]: cell[1] for head, cell in zip(found[0], cells, strict=True)}
+        for head, name in heads.items():
+            key = shown_keys[head]
+            assert (None if key is None else float(key)) == (None if row[name] is None else float(row[name])), name
+
+
+def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehouse: Path) -> None:
+    summary = query(warehouse, "FROM replay.summary ORDER BY pnl DESC")
+    found = Reader(site / "trading/index.html").tables["Agents over all their episodes, by P&L"][1:]
+    for cells, row in zip(found, summary.iter_rows(named=True), strict=True):
+        assert cells[0][0] == row["agent"] and float(str(cells[3][1])) == float(row["pnl"])
+        assert cells[5][0] == f"{row['pnl_mean']:.2f} [{row['pnl_mean_lower']:.2f}, {row['pnl_mean_upper']:.2f}]".replace("-", "−")
+
+
+def test_numbers_are_written_as_they_are_rounded() -> None:
+    assert (number(-0.0004, 3).text, number(float("nan"), 2).text, number(None).text, number(float("inf")).text) == ("0.000", "–", "–", "∞")
+    assert (money(-1234.5, signed=True).text, percent(0.256, 1).text, number(1234567).text) == ("−$1,234.50", "25.6%", "1,234,567")
+    assert list(thin(5, 9)) == [0, 1, 2, 3, 4] and (thin(1000, 7)[0], thin(1000, 7)[-1], len(thin(1000, 7))) == (0, 999, 7)
+
+
+def test_the_files_of_a_grid_hold_every_row(site: Path, warehouse: Path) -> None:
+    text = (site / "trading/episode/episode-0/agent/agent-0.orders.js").read_text()
+    kept = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
+    orders = query(warehouse, "FROM replay.orders WHERE episode = 'episode-0' AND agent = 'agent-0' ORDER BY order_id")
+    assert [row[0] for row in kept["rows"]] == [str(one) for one in orders["order_id"]] and kept["columns"][0] == orders[
+        "order_id"
+    ].to_list()
+
+
+# --- the pages ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_link_leads_to_a_file_of_the_site_and_every_page_has_the_policy(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 50
+    for page in pages:
+        read = Reader(page)
+        for link in read.links:
+            if not link.startswith(("#", "data:,")):
+                assert (page.parent / link).resolve().is_relative_to(site) and (
+                    (page.parent / link).exists() or link.endswith("vega.js")
+                ), (page, link)
+        assert ("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}) in read.tags
+        assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"], page
+        assert page.stat().st_size <= 300_000
+        assert not re.search(r"https?://(?!vega\.github\.io/schema)", page.read_text("utf-8")), page
+
+
+def test_hostile_texts_are_text_everywhere(tmp_path: Path) -> None:
+    def words(kind: str, place: int) -> str:
+        if kind in ("release", "model", "episode", "agent"):
+            return f"{kind}<script>\"'{place}"
+        return f"{kind}{HOSTILE}{place}" + ("x" * 100_000 if kind in ("response", "criteria") and not place else "")
+
+    size = Size(questions=3, prices=2, models=2, episodes=1, agents=1, samples=3, orders=30, cohorts=1, families=1, markets=30)
+    build(published(tmp_path, size, words), tmp_path / "site")
+    for page in (tmp_path / "site").rglob("*.html"):
+        read = Reader(page)
+        known = {
+            "img": 0,
+            "script": sum(tag == "script" and ("src" in named or named.get("type") == "application/json") for tag, named in read.tags),
+        }
+        assert {tag: sum(one == tag for one, _ in read.tags) for tag in known} == known, page
+        assert not [named for _, named in read.tags if any(name.startswith("on") for name in named)], page
+        assert not [link for link in read.links if ":" in link and link != "data:,"], page
+        assert page.stat().st_size <= 300_000, page
+    for data in (tmp_path / "site").rglob("*.js"):
+        if data.parent.name != "static":
+            text = data.read_text("utf-8")
+            assert not re.search("[<>&\u2028\u2029]", text), data
+            json.loads("[" + text[len("bellwether.put(") : -3] + "]")
+    page = next((tmp_path / "site").glob("benchmark/*/index.html")).read_text("utf-8")
+    assert "&lt;/script&gt;&lt;script&gt;window.hacked=1" in page and "release&lt;script&gt;" in page
+
+
+def test_a_csv_file_has_no_formula() -> None:
+    frame = pl.DataFrame({"text": ["=1+1", "+1", "-1", "@x", "\tx", "plain", None], "number": [-1] * 7, "list": [["=a", "b"]] * 7})
+    assert csv(frame).decode().splitlines()[1:4] == ["'=1+1,-1,'=a; b", "'+1,-1,'=a; b", "'-1,-1,'=a; b"]
+    assert pl.read_csv(csv(frame))["number"].to_list() == [-1] * 7
+
+
+def test_names_never_share_a_file() -> None:
+    names = ["a", "A", "a/b", "a b", "../x", "index", "con", "é", "a" * 300, "", ".", "a.", "a-b", "\u202e"]
+    slugs = [slug(name) for name in names]
+    assert len(set(slugs)) == len(names) and all(re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,60}", one) and ".." not in one for one in slugs)
+
+
+def test_a_script_of_data_is_json_that_ends_no_element() -> None:
+    data = script("x", [HOSTILE, float("nan"), {"a": None}]).decode()
+    assert "<" not in data and "\u2028" not in data
+    assert json.loads("[" + data[len("bellwether.put(") : -3] + "]") == ["x", [HOSTILE, None, {"a": None}]]
+
+
+# --- building ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_warehouse_gives_the_same_bytes_and_writes_nothing_again(site: Path, warehouse: Path, tmp_path: Path) -> None:
+    fresh = build(warehouse, tmp_path / "fresh")
+    assert snapshot(tmp_path / "fresh") == snapshot(site) and fresh.written == fresh.files - 1
+    again = build(warehouse, tmp_path / "fresh")
+    assert (again.written, again.files, again.bytes) == (0, fresh.files, fresh.bytes)
+    assert shown(tmp_path / "fresh") == wanted(warehouse) and shown(tmp_path / "none") is None
+
+
+def test_a_new_cohort_writes_its_pages_and_few_others(tmp_path: Path) -> None:
+    size = Size(questions=4, prices=2, models=2, episodes=1, agents=1, cohorts=3, families=2, markets=30)
+    warehouse = published(tmp_path, size)
+    first = build(warehouse, tmp_path / "site")
+    arena(Lake(str(tmp_path / "lake"), clock=lambda: NOW), Size(questions=4, cohorts=4, families=2, markets=30))
+    publish(Lake(str(tmp_path / "lake")), warehouse)
+    before = snapshot(tmp_path / "site")
+    second = build(warehouse, tmp_path / "site")
+    changed = {path for path, data in snapshot(tmp_path / "site").items() if before.get(path) != data}
+    assert second.written == len(changed) - 1 < first.written / 2
+    assert not [path for path in changed if path.startswith(("benchmark", "trading")) or "cohort/2025-06-29" in path]
+    assert build(warehouse, tmp_path / "fresh").files == second.files and snapshot(tmp_path / "fresh") == snapshot(tmp_path / "site")
+
+
+def test_an_empty_warehouse_gives_pages_that_say_what_is_missing(tmp_path: Path) -> None:
+    publish(Lake(str(tmp_path / "lake")), tmp_path / "w.duckdb")
+    build(tmp_path / "w.duckdb", tmp_path / "site")
+    home = (tmp_path / "site/index.html").read_text()
+    assert "no rows of benchmark.leaderboard" in home and "no rows of replay.summary" in home and "no rows of arena.leaderboard" in home
+    assert "no release of questions yet" in (tmp_path / "site/benchmark/index.html").read_text()
+    assert (
+        "no episodes yet" in (tmp_path / "site/trading/index.html").read_text()
+        and "no cohorts yet" in (tmp_path / "site/arena/index.html").read_text()
+    )
+
+
+def test_a_warehouse_of_one_table_and_a_release_of_one_question_are_shown(tiny: Path, tmp_path: Path) -> None:
+    assert "Leaderboard of release-0" in Reader(tiny / "site/benchmark/release-0/index.html").tables
+    publish(Lake(str(tiny / "lake")), tmp_path / "w.duckdb", tables=[table("benchmark/questions")])
+    build(tmp_path / "w.duckdb", tmp_path / "site")
+    assert "Nobody has been scored" in (tmp_path / "site/benchmark/release-0/index.html").read_text()
+
+
+def test_nan_and_null_in_every_column_are_shown_as_missing(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    write(lake, Size(questions=2, prices=1, models=2, episodes=1, agents=1, cohorts=1, families=1, markets=3))
+    for name in (
+        "benchmark/leaderboard",
+        "benchmark/scores",
+        "benchmark/reliability",
+        "benchmark/comparisons",
+        "replay/summary",
+        "arena/leaderboard",
+    ):
+        for partition, manifest in lake.manifests(table(name)).items():
+            frame = pl.read_parquet(lake.storage.location(manifest.file))
+            columns = [column for column in TABLES[name].columns if column.name not in TABLES[name].key]
+            bad: list[Any] = [pl.lit(float("nan"), pl.Float64).alias(one.name) for one in columns if one.dtype == pl.Float64()]
+            bad += [pl.lit(None, one.dtype).alias(one.name) for one in columns if one.nullable and one.dtype != pl.Float64()]
+            lake.write(table(name), partition, frame.with_columns(bad), run_id="bad")
+    publish(lake, tmp_path / "w.duckdb")
+    build(tmp_path / "w.duckdb", tmp_path / "site")
+    assert all(
+        cell[0] != "nan"
+        for rows_ in Reader(tmp_path / "site/benchmark/release-0/index.html").tables.values()
+        for row in rows_
+        for cell in row
+    )
+
+
+@pytest.mark.parametrize("damage", ["missing", "no database", "another version", "files gone", "disk full"])
+def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "w.duckdb"
+    shutil.copyfile(tiny / "w.duckdb", path)
+    shutil.copytree(tiny / "site", tmp_path / "site")
+    before = snapshot(tmp_path / "site")
+    expected: type[BellwetherError] = LakeError
+    if damage == "missing":
+        path.unlink()
+    elif damage == "no database":
+        path.write_bytes(b"nothing" * 100)
+    elif damage == "another version":
+        import duckdb
+
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("ALTER TABLE benchmark.leaderboard DROP COLUMN brier")
+            connection.execute("DELETE FROM meta.columns WHERE table_name = 'benchmark.leaderboard' AND column_name = 'brier'")
+    elif damage == "files gone":
+        (tmp_path / "site/benchmark/release-0/index.html").write_text("changed by hand, so that it is made again")
+        before = snapshot(tmp_path / "site")
+        gone = tiny / "lake/benchmark/forecasts"
+        gone.rename(tiny / "gone")
+    else:
+        expected = BellwetherError
+
+        def full(page: Any) -> Any:
+            raise OSError(28, "No space left on device")
+
+        for module in ("home", "benchmark", "release", "trading", "arena", "data"):
+            monkeypatch.setattr(f"bellwether.site.{module}.render", full)
+        (tmp_path / "site" / "index.html").write_text("changed by hand, so that it is made again")
+        before = snapshot(tmp_path / "site")
+    try:
+        with pytest.raises(expected, match=r"w\.duckdb|site"):
+            build(path, tmp_path / "site")
+    finally:
+        if damage == "files gone":
+            (tiny / "gone").rename(tiny / "lake/benchmark/forecasts")
+    assert snapshot(tmp_path / "site") == before and not list(tmp_path.glob(".site*"))
+
+
+def test_a_folder_of_something_else_is_not_replaced(warehouse: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="something else is there"):
+        build(warehouse, tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"

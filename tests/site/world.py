@@ -1,0 +1,344 @@
+"""Warehouses of any size for the site: rows of every table that it shows, made from columns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bellwether.lake import Lake
+from bellwether.lake.warehouse import publish
+from bellwether.tables import table
+
+NOW = datetime(2026, 6, 28, tzinfo=UTC)
+SUNDAY = date(2025, 6, 29)
+_DEFAULTS: dict[Any, Any] = {pl.String(): "x", pl.Boolean(): False, pl.Date(): SUNDAY}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is of everything."""
+
+    releases: int = 1
+    models: int = 4
+    questions: int = 30
+    prices: int = 20
+    episodes: int = 2
+    agents: int = 3
+    samples: int = 40
+    orders: int = 30
+    cohorts: int = 3
+    families: int = 3
+    markets: int = 60
+    trades: int = 2
+
+
+Words = Callable[[str, int], str]
+
+
+def plain(kind: str, number: int) -> str:
+    """Names and texts as they usually are."""
+    return f"{kind}-{number}"
+
+
+def rows(name: str, count: int, **given: Any) -> pl.DataFrame:
+    """`count` rows of a table: columns from lists or single values, all others null where they may be, else some value of their type."""
+    declared = table(name)
+    columns = []
+    for column in declared.columns:
+        value = given.pop(column.name, None if column.nullable else _default(column.dtype))
+        values = (
+            value
+            if isinstance(value, list) and (not isinstance(column.dtype, pl.List) or (value and isinstance(value[0], list)))
+            else [value] * count
+        )
+        if isinstance(column.dtype, pl.Decimal):
+            values = [None if one is None else round(float(one), column.dtype.scale) for one in values]
+            series = pl.Series(column.name, values, dtype=pl.Float64).cast(column.dtype)
+        elif isinstance(column.dtype, pl.List):
+            series = pl.Series(
+                column.name, values, dtype=pl.List(pl.Float64) if isinstance(column.dtype.inner, pl.Decimal) else column.dtype
+            ).cast(column.dtype)
+        else:
+            series = pl.Series(column.name, values, dtype=column.dtype, strict=False)
+        columns.append(series)
+    assert not given, given
+    return pl.DataFrame(columns)
+
+
+def _default(dtype: Any) -> Any:
+    if isinstance(dtype, pl.List):
+        return []
+    if isinstance(dtype, pl.Datetime):
+        return NOW
+    return _DEFAULTS.get(dtype, 0)
+
+
+def write(lake: Lake, size: Size = Size(), words: Words = plain) -> None:
+    """All tables of a world of that size."""
+    for number in range(size.releases):
+        _release(lake, size, number, words)
+    for number in range(size.episodes):
+        _episode(lake, size, number, words)
+    if size.episodes:
+        _summary(lake, size, words)
+    if size.cohorts:
+        arena(lake, size, words)
+
+
+def published(folder: Path, size: Size = Size(), words: Words = plain) -> Path:
+    """A published warehouse of a world of that size."""
+    lake = Lake(str(folder / "lake"), clock=lambda: NOW)
+    write(lake, size, words)
+    publish(lake, folder / "warehouse.duckdb")
+    return folder / "warehouse.duckdb"
+
+
+def _release(lake: Lake, size: Size, number: int, words: Words) -> None:
+    rng, release, count = random.Random(number), words("release", number), size.questions
+    ids = [words(f"question-{number}", place) for place in range(count)]
+    truth = [rng.choice(("yes", "no")) for _ in ids]
+    closes = [NOW - timedelta(days=rng.randrange(1, 90)) for _ in ids]
+    given = {
+        "question": [words("Will it happen", place) for place in range(count)],
+        "description": [words("criteria", place) for place in range(count)],
+    }
+    lake.write(
+        table("benchmark/questions"),
+        (release,),
+        rows(
+            "benchmark/questions", count, release=release, id=ids, market_id=ids, source="kalshi", ground_truth=truth, close_time=closes,
+            category=[words("category", place % 5) for place in range(count)], ordinal=list(range(count)), price_24h=[rng.random() for _ in ids],
+            series_ticker=words("series", 0), event_id=words("event", 0), cluster=words("cluster", 0), **given,
+        ),
+        run_id="r",
+    )  # fmt: skip
+    names = [words("model", place) for place in range(size.models)]
+    skills = [rng.random() for _ in names]
+    board: dict[str, list[Any]] = {"brier": [], "lower": [], "upper": []}
+    for name, skill in zip(names, skills, strict=True):
+        p = [min(1.0, max(0.0, skill * (one == "yes") + (1 - skill) * rng.random())) for one in truth]
+        briers = [(one - (other == "yes")) ** 2 for one, other in zip(p, truth, strict=True)]
+        mean = sum(briers) / count
+        for key, value in (("brier", mean), ("lower", mean * 0.8), ("upper", mean * 1.2)):
+            board[key].append(value)
+        where = {"release": release, "forecaster": name}
+        lake.write(
+            table("benchmark/forecasts"), (release, name),
+            rows("benchmark/forecasts", count, **where, question_id=ids, p_yes=p, cost=0.001, combine="mean", call_key=[f"{name} {one}" for one in ids],
+                 raw_response=[words("response", place) for place in range(count)], reasoning=[words("reasoning", place) for place in range(count)]),
+            run_id="r",
+        )  # fmt: skip
+        scopes = ["all", *(f"category:{words('category', place)}" for place in range(min(5, count)))]
+        cells = [(scope, metric) for scope in scopes for metric in ("brier", "log_loss", "ece", "accuracy")]
+        values = [rng.random() for _ in cells]
+        lake.write(
+            table("benchmark/scores"), (release, name),
+            rows("benchmark/scores", len(cells), **where, scope=[one for one, _ in cells], metric=[one for _, one in cells], value=values,
+                 lower=[one * 0.9 for one in values], upper=[one * 1.1 for one in values], n=count, n_questions=count),
+            run_id="r",
+        )  # fmt: skip
+        bins = list(range(10))
+        lake.write(
+            table("benchmark/reliability"), (release, name),
+            rows("benchmark/reliability", 10, **where, bin=bins, lower_edge=[one / 10 for one in bins], upper_edge=[(one + 1) / 10 for one in bins],
+                 n=10, mean_forecast=[one / 10 + 0.05 for one in bins], yes_rate=[rng.random() for _ in bins]),
+            run_id="r",
+        )  # fmt: skip
+    order = sorted(range(len(names)), key=lambda place: board["brier"][place])
+    ranks = [order.index(place) + 1 for place in range(len(names))]
+    lake.write(
+        table("benchmark/leaderboard"), (release,),
+        rows("benchmark/leaderboard", len(names), release=release, forecaster=names, rank=ranks, kind="language_model", brier=board["brier"],
+             brier_lower=board["lower"], brier_upper=board["upper"], brier_skill=[rng.uniform(-2, 1) for _ in names], accuracy=[rng.random() for _ in names],
+             ece=[rng.random() for _ in names], group="a", coverage=1.0, n=count, n_questions=count, unranked_because=words("reason", 0),
+             known_at=[NOW + timedelta(minutes=place) for place in range(len(names))]),
+        run_id="r",
+    )  # fmt: skip
+    pairs = [(one, other) for place, one in enumerate(names) for other in names[place + 1 :]]
+    if pairs:
+        lake.write(
+            table("benchmark/comparisons"), (release,),
+            rows("benchmark/comparisons", len(pairs), release=release, forecaster=[one for one, _ in pairs], other=[one for _, one in pairs], n=count,
+                 difference=[rng.uniform(-0.5, 0.5) for _ in pairs], p=0.01, p_holm=[rng.random() for _ in pairs]),
+            run_id="r",
+        )  # fmt: skip
+    if size.prices:
+        at = [close - timedelta(hours=place + 1) for close in closes for place in range(size.prices)]
+        day = SUNDAY + timedelta(days=number)
+        lake.write(
+            table("clean/prices"), (day.isoformat(),),
+            rows("clean/prices", len(at), day=day, venue="kalshi", market_id=[one for one in ids for _ in range(size.prices)], at=at,
+                 bid=[rng.uniform(0.01, 0.5) for _ in at], ask=[rng.uniform(0.5, 0.99) for _ in at]),
+            run_id="r",
+        )  # fmt: skip
+
+
+def _episode(lake: Lake, size: Size, number: int, words: Words) -> None:
+    rng, episode = random.Random(number), words("episode", number)
+    tickers = [words("ticker", place) for place in range(2)]
+    lake.write(
+        table("replay/episodes"), (episode,),
+        rows("replay/episodes", 2, episode=episode, ticker=tickers, event=words("event", 0), venue="kalshi", title=words("title", number), warnings=[[words("warning", 0)]] * 2,
+             result="YES", result_source=words("source", 0)),
+        run_id="r",
+    )  # fmt: skip
+    for place in range(size.agents):
+        agent, count = words("agent", place), size.samples
+        where = {"episode": episode, "agent": agent}
+        at = [NOW + timedelta(seconds=60 * one) for one in range(count)]
+        equity = [1000 + rng.uniform(-10, 10) for _ in at]
+        lake.write(
+            table("replay/equity"), (episode, agent),
+            rows("replay/equity", count, **where, sample=list(range(count)), at=at, equity=equity, equity_pessimistic=[one - 2 for one in equity],
+                 equity_optimistic=[one + 2 for one in equity]),
+            run_id="r",
+        )  # fmt: skip
+        orders = list(range(size.orders))
+        when = [NOW + timedelta(seconds=30 * one) for one in orders]
+        own = {"side": "yes", "action": ["buy" if one % 2 else "sell" for one in orders], "ticker": [tickers[one % 2] for one in orders]}
+        lake.write(
+            table("replay/orders"), (episode, agent),
+            rows("replay/orders", len(orders), **where, order_id=orders, **own, price=0.5, size=10, filled=5, sent_at=when, arrived_at=when, mid=0.5,
+                 reason=words("reason", 0), status="filled"),
+            run_id="r",
+        )  # fmt: skip
+        lake.write(
+            table("replay/fills"), (episode, agent),
+            rows("replay/fills", len(orders), **where, fill_id=orders, order_id=orders, **own, price=[rng.uniform(0.1, 0.9) for _ in orders], size=5,
+                 filled_at=when, role="maker", markout_1s=0.01),
+            run_id="r",
+        )  # fmt: skip
+        pnl = equity[-1] - 1000
+        lake.write(
+            table("replay/backtests"), (episode, agent),
+            rows("replay/backtests", 1, **where, bankroll=1000, pnl=pnl, pnl_pessimistic=pnl - 2, pnl_optimistic=pnl + 2, failure=words("failure", 0), rules=words("rules", 0),
+                 known_at=NOW + timedelta(minutes=place)),
+            run_id="r",
+        )  # fmt: skip
+        lake.write(
+            table("replay/market_pnl"), (episode, agent), rows("replay/market_pnl", 2, **where, ticker=tickers, pnl=pnl / 2), run_id="r"
+        )
+
+
+def _summary(lake: Lake, size: Size, words: Words) -> None:
+    names = [words("agent", place) for place in range(size.agents)]
+    values = [float(place) - 1.25 for place in range(size.agents)]
+    lake.write(
+        table("replay/summary"), (),
+        rows("replay/summary", len(names), agent=names, rules=words("rules", 0), episodes=size.episodes, pnl=values, pnl_mean=values, pnl_mean_lower=[one - 1 for one in values],
+             pnl_mean_upper=[one + 1 for one in values]),
+        run_id="r",
+    )  # fmt: skip
+
+
+def arena(lake: Lake, size: Size, words: Words = plain) -> None:
+    """Cohorts of the arena; writing more of them leaves those that are there as they are."""
+    families = [words("family", place) for place in range(size.families)]
+    asked = dict(enumerate(words("Will this end well", place) for place in range(size.markets)))
+    books: dict[str, list[pl.DataFrame]] = {name: [] for name in ("portfolios", "positions", "ledger", "scores", "settlements")}
+    for number in range(size.cohorts):
+        rng, week = random.Random(number), SUNDAY + timedelta(weeks=number)
+        start = datetime(week.year, week.month, week.day, tzinfo=UTC)
+        ids = [words(f"market-{number}", place) for place in range(size.markets)]
+        lake.write(
+            table("arena/universe"), (week.isoformat(),),
+            rows("arena/universe", size.markets, week=week, place=list(range(1, size.markets + 1)), market_id=ids, question=list(asked.values()),
+                 category=[words("category", place % 4) for place in range(size.markets)], outcomes=[[words("Yes", 0), "No"]] * size.markets,
+                 prices=[[0.4, 0.6]] * size.markets, volume=[rng.uniform(0, 1e6) for _ in ids], token_ids=[["1", "2"]] * size.markets),
+            run_id="r",
+        )  # fmt: skip
+        agents = [f"{week}/{family}" for family in families]
+        lake.write(
+            table("arena/agents"), (week.isoformat(),),
+            rows("arena/agents", len(agents), week=week, agent_id=agents, family=families, model=[words("model", place) for place in range(len(agents))],
+                 methodology="v1", initial_cash=10_000, lineup=words("lineup", 0)),
+            run_id="r",
+        )  # fmt: skip
+        decisions = [f"{agent}/{week}" for agent in agents]
+        lake.write(
+            table("arena/decisions"), (week.isoformat(),),
+            rows("arena/decisions", len(decisions), week=week, decision_id=decisions, agent_id=agents, state="finished", action="BET", legs=size.trades,
+                 decision=[words("decision", place) for place in range(len(agents))], reasoning=[words("reasoning", place) for place in range(len(agents))],
+                 message=words("message", 0), methodology="v1"),
+            run_id="r",
+        )  # fmt: skip
+        lake.write(
+            table("arena/refusals"), (week.isoformat(),),
+            rows("arena/refusals", len(decisions), week=week, decision_id=decisions, leg=size.trades + 1, reason=words("reason", 0), message=words("found", 0)),
+            run_id="r",
+        )  # fmt: skip
+        legs = [(agent, leg) for agent in agents for leg in range(1, size.trades + 1)]
+        trades = [f"{agent}/{week}/{leg}" for agent, leg in legs]
+        bought = [ids[rng.randrange(size.markets)] for _ in legs]
+        own = {"agent_id": [agent for agent, _ in legs], "market_id": bought, "side": words("Yes", 0)}
+        lake.write(
+            table("arena/trades"), (week.isoformat(),),
+            rows("arena/trades", len(legs), week=week, trade_id=trades, position_id=trades, action="BUY", shares=100, price=0.4, amount=40, probability=0.7, **own),
+            run_id="r",
+        )  # fmt: skip
+        books["positions"].append(
+            rows("arena/positions", len(legs), position_id=trades, status="settled", shares=100, cost=40, paid=100, realized=60, result="won", won=True,
+                 methodology="v1", opened_at=start, ended_at=start + timedelta(days=20), **own)
+        )  # fmt: skip
+        numbers = list(range(1, size.trades + 1)) * len(agents)
+        books["ledger"].append(
+            rows(
+                "arena/ledger",
+                len(legs),
+                number=numbers,
+                kind="BUY",
+                amount=-40,
+                cash=9960,
+                position_id=trades,
+                trade_id=trades,
+                shares=100,
+                cost=40,
+                **own,
+            )
+        )
+        scored = {"trade_id": trades, "winner": words("Yes", 0), "won": True, "price": 0.4, "brier_stated": 0.09, **own}
+        books["scores"].append(rows("arena/scores", len(legs), **scored))
+        ended = sorted(set(bought))
+        books["settlements"].append(
+            rows(
+                "arena/settlements",
+                len(ended),
+                market_id=ended,
+                methodology="v1",
+                number=1,
+                result="won",
+                winner=words("Yes", 0),
+                rule=words("rule", 0),
+            )
+        )
+        marks = [(agent, step) for agent in agents for step in range(30)]
+        totals = [10_000 + rng.uniform(-500, 500) for _ in marks]
+        at = [start + timedelta(hours=20 * step) for _, step in marks]
+        held = {
+            "agent_id": [agent for agent, _ in marks],
+            "cash": 9_000,
+            "invested": 1_000,
+            "total": totals,
+            "profit": [one - 10_000 for one in totals],
+        }
+        books["portfolios"].append(rows("arena/portfolios", len(marks), at=at, methodology="v1", **held))
+        lake.write(
+            table("arena/prices"), (week.isoformat(),),
+            rows("arena/prices", len(ended), day=week, market_id=ended, outcome="YES", at=start, price=0.4, source="live"),
+            run_id="r",
+        )  # fmt: skip
+    for name, frames in books.items():
+        lake.write(table(f"arena/{name}"), (), pl.concat(frames), run_id="r")
+    count = len(families)
+    lake.write(
+        table("arena/leaderboard"), (),
+        rows("arena/leaderboard", count, methodology="v1", family=families, rank=list(range(1, count + 1)), cohorts=size.cohorts, profit=[100.0 - place for place in range(count)],
+             brier_stated=0.09, **{"return": [(100.0 - place) / 10_000 for place in range(count)]}),
+        run_id="r",
+    )  # fmt: skip
