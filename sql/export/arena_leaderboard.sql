@@ -8,28 +8,28 @@ WITH decided AS (
         count(*) FILTER (state = 'finished' AND action = 'INVALID') AS invalid,
         count(*) FILTER (state <> 'finished') AS unfinished,
         CASE WHEN count(*) = count(cost) THEN sum(cost) END AS cost
-    FROM 'data/decisions.parquet'
+    FROM read_parquet('data/decisions.parquet')
     GROUP BY agent_id
 ),
 refused AS (
     SELECT decisions.agent_id, count(*) AS refused
-    FROM 'data/refusals.parquet' AS refusals
-    JOIN 'data/decisions.parquet' AS decisions USING (decision_id)
+    FROM read_parquet('data/refusals.parquet')
+    JOIN read_parquet('data/decisions.parquet') AS decisions USING (decision_id)
     GROUP BY decisions.agent_id
 ),
 bought AS (
-    SELECT agent_id, count(*) AS bets FROM 'data/trades.parquet' WHERE action = 'BUY' GROUP BY agent_id
+    SELECT agent_id, count(*) AS bets FROM read_parquet('data/trades.parquet') WHERE action = 'BUY' GROUP BY agent_id
 ),
 -- The resolution in force of each market: the last that is known.
 resolved AS (
     SELECT market_id, methodology, arg_max(result, number) AS result, arg_max(winner, number) AS winner
-    FROM 'data/settlements.parquet'
+    FROM read_parquet('data/settlements.parquet')
     GROUP BY market_id, methodology
 ),
 won AS (
     SELECT trades.*, CAST(lower(trades.side) = lower(resolved.winner) AS DOUBLE) AS won
-    FROM 'data/trades.parquet' AS trades
-    JOIN 'data/agents.parquet' AS agents USING (agent_id)
+    FROM read_parquet('data/trades.parquet') AS trades
+    JOIN read_parquet('data/agents.parquet') AS agents USING (agent_id)
     JOIN resolved ON resolved.market_id = trades.market_id AND resolved.methodology = agents.methodology
     WHERE trades.action = 'BUY' AND resolved.result = 'won'
 ),
@@ -46,7 +46,7 @@ scored AS (
     GROUP BY agent_id
 ),
 valued AS (
-    SELECT agent_id, arg_max(total, "at") AS total FROM 'data/portfolios.parquet' GROUP BY agent_id
+    SELECT agent_id, arg_max(total, "at") AS total FROM read_parquet('data/portfolios.parquet') GROUP BY agent_id
 )
 SELECT
     agents.family,
@@ -68,7 +68,7 @@ SELECT
     coalesce(valued.total, agents.initial_cash) - agents.initial_cash AS profit,
     CAST(coalesce(valued.total, agents.initial_cash) - agents.initial_cash AS DOUBLE) / CAST(agents.initial_cash AS DOUBLE) AS "return",
     decided.cost
-FROM 'data/agents.parquet' AS agents
+FROM read_parquet('data/agents.parquet') AS agents
 LEFT JOIN decided USING (agent_id)
 LEFT JOIN refused USING (agent_id)
 LEFT JOIN bought USING (agent_id)
