@@ -44,7 +44,7 @@ DAY = datetime(2025, 6, 14, tzinfo=UTC).date()
 FAST = Retry(base=0.001, cap=0.01, attempts=6)
 #: Seconds that a machine may take for an answer; of silence only as long as the silence is the fault.
 CALM = Patience(handshake=30.0, quiet=30.0, answer=30.0, first=FAST, again=FAST, tick=0.02)
-ALERT = Patience(handshake=30.0, quiet=0.3, answer=0.6, first=FAST, again=FAST, tick=0.02)
+ALERT = Patience(handshake=30.0, quiet=1.0, answer=2.0, first=FAST, again=FAST, tick=0.02)
 
 #: Faults that cannot strike a stream: they are of bodies and listings.
 OF_ANSWERS = {"stall", "cut", "html", "duplicate", "drop", "cursor"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
 
-from bellwether.report import plots
+from bellwether.report import calibration_pictures, plots
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = ("score_comparison", "coverage_bars", "brier_over_time", "score_by_distance", "reliability_diagram", "confidence_histograms")
     for name in drawn:
         monkeypatch.setattr(plots, name, lambda *_, **__: b"\x89PNG")
+    monkeypatch.setattr(calibration_pictures, "_kept", OrderedDict())
 
 
 @pytest.fixture
