@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +20,24 @@ ROOT = Path(__file__).resolve().parent.parent
 _RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
 
 
-#: Where folders of tests are kept in memory, and the memory that a machine needs for it, in bytes.
-_IN_MEMORY, _ENOUGH = Path("/dev/shm"), 12 * 2**30
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol() -> None:
+    """Dagster notes the instance that a test opens, and asks it for the state of definitions, which there is none of, also after it is gone."""
+    noted = sys.modules.get("dagster._core.storage.defs_state.base")
+    if noted is not None:
+        noted.DefsStateStorage.get = classmethod(lambda _: None)
+
+
+#: Where folders of tests are kept in memory, and how many bytes must be free there and in the machine.
+_IN_MEMORY, _ENOUGH = Path("/dev/shm"), 8 * 2**30
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the folders of tests in memory where there is plenty: lakes and Dagster's databases flush every write to the disk."""
-    if config.option.basetemp is None and _IN_MEMORY.is_dir() and os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >= _ENOUGH:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
+    if config.option.basetemp is None and _IN_MEMORY.is_dir():
+        free = min(shutil.disk_usage(_IN_MEMORY).free, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+        if free >= _ENOUGH:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.storage.defs_state.base import set_defs_state_storage
 from filelock import FileLock
 
 from assets.benchmark.runs import release
@@ -29,13 +28,6 @@ from tests.shared import shared
 #: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.
 FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
 FORECASTERS = ("market-24h", "always-half", "sandbox-calibrated")
-
-
-@pytest.fixture(autouse=True)
-def _no_instance_left_open() -> Iterator[None]:
-    """Dagster notes the instance that a test opens, and asks it again when definitions are resolved, also after it is gone."""
-    with set_defs_state_storage(None):
-        yield
 
 
 @dataclass(frozen=True)
