@@ -55,9 +55,9 @@ def test_results_are_empty_until_determined_and_settlements_until_settled(world:
                 assert now < market.life.created
                 continue
             determined, settled = now >= market.life.determined, now >= market.life.settled
-            assert wire["result"] == (market.verdict.result if determined else "")
-            assert wire["expiration_value"] == (market.verdict.expiration_value if determined else "")
-            assert ("settlement_value_dollars" in wire) == (determined and market.verdict.value is not None)
+            assert wire["result"] == (market.determination.result if determined else "")
+            assert wire["expiration_value"] == (market.determination.expiration_value if determined else "")
+            assert ("settlement_value_dollars" in wire) == (determined and market.determination.value is not None)
             assert ("settlement_ts" in wire) == settled
 
 

@@ -92,9 +92,9 @@ def test_probabilities_of_exclusive_markets_add_up_to_at_most_one(events: list[E
 
 def test_at_most_one_exclusive_market_wins_and_sometimes_none(events: list[Event]) -> None:
     winners = [
-        sum(market.verdict.result == "yes" for market in event.markets)
+        sum(market.determination.result == "yes" for market in event.markets)
         for event in events
-        if event.body["mutually_exclusive"] and all(market.verdict.result in ("yes", "no") for market in event.markets)
+        if event.body["mutually_exclusive"] and all(market.determination.result in ("yes", "no") for market in event.markets)
     ]
     assert set(winners) == {0, 1}
     assert winners.count(0) < winners.count(1)
@@ -114,19 +114,19 @@ def test_the_outcome_is_what_the_stated_number_says(events: list[Event]) -> None
     checked = 0
     for event in events:
         for market in event.markets:
-            words = market.verdict.expiration_value
-            if market.terms.get("strike_type") != "greater" or market.verdict.result not in ("yes", "no") or not words:
+            words = market.determination.expiration_value
+            if market.terms.get("strike_type") != "greater" or market.determination.result not in ("yes", "no") or not words:
                 continue
             value = float("".join(letter for letter in words if letter in "0123456789.-"))
             if abs(value - market.terms["floor_strike"]) > 1e-9:
-                assert (value > market.terms["floor_strike"]) == (market.verdict.result == "yes"), (market.ticker, words)
+                assert (value > market.terms["floor_strike"]) == (market.determination.result == "yes"), (market.ticker, words)
                 checked += 1
     assert checked > 500
 
 
 def test_the_truth_ends_at_the_outcome(world: GeneratedWorld, sample: list[Market]) -> None:
     for market in sample[:100]:
-        if market.verdict.result in ("yes", "no"):
+        if market.determination.result in ("yes", "no"):
             assert world.truth(market.ticker, moment(market.life.closes)) == (world.outcome(market.ticker) == "yes")
 
 
@@ -167,7 +167,7 @@ def test_quotes_enclose_the_truth_when_they_are_renewed(events: list[Event]) -> 
 def test_the_world_has_what_the_real_one_has(world: GeneratedWorld) -> None:
     days = [world.day(home) for home in range(200, 565)]
     plain = [market for day in days for event in day.events if not event.is_combo for market in event.markets]
-    results = [market.verdict.result for market in plain]
+    results = [market.determination.result for market in plain]
     categories = {event.body["category"] for day in days for event in day.events if not event.is_combo}
     assert 12 <= len(plain) / len(days) <= 16
     assert 0.35 <= results.count("yes") / (results.count("yes") + results.count("no")) <= 0.45

@@ -159,8 +159,8 @@ def _created(market: Market) -> Body:
 
 
 def _determined(market: Market) -> Body:
-    value = market.verdict.value
-    body: Body = {"event_type": "determined", "determination_ts": market.life.determined // SECOND, "result": market.verdict.result}
+    value = market.determination.value
+    body: Body = {"event_type": "determined", "determination_ts": market.life.determined // SECOND, "result": market.determination.result}
     return body if value is None else {**body, "settlement_value": f"{value // 10_000}.{value % 10_000:04d}"}
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from bellwether.sandbox.instants import DAY, moment
 from bellwether.sandbox.world.draw import Draw, Purpose
+from bellwether.sandbox.world.latent import Claim, Combo
 from bellwether.sandbox.world.model import Market, day_number
 from bellwether.sandbox.world.timetable import LONGEST_LIFE
 
@@ -117,6 +118,12 @@ def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
     return _Candidate(market.id, market.opinion.claim, market.created, market.opens, close, rules, label)
 
 
+def _foreseen(name: str, outcome: str, claim: Claim | Combo, at: int) -> Foreseen:
+    """What a claim is worth a week after an instant, at most a day before its close."""
+    known = max(claim.opens, min(at + FORESIGHT, claim.closes - LEAD))
+    return Foreseen(number_of(name), outcome, float(claim.probabilities_at(np.asarray([known], dtype=np.int64))[0]))
+
+
 class _Index:
     """Market ids by question, read day by day: all days that may have something listed by now. Days that were read stay read."""
 
@@ -185,7 +192,8 @@ class Truth:
         return found.subject(now, at) if found else None
 
     def foreseen(self, market_id: str, at: int, now: int) -> Foreseen | None:
-        """What is known of Polymarket's market of this id a week after the instant `at`, at most a day before its answer.
+        """What is known of the market of this id a week after the instant `at`, at most a day before its answer: of Polymarket's, of a contract of
+        Kalshi's, or of an event of Kalshi's with two outcomes.
 
         It is the same whatever the present is, so that a week that is decided later is decided alike. None for a market that is not listed by now.
         """
@@ -194,12 +202,16 @@ class Truth:
 
     def _look_ahead(self, market_id: str, at: int) -> tuple[int, Foreseen] | None:
         market = self._polymarket.listed(market_id) if self._polymarket else None
-        if market is None:
+        if market is not None:
+            return market.created, _foreseen(market.id, market.outcomes[market.yes], market.opinion.claim, at)
+        contract = self._world.market(market_id) if self._world else None
+        if contract is not None:
+            return contract.life.created, _foreseen(contract.ticker, "Yes", contract.latent, at)
+        event = self._world.event(market_id) if self._world else None
+        if event is None or len(event.markets) != 2:
             return None
-        claim = market.opinion.claim
-        known = max(claim.opens, min(at + FORESIGHT, claim.closes - LEAD))
-        p = float(claim.probabilities_at(np.asarray([known], dtype=np.int64))[0])
-        return market.created, Foreseen(number_of(market.id), market.outcomes[market.yes], p)
+        first = event.markets[0]
+        return event.created, _foreseen(event.ticker, str(first.terms["yes_sub_title"]).strip(), first.latent, at)
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None

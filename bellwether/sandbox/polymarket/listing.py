@@ -192,7 +192,7 @@ def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
         index=index,
         category=family.category,
         group=ids.text("group", number)[:-2] + "00" if event.body["mutually_exclusive"] and len(texts) > 1 else "",
-        void=any(market.verdict.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
+        void=any(market.determination.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
         delay=delay(draw),
         created=_created(texts[0][0], draw),
         ends=ends,

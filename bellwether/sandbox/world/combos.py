@@ -9,22 +9,22 @@ from bellwether.sandbox.instants import DAY, HOUR, SECOND, moment, wire_time
 from bellwether.sandbox.world.codes import Codes
 from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.latent import SLOT, Claim, Combo
-from bellwether.sandbox.world.model import Event, Life, Market, Verdict, day_number
+from bellwether.sandbox.world.model import Determination, Event, Life, Market, day_number
 from bellwether.sandbox.world.tape import Trading, price_ranges
 
 _COLLECTIONS = ("KXMVECROSSCATEGORY", "KXMVESPORTSMULTIGAMEEXTENDED")
 _SOON = DAY
 
 
-def _verdict(legs: list[tuple[Market, bool]]) -> Verdict:
+def _determination(legs: list[tuple[Market, bool]]) -> Determination:
     """The product of the legs' values, rounded down to 1/10000 dollar; void if a leg is."""
     value = 10_000
     for market, side in legs:
-        worth = market.verdict.value
+        worth = market.determination.value
         if worth is None:
-            return Verdict("void", None, "")
+            return Determination("void", None, "")
         value = value * (worth if side else 10_000 - worth) // 10_000
-    return Verdict("yes" if value == 10_000 else "no" if value == 0 else "scalar", value, "")
+    return Determination("yes" if value == 10_000 else "no" if value == 0 else "scalar", value, "")
 
 
 def _life(legs: list[tuple[Market, bool]], draw: Draw) -> Life | None:
@@ -122,7 +122,7 @@ def draw_combos(seed: int, codes: Codes, home: int, events: tuple[Event, ...], f
         terms = _terms(ticker, collection, legs, life, provisional)
         key = (-day_number(life.created), codes.place(home, first + index))
         market = Market(
-            (*key, 0), terms["ticker"], ticker, collection, _latent(legs, life), trading, life, _verdict(legs), terms, is_combo=True
+            (*key, 0), terms["ticker"], ticker, collection, _latent(legs, life), trading, life, _determination(legs), terms, is_combo=True
         )
         body = _event_body(ticker, collection, life)
         combos.append(Event(home, first + index, key, ticker, collection, life.created, body, (market,), is_combo=True))

@@ -15,7 +15,7 @@ from bellwether.sandbox.world.codes import Codes, dated
 from bellwether.sandbox.world.draw import Draw, Purpose
 from bellwether.sandbox.world.latent import Claim, Path
 from bellwether.sandbox.world.legs import Leg, Legs, legs_of
-from bellwether.sandbox.world.model import Event, Life, Market, Verdict, day_number
+from bellwether.sandbox.world.model import Determination, Event, Life, Market, day_number
 from bellwether.sandbox.world.tape import Trading, price_ranges
 from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
 
@@ -89,7 +89,7 @@ def _fair_price(claim: Claim, draw: Draw) -> int:
     return 100 * min(max(cents, 1), 99)
 
 
-class _Fate:
+class _Determinations:
     """How an event's markets end: nearly always by their claims, rarely void or at a fractional value."""
 
     def __init__(self, series: Series, answer: str, draw: Draw) -> None:
@@ -100,15 +100,15 @@ class _Fate:
         self._answer = answer
         self._moment = draw.integer(0, 1 << 30)
 
-    def verdict(self, claim: Claim) -> Verdict:
+    def of(self, claim: Claim) -> Determination:
         """How the market of this claim ends."""
         if self._void:
-            return Verdict("void", None, "")
+            return Determination("void", None, "")
         if self._tie:
-            return Verdict("scalar", 5_000, "Tie")
+            return Determination("scalar", 5_000, "Tie")
         if self._fair:
-            return Verdict("scalar", _fair_price(claim, Draw(self._moment, Purpose.EVENT)), "")
-        return Verdict("yes" if claim.pays else "no", 10_000 if claim.pays else 0, self._answer)
+            return Determination("scalar", _fair_price(claim, Draw(self._moment, Purpose.EVENT)), "")
+        return Determination("yes" if claim.pays else "no", 10_000 if claim.pays else 0, self._answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def _markets(seed: int, plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ..
     family, table = plan.series.family, plan.table
     residual = draw.choose((0.0, 0.02, 0.1, 0.25))
     ends = {path: draw.normal() for path in sorted({leg.path for leg in legs.legs})}
-    fate = _Fate(plan.series, legs.answer(ends[0]), draw)
+    determinations = _Determinations(plan.series, legs.answer(ends[0]), draw)
     markets = []
     for position, leg in enumerate(legs.legs):
         closes = leg_close(table, draw) if family.kind == "members" and family.early else table.closes
@@ -194,8 +194,8 @@ def _markets(seed: int, plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ..
         life = table.life(closes, draw)
         terms = _market_terms(plan, leg, life)
         trading = draw_trading((seed, Purpose.TRADING, *plan.place, position), plan.grid, plan.whole, draw)
-        series, verdict = plan.series.ticker, fate.verdict(claim)
-        markets.append(Market((*plan.key, position), terms["ticker"], plan.ticker, series, claim, trading, life, verdict, terms))
+        series, determination = plan.series.ticker, determinations.of(claim)
+        markets.append(Market((*plan.key, position), terms["ticker"], plan.ticker, series, claim, trading, life, determination, terms))
     return tuple(markets)
 
 

@@ -55,7 +55,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Determination:
     """How a market ends: the venue's result word, the value of YES in 1/10000 dollars (None for a void), and the free text beside it."""
 
     result: str
@@ -74,7 +74,7 @@ class Market:
     latent: Latent
     trading: Trading
     life: Life
-    verdict: Verdict
+    determination: Determination
     terms: dict[str, Any]
     is_combo: bool = False
 

@@ -47,18 +47,18 @@ def _trading_fields(market: Market, at: int) -> dict[str, Any]:
 
 def market_body(market: Market, at: int) -> bytes:
     """The market's object as it stands at this instant."""
-    life, verdict = market.life, market.verdict
+    life, determination = market.life, market.determination
     body = {
         **market.terms,
         **_trading_fields(market, at),
         "close_time": wire_time(life.announced_close(at)),
-        "expiration_value": verdict.expiration_value if at >= life.determined else "",
-        "result": verdict.result if at >= life.determined else "",
+        "expiration_value": determination.expiration_value if at >= life.determined else "",
+        "result": determination.result if at >= life.determined else "",
         "status": life.status(at),
         "updated_time": wire_time(life.updated(at)),
     }
-    if at >= life.determined and verdict.value is not None:
-        body["settlement_value_dollars"] = dollars(verdict.value)
+    if at >= life.determined and determination.value is not None:
+        body["settlement_value_dollars"] = dollars(determination.value)
     if at >= life.settled:
         body["settlement_ts"] = wire_time(life.settled)
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)

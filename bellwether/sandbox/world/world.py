@@ -105,7 +105,7 @@ class GeneratedWorld:
 
     def outcome(self, ticker: str) -> str:
         """How the market ends, known from the beginning: yes, no, scalar or void."""
-        return self._known(ticker).verdict.result
+        return self._known(ticker).determination.result
 
     def closing(self, day: date) -> list[str]:
         """Tickers of the markets, without combos, whose real close lies on this UTC day."""

@@ -27,7 +27,7 @@ _PRICE = re.compile(r"[01](\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class MarketRows:
     """Rows of raw/polymarket_markets, as dictionaries. at: when the venue gave the first of them; None without an answer. rejects: objects that fit no row."""
 
     rows: tuple[Mapping[str, Any], ...]
@@ -35,13 +35,13 @@ class Seen:
     rejects: int = 0
 
 
-async def largest_open(gamma: GammaClient, count: int) -> Seen:
+async def largest_open(gamma: GammaClient, count: int) -> MarketRows:
     """The open markets of the largest volume, `count` at least where there are so many, the largest first."""
     listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
     return await _gathered(listing, count)
 
 
-async def ending(gamma: GammaClient, first: datetime, last: datetime) -> Seen:
+async def ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
     """All markets whose scheduled end lies between two instants, open and closed, the earliest end first."""
     found = []
     # The open ones first: a market that closes meanwhile is then in both lists, never in none.
@@ -51,9 +51,9 @@ async def ending(gamma: GammaClient, first: datetime, last: datetime) -> Seen:
     return _joined(found)
 
 
-async def by_id(gamma: GammaClient, market_ids: Sequence[str]) -> Seen:
+async def by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
     """These markets, open or closed; what the venue does not know is left out."""
-    found: list[Seen] = []
+    found: list[MarketRows] = []
     answered: set[str] = set()
     for closed in (False, True):
         rest = [market_id for market_id in market_ids if market_id not in answered]
@@ -137,7 +137,7 @@ def _points(page: Page) -> Iterable[tuple[datetime, Decimal]]:
             yield datetime.fromtimestamp(seconds, UTC), price
 
 
-async def _gathered(pages: AsyncIterator[Page], count: int | None = None) -> Seen:
+async def _gathered(pages: AsyncIterator[Page], count: int | None = None) -> MarketRows:
     """The rows of a listing, up to the page with which they are `count`."""
     rows: list[Mapping[str, Any]] = []
     at, rejects = None, 0
@@ -149,11 +149,11 @@ async def _gathered(pages: AsyncIterator[Page], count: int | None = None) -> See
             rejects += parsed.rejects.height
             if count is not None and len(rows) >= count:
                 break
-    return Seen(tuple(rows), at, rejects)
+    return MarketRows(tuple(rows), at, rejects)
 
 
-def _joined(parts: Sequence[Seen]) -> Seen:
+def _joined(parts: Sequence[MarketRows]) -> MarketRows:
     """Several looks as one; of a market that is in several the last, which is the latest."""
     rows = {row["market_id"]: row for part in parts for row in part.rows}
     at = min((part.at for part in parts if part.at is not None), default=None)
-    return Seen(tuple(rows.values()), at, sum(part.rejects for part in parts))
+    return MarketRows(tuple(rows.values()), at, sum(part.rejects for part in parts))

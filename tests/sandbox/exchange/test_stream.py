@@ -351,7 +351,7 @@ async def test_lives_are_told_from_the_opening_to_the_settlement(place: Place, w
     assert [kind for kind in kinds if kind != "close_date_updated"] == ["deactivated", "determined", "settled"]
     assert ("close_date_updated" in kinds) == (market.life.closes != market.life.scheduled)
     determined = next(frame["msg"] for frame in told if frame["msg"]["event_type"] == "determined")
-    assert determined["result"] == market.verdict.result
+    assert determined["result"] == market.determination.result
     assert {frame["msg"]["market_ticker"] for frame in of(frames, "market_lifecycle_v2")} > {market.ticker}
     wiped = of(frames, "orderbook_snapshot")
     assert [set(frame["msg"]) for frame in wiped] == [{"market_ticker", "market_id", "clock"}]

@@ -65,4 +65,4 @@ def settled(world: GeneratedWorld) -> list[Market]:
     """One market per event, chosen without regard to its outcome, so that all are independent; those that ended yes or no."""
     events = [event for home in range(60, 190) for event in world.day(home).events if not event.is_combo]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
-    return [market for market in sample if market.verdict.result in ("yes", "no") and market.life.settled < instant(LATER)]
+    return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < instant(LATER)]

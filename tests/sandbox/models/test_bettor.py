@@ -13,7 +13,7 @@ from bellwether.arena.decision import Action
 from bellwether.arena.decision_schema import response_format
 from bellwether.arena.market import Market, MarketStatus
 from bellwether.arena.methodology import methodology
-from bellwether.arena.parsing import read as read_decision
+from bellwether.arena.parsing import parse_decision
 from bellwether.arena.prompt import Holding, Portfolio, messages
 from bellwether.arena.units import MICROS
 from bellwether.arena.validation import Limits
@@ -75,7 +75,7 @@ def answer(
 
 
 def decided(known: Truth, model: str, markets: list[Market], rules: Any = V1, **more: Any) -> Any:
-    return read_decision(answer(known, model, markets, rules, **more).content or "", Limits.of(rules, CASH))
+    return parse_decision(answer(known, model, markets, rules, **more).content or "", Limits.of(rules, CASH))
 
 
 @pytest.mark.parametrize("rules", [V1, V2])
@@ -137,7 +137,7 @@ def test_skill_bends_what_is_stated(known: Truth, open_markets: list[ListedMarke
 
 def test_some_answer_badly_and_some_refuse(known: Truth, open_markets: list[ListedMarket]) -> None:
     markets = [listed(market, 0.5) for market in open_markets[:5]]
-    bad = [read_decision(answer(known, "malformed", markets, sample=sample).content or "", Limits.of(V1, CASH)) for sample in range(14)]
+    bad = [parse_decision(answer(known, "malformed", markets, sample=sample).content or "", Limits.of(V1, CASH)) for sample in range(14)]
     assert sum(one.action is Action.INVALID for one in bad) >= 10
     assert decided(known, "refusing", markets).action is Action.INVALID
     assert answer(known, "refusing", markets, response_format=response_format()).refusal
@@ -146,4 +146,4 @@ def test_some_answer_badly_and_some_refuse(known: Truth, open_markets: list[List
 def test_a_strict_schema_gets_every_field(known: Truth, open_markets: list[ListedMarket]) -> None:
     said = json.loads(answer(known, "calibrated", [listed(open_markets[0], 0.5)], response_format=response_format()).content)
     assert list(said) == ["action", "bets", "sells", "reasoning"]
-    assert read_decision(json.dumps(said), Limits.of(V1, CASH)).action is not Action.INVALID
+    assert parse_decision(json.dumps(said), Limits.of(V1, CASH)).action is not Action.INVALID

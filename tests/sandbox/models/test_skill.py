@@ -40,7 +40,7 @@ def known(world: GeneratedWorld, settled: list[Market]) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def outcomes(settled: list[Market]) -> np.ndarray:
-    return np.array([float(market.verdict.result == "yes") for market in settled])
+    return np.array([float(market.determination.result == "yes") for market in settled])
 
 
 @pytest.fixture(scope="module")

@@ -33,13 +33,13 @@ def ask(work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def largest() -> looks.Seen:
+def largest() -> looks.MarketRows:
     found = ask(lambda gamma, clob: looks.largest_open(gamma, 120))
-    assert isinstance(found, looks.Seen)
+    assert isinstance(found, looks.MarketRows)
     return found
 
 
-def test_the_largest_open_markets_come_first(largest: looks.Seen) -> None:
+def test_the_largest_open_markets_come_first(largest: looks.MarketRows) -> None:
     volumes = [row["volume"] or 0 for row in largest.rows]
     assert len(volumes) == 200, "whole pages"
     assert volumes == sorted(volumes, reverse=True)
@@ -47,7 +47,7 @@ def test_the_largest_open_markets_come_first(largest: looks.Seen) -> None:
     assert not any(row["closed"] for row in largest.rows)
 
 
-def test_markets_are_found_by_id_whether_open_or_closed(largest: looks.Seen) -> None:
+def test_markets_are_found_by_id_whether_open_or_closed(largest: looks.MarketRows) -> None:
     past = ask(lambda gamma, clob: looks.ending(gamma, NOW - timedelta(days=30), NOW - timedelta(days=25)))
     closed = [row["market_id"] for row in past.rows if row["closed"]][:3]
     wanted = [*closed, largest.rows[0]["market_id"], "999999999"]
@@ -59,7 +59,7 @@ def test_markets_are_found_by_id_whether_open_or_closed(largest: looks.Seen) -> 
     assert all(len(names) <= 1 for names, _ in flags.values())
 
 
-def test_books_have_their_best_prices_first(largest: looks.Seen) -> None:
+def test_books_have_their_best_prices_first(largest: looks.MarketRows) -> None:
     tokens = [token for row in largest.rows[:20] for token in row["token_ids"]]
     found = ask(lambda gamma, clob: looks.books(clob, [*tokens, "1" * 70]))
     assert set(found) <= set(tokens)
@@ -70,7 +70,7 @@ def test_books_have_their_best_prices_first(largest: looks.Seen) -> None:
         assert book.at <= NOW
 
 
-def test_past_prices_of_a_long_span_are_asked_for_in_parts(largest: looks.Seen) -> None:
+def test_past_prices_of_a_long_span_are_asked_for_in_parts(largest: looks.MarketRows) -> None:
     token = max(largest.rows, key=lambda row: row["volume"])["token_ids"][0]
     spans = {token: (NOW - timedelta(days=40), NOW), "2" * 70: (NOW - timedelta(days=1), NOW)}
     found = ask(lambda gamma, clob: looks.past_prices(clob, spans))

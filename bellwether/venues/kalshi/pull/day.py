@@ -12,6 +12,7 @@ import polars as pl
 
 from bellwether.tables.raw import KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_PULLS, KALSHI_REJECTS
 from bellwether.tables.schema import Table
+from bellwether.venues.groups import together_up_to
 from bellwether.venues.http.following import open_day
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
@@ -66,7 +67,7 @@ class DayPull:
 
     def candles(self) -> Iterator[pl.DataFrame]:
         """Frames of raw/kalshi_candles, unique over all of them: within the plan's days before each market's close."""
-        for pages in _few_at_a_time(self.pull.pages("candles")):
+        for pages in together_up_to(_BYTES_AT_ONCE, self.pull.pages("candles"), lambda page: len(page.body)):
             rows = self._candles_together(pages)
             if rows is not None:
                 self._candle_rejects.update((page.ordinal, KALSHI_REJECTS.empty()) for page in pages)
@@ -153,18 +154,6 @@ class DayPull:
 
 def _source(page: Page) -> str:
     return "historical" if page.request.startswith("GET /historical/") else "live"
-
-
-def _few_at_a_time(pages: Iterator[Page]) -> Iterator[list[Page]]:
-    """Small pages together, up to `_BYTES_AT_ONCE`; a large one by itself."""
-    held: list[Page] = []
-    for page in pages:
-        if held and sum(len(one.body) for one in held) + len(page.body) > _BYTES_AT_ONCE:
-            yield held
-            held = []
-        held.append(page)
-    if held:
-        yield held
 
 
 async def _gather(puller: Puller, day: date, archive: pl.LazyFrame | None, scan: ArchivePull | None) -> Gathering:
