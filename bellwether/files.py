@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -50,6 +51,12 @@ def atomic_folder(target: Path) -> Iterator[Path]:
                 os.rename(old, target)
             for rest in (draft, old):
                 shutil.rmtree(rest, ignore_errors=True)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_durably(path: Path, data: bytes) -> None:

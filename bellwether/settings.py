@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field, ValidationError, field_validator
+from pydantic import AwareDatetime, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from bellwether.errors import ConfigError
@@ -26,6 +26,14 @@ class World(StrEnum):
     SANDBOX = "sandbox"
     PLAYBACK = "playback"
     LIVE = "live"
+
+
+class Channel(StrEnum):
+    """Where alarms go."""
+
+    LOG = "log"
+    WEBHOOK = "webhook"
+    EMAIL = "email"
 
 
 class Venue(StrEnum):
@@ -52,7 +60,7 @@ class Settings(BaseSettings):
     warehouse: Path | None = Field(default=None, description="published DuckDB file; <home>/<world>/warehouse.duckdb when left out")
     registry: Path | None = Field(
         default=None,
-        description="folder with your own releases.toml, forecasters.toml, models.toml, agents.toml, methodologies.toml and lineups.toml, read after the built-in ones",
+        description="folder with your own releases.toml, forecasters.toml, models.toml, agents.toml, methodologies.toml, families.toml and lineups.toml, read after the built-in ones",
     )
     models: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
@@ -60,6 +68,16 @@ class Settings(BaseSettings):
     budget: Decimal = Field(default=Decimal(20), gt=0, description="most dollars that one evaluation may spend on calls of models")
     lineup: str | None = Field(
         default=None, description="lineup of the arena's new cohorts; `sandbox` in the sandbox and `rules`, which costs nothing, elsewhere"
+    )
+    methodology: str | None = Field(
+        default=None,
+        description="methodology of the arena's new cohorts, and with it their venue, such as v1-kalshi; their lineup's when left out",
+    )
+    week_budget: Decimal | None = Field(
+        default=None, gt=0, description="most dollars that the arena's models may cost in a week; none: no limit"
+    )
+    week_model_budget: Decimal | None = Field(
+        default=None, gt=0, description="most dollars that one of them may cost in a week; none: no limit"
     )
     reports: str | None = Field(
         default=None, description="folder or object-store URL of reports and exported datasets; <home>/<world>/reports when left out"
@@ -103,6 +121,19 @@ class Settings(BaseSettings):
         default=2000, ge=0, description="most markets per day for which candles are pulled, chosen by a stable hash; 0 pulls none"
     )
 
+    notify: Annotated[tuple[Channel, ...], NoDecode] = Field(
+        default=(Channel.LOG,), description="where alarms go, comma-separated: log, webhook, email; nothing for nowhere"
+    )
+    notify_webhook: SecretStr | None = Field(
+        default=None, description="address that alarms are posted to as JSON; secret, it lets people post"
+    )
+    notify_smtp: str | None = Field(
+        default=None, description="mail server: smtp://host:587, with TLS if it offers that, or smtps://host:465"
+    )
+    notify_smtp_user: str | None = Field(default=None, description="user of the mail server; none logs nobody in")
+    notify_smtp_password: SecretStr | None = Field(default=None, description="that user's password; it is sent over TLS alone")
+    notify_from: str | None = Field(default=None, description="sender of alarms by e-mail")
+    notify_to: Annotated[tuple[str, ...], NoDecode] = Field(default=(), description="receivers of alarms by e-mail, comma-separated")
     keep_runs_days: int = Field(
         default=60,
         ge=1,
@@ -116,7 +147,7 @@ class Settings(BaseSettings):
             return f"{value}T00:00:00Z"
         return value
 
-    @field_validator("venues", "models", mode="before")
+    @field_validator("venues", "models", "notify", "notify_to", mode="before")
     @classmethod
     def _listed(cls, value: object) -> object:
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value

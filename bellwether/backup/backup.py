@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bellwether import __version__
-from bellwether.backup.manifest import FORMAT, Manifest, checksum, files, made_at, name_of
+from bellwether.backup.manifest import FORMAT, Manifest, files, made_at, name_of
 from bellwether.backup.retention import expired
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.files import atomic_folder
+from bellwether.files import atomic_folder, checksum
 from bellwether.journal.address import parsed
 from bellwether.lake import Lake
 from bellwether.lake.storage import TEMPORARY, open_storage

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bellwether.errors import BellwetherError
+from bellwether.files import checksum
 
 FILE = "backup.json"
 #: Raised when the layout of a backup changes; a backup of another format is not restored.
 FORMAT = 1
 PREFIX = "bellwether-"
 _STAMP = "%Y%m%dT%H%M%SZ"
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +65,6 @@ def files(folder: Path) -> dict[str, Path]:
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     found.pop(FILE, None)
     return found
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def name_of(world: str, at: datetime) -> str:

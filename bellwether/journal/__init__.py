@@ -6,8 +6,9 @@ SQLAlchemy is slow to import.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bellwether.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.journal.budget import Budget, BudgetExceeded, Scope, Spending
@@ -41,16 +42,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Budget", "BudgetExceeded", "Scope", "Spending"), "budget"),
-    **dict.fromkeys(("Attempt", "Claim", "LeaseLost"), "claims"),
-    **dict.fromkeys(("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"), "facts"),
-    **dict.fromkeys(("CallKey", "Request"), "request"),
-    "Journal": "journal",
-    "in_thread": "threads",
+    "budget": ("Budget", "BudgetExceeded", "Scope", "Spending"),
+    "claims": ("Attempt", "Claim", "LeaseLost"),
+    "facts": ("Answered", "Busy", "CallStatus", "CostSource", "Failed", "Outcome", "Reply", "State", "Usage"),
+    "request": ("CallKey", "Request"),
+    "journal": ("Journal",),
+    "threads": ("in_thread",),
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

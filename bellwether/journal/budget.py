@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,28 +16,51 @@ from bellwether.journal.schema import attempts
 from bellwether.journal.values import natural
 
 _FILTERS = ("purpose", "model", "scope", "run")
+_END = "scope_end"
+#: What LIKE does not take as it stands.
+_WILD = re.compile(r"[%_\\]")
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return f"\\{sign[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which attempts are meant: those that agree in everything that is not None."""
+    """Which attempts are meant: those that agree in everything that is not None. scope_end: what their scope ends with."""
 
     purpose: str | None = None
     model: str | None = None
     scope: str | None = None
     run: str | None = None
+    scope_end: str | None = None
 
     @property
     def given(self) -> dict[str, str]:
         """What is not None, by name."""
-        return {name: value for name in _FILTERS if (value := getattr(self, name)) is not None}
+        return {name: value for name in (*_FILTERS, _END) if (value := getattr(self, name)) is not None}
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Of `conditions`, by name."""
+        given = self.given
+        return given if _END not in given else {**given, _END: f"%{_WILD.sub(_escaped, given[_END])}"}
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Of a WHERE clause over `attempts`; `given` are its parameters."""
-        return [attempts.c[name] == sa.bindparam(name) for name in self.given]
+        """Of a WHERE clause over `attempts`; `parameters` are its parameters."""
+        return [
+            attempts.c.scope.like(sa.bindparam(_END), escape="\\") if name == _END else attempts.c[name] == sa.bindparam(name)
+            for name in self.given
+        ]
+
+    def covers(self, paid_by: Mapping[str, str | None]) -> bool:
+        """Whether an attempt is meant: `paid_by` are its purpose, model, scope and run."""
+        exact = all(paid_by[name] == value for name, value in self.given.items() if name != _END)
+        return exact and (paid_by["scope"] or "").endswith(self.scope_end or "")
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {value}" for name, value in self.given.items()) or "everything"
+        words = {**self.given, **({_END: f"…{self.scope_end}"} if self.scope_end is not None else {})}
+        return ", ".join(f"{'scope' if name == _END else name} {value}" for name, value in words.items()) or "everything"
 
 
 EVERYTHING = Scope()
@@ -108,7 +132,7 @@ def total(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 def spending(transaction: Transaction, of: Scope) -> Spending:
     """What a scope has cost and may still cost, of one moment."""
-    row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.given)
+    row = transaction.row(_sums_of(Scope(**dict.fromkeys(of.given, ""))), of.parameters)
     return Spending(**row._mapping)
 
 
@@ -133,6 +157,6 @@ def keep(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -
 def reserve(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
     """Count an attempt that was added: `paid_by` are the values that scopes choose by."""
     for of, found in transaction.totals.items():
-        if all(paid_by[name] == value for name, value in of.given.items()):
+        if of.covers(paid_by):
             more = {"uncounted": found.uncounted + 1} if estimate is None else {"reserved": found.reserved + estimate}
             transaction.totals[of] = replace(found, **more)

@@ -18,6 +18,7 @@ from typing import Literal
 import polars as pl
 
 from bellwether.errors import LakeError
+from bellwether.files import checksum
 from bellwether.lake import parquet, partitions
 from bellwether.lake.manifest import FILE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
@@ -67,7 +68,7 @@ class Lake:
         folder = partitions.folder(table, partition)
         with self.storage.draft(f"{folder}/{run_id}.parquet") as draft:
             written = parquet.write(table, partition, data, draft)
-            size, sha256 = draft.stat().st_size, _sha256(draft)
+            size, sha256 = draft.stat().st_size, checksum(draft)
             file = self._publish(draft, f"{folder}/{run_id}")
         manifest = Manifest(table.name, partition, file, written.rows, size, sha256, table.version, run_id, self.clock(), written.known_at)
         # Before as well: a writer that is killed between the two leaves a mark.
@@ -171,11 +172,6 @@ class Lake:
         `keep` holds locations that stay whatever their age, such as those in a published warehouse (`warehouse.named_files`).
         """
         return vacuum(self.storage, tables, older_than, self.clock(), keep)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _manifest_of(table: Table, partition: Partition) -> str:

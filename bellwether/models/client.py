@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from bellwether.errors import ConfigError
 from bellwether.journal import (
     Answered,
+    Budget,
     Busy,
     CallKey,
     Failed,
@@ -116,7 +117,6 @@ class ModelClient:
             self._writer,
             self._wire,
             run=self._run,
-            limits=self._limits,
             retry=self._retry,
             rng=self._rng,
             now=self._now,
@@ -157,6 +157,7 @@ class ModelClient:
         scope: str = "",
         sample: int = 0,
         parameters: Mapping[str, Any] | None = None,
+        budgets: tuple[Budget, ...] = (),
     ) -> Answer | NoAnswer:
         """The model's answer, asked for at most once in all runs; or why there is none.
 
@@ -165,6 +166,7 @@ class ModelClient:
             messages: OpenAI's form.
             purpose, scope, sample: what tells calls with the same messages apart; see `bellwether.journal.Request`.
             parameters: beside the model's own: response_format, tools, …
+            budgets: that the call must fit into beside the limits of the run.
 
         Raises `Stopped` when no more calls are made to the model, `ConfigError` for what cannot be sent, and `LakeError` when the journal
         cannot be used.
@@ -177,7 +179,7 @@ class ModelClient:
             found = await self._look(request.key)
             if isinstance(found, Answered | Failed):
                 return await self._told(scheduler, found)
-            return await self._ask(self._asked(scheduler, request, messages), found)
+            return await self._ask(self._asked(scheduler, request, messages, budgets), found)
         finally:
             scheduler.entrance.give_back()
 
@@ -195,7 +197,7 @@ class ModelClient:
             raise ConfigError(f"asking {model.name}: the client has asked another entry of this name before; use one client for each")
         return scheduler
 
-    def _asked(self, scheduler: Scheduler, request: Request, messages: Messages) -> Asked:
+    def _asked(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> Asked:
         scheduler.check()
         model = scheduler.model
         endpoint = self._endpoints.get(model.name)
@@ -206,13 +208,14 @@ class ModelClient:
                 raise scheduler.stop("authentication", str(error).removeprefix(f"asking {model.name}: ")) from error
         assert self._most_cost is not None
         estimate = self._most_cost(model, messages, request.parameters)
-        if estimate is None and self._limits.budgets(self._run, request.model):
+        budgets = (*self._limits.budgets(self._run, request.model), *budgets)
+        if estimate is None and budgets:
             raise ConfigError(
                 f"asking {model.name} within a budget: the price of {model.model} is not known; "
                 "give input_price and output_price in models.toml"
             )
         guess = scheduler.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))
-        return Asked(scheduler, request, Call(model, endpoint, messages, request.parameters), estimate, guess)
+        return Asked(scheduler, request, Call(model, endpoint, messages, request.parameters), estimate, guess, budgets if estimate else ())
 
     # --- one call, until it is settled -----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import (
     Answered,
     Attempt,
+    Budget,
     BudgetExceeded,
     Busy,
     CallKey,
@@ -27,7 +28,6 @@ from bellwether.journal import (
     Request,
 )
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.limits import Limits
 from bellwether.models.retry import Decision, Retry, decide
 from bellwether.models.scheduler import Permit, Scheduler
 from bellwether.models.wire.call import Call, Result, Wire
@@ -42,13 +42,14 @@ _STORE_ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One call and what is needed to make it."""
+    """One call and what is needed to make it. budgets: that it must fit into."""
 
     scheduler: Scheduler
     request: Request
     call: Call
     estimate: int | None
     tokens: float
+    budgets: tuple[Budget, ...] = ()
 
     @property
     def key(self) -> CallKey:
@@ -86,7 +87,7 @@ class InFlight:
     Attributes:
         journal, writer: where attempts are recorded, and what does so.
         wire: sends them.
-        run, limits: who pays, and how much at most.
+        run: who pays.
         retry, rng, now, sleep: bounds and clock of the client.
     """
 
@@ -97,14 +98,13 @@ class InFlight:
         wire: Wire,
         *,
         run: str,
-        limits: Limits,
         retry: Retry,
         rng: Random,
         now: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._journal, self._writer, self._wire = journal, writer, wire
-        self._run, self._limits = run, limits
+        self._run = run
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._in_flight: dict[CallKey, asyncio.Task[CallEnd]] = {}
         self._sent: dict[CallKey, str] = {}
@@ -197,7 +197,7 @@ class InFlight:
             lease=timedelta(seconds=asked.scheduler.model.timeout + _GRACE + _LEASE_MARGIN),
             run=self._run,
             estimate=asked.estimate,
-            budgets=self._limits.budgets(self._run, asked.request.model) if asked.estimate else (),
+            budgets=asked.budgets,
         )
         beginning = self._writer.submit(work, Urgency.BEGIN)
         try:

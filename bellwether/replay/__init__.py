@@ -6,8 +6,9 @@ imported before it is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bellwether.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import Agent, CompiledAgent, EpisodeInfo, MarketInfo, cents, contracts
@@ -41,7 +42,6 @@ _HOMES = {
     "prepared": ("Prepared",),
     "units": ("BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES"),
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BUY",
@@ -84,8 +84,4 @@ __all__ = [
     "run",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -24,6 +24,15 @@ def test_an_attempt_that_fits_exactly_is_begun_and_the_next_is_not(journal: Jour
     claim.begin(estimate=0, budgets=(budget,))
 
 
+def test_a_budget_of_what_scopes_end_with_counts_all_of_them(journal: Journal) -> None:
+    week, other = Budget(250, Scope(scope_end="/2026-06-07")), Budget(250, Scope(scope_end="/2026-06-14"))
+    for number, cohort in enumerate(("a", "b")):
+        taken(journal, ask(number, scope=f"{cohort}/2026-06-07")).begin(estimate=100, budgets=(week,))
+    with pytest.raises(BudgetExceeded, match=r"the budget of scope …/2026-06-07 is \$0.000250"):
+        taken(journal, ask(2, scope="c/2026-06-07")).begin(estimate=100, budgets=(week,))
+    taken(journal, ask(3, scope="c/2026-06-14")).begin(estimate=100, budgets=(other,))
+
+
 def test_the_real_cost_takes_the_place_of_the_estimate(journal: Journal) -> None:
     budget = Budget(300, RUN)
     taken(journal, ask(0), run="week-9").begin(estimate=300, budgets=(budget,)).answer(said(cost=120))
@@ -66,6 +75,12 @@ def test_a_late_cost_counts_for_the_run_that_spent_it(journal: Journal, clock: C
         (Scope(scope="r2026"), 111),
         (Scope(run="week-9"), 1),
         (Scope(run="nobody"), 0),
+        (Scope(scope_end="2026"), 111),
+        (Scope(scope_end="r2026"), 111),
+        (Scope(scope_end="202"), 0),
+        (Scope(scope_end="%"), 0),
+        (Scope(scope_end="_2026"), 0),
+        (Scope(scope_end="26", model="acme/oracle-2", purpose="arena/decisions"), 100),
     ],
 )
 def test_spending_is_counted_by_scope(journal: Journal, scope: Scope, spent: int) -> None:

@@ -14,7 +14,7 @@ from bellwether.recordings.recording import About, Recording
 from bellwether.replay.arrow import words_of
 from bellwether.replay.building.columns import INVALID, LEVEL
 from bellwether.replay.building.known import Known, fee_at
-from bellwether.replay.building.lifecycle import Seen, close_of, close_time_of, phases_of, settlement_of
+from bellwether.replay.building.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
 from bellwether.replay.building.stretches import cut
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
@@ -155,7 +155,7 @@ class _Assembly:
         tracked = self._tracker.markets[ticker]
         lifecycle, known = tracked.lifecycle, self._known.market(ticker)
         wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
-        seen = Seen(self._end, wiped, tracked.last_trade, tracked.last_price)
+        seen = RecordedTrading(self._end, wiped, tracked.last_trade, tracked.last_price)
         determined = None if lifecycle.determined is None else int(self._times[lifecycle.determined])
         close = close_of(lifecycle, known, seen, determined)
         settlement = settlement_of(lifecycle, known, seen, close[0], stated=self._outcomes.stated.get(ticker), infer=self._outcomes.infer)

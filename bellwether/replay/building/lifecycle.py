@@ -69,7 +69,7 @@ class Lifecycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RecordedTrading:
     """What a recording shows of a market's trading. Times in ns UTC.
 
     end: of the recording. wiped: when its book was emptied for good. last_trade: when it last traded, and at what price of YES in mills.
@@ -81,7 +81,7 @@ class Seen:
     last_price: int | None = None
 
 
-def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: Seen, determined: int | None) -> tuple[int, str]:
+def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
     """When trading ended as far as the recording can show, and who says so.
 
     A stated close counts unless a trade came later, or the recording ended before; so does the wiping of the book, and a determination. The
@@ -115,7 +115,7 @@ def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple
 
 
 def settlement_of(
-    lifecycle: Lifecycle, known: KnownMarket, seen: Seen, close: int, *, stated: Settlement | None = None, infer: bool = False
+    lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, close: int, *, stated: Settlement | None = None, infer: bool = False
 ) -> Settlement:
     """How the market was settled: as stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
 

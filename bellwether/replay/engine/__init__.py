@@ -5,20 +5,17 @@ Nothing is compiled or loaded before it is asked for: an agent's own process nee
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bellwether.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.engine.outcome import Outcome, bound_by, bounded
     from bellwether.replay.engine.session import Session
     from bellwether.replay.engine.settings import Settings
 
-_HOME = {"Outcome": "outcome", "Session": "session", "Settings": "settings", "bound_by": "outcome", "bounded": "outcome"}
+_HOMES = {"outcome": ("Outcome", "bound_by", "bounded"), "session": ("Session",), "settings": ("Settings",)}
 
 __all__ = ["Outcome", "Session", "Settings", "bound_by", "bounded"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

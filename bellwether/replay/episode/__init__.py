@@ -5,8 +5,9 @@ Nothing is imported before it is asked for: a list of episodes needs no simulato
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bellwether.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.draft import EpisodeDraft
@@ -22,7 +23,6 @@ _HOMES = {
     "report": ("Finding", "Report"),
     "writer": ("draft_of", "write"),
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Episode",
@@ -42,8 +42,4 @@ __all__ = [
     "write",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

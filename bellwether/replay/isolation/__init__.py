@@ -6,18 +6,15 @@ and other processes. docs/agents.md says what it can still reach.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bellwether.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation
 
-_HOME = {"AgentSource": "settings", "Confinement": "settings", "Isolation": "settings"}
+_HOMES = {"settings": ("AgentSource", "Confinement", "Isolation")}
 
 __all__ = ["AgentSource", "Confinement", "Isolation"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

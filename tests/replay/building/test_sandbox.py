@@ -23,7 +23,7 @@ def test_lifecycles_results_and_grids_are_those_of_the_world(tmp_path: Path) -> 
     results = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
     for market, settlement in zip(draft.metadata.markets, draft.settlements, strict=True):
         truth = markets[market.ticker]
-        assert (settlement.result, settlement.source) == (results[truth.verdict.result], "lifecycle")
+        assert (settlement.result, settlement.source) == (results[truth.determination.result], "lifecycle")
         assert abs((settlement.at or 0) - truth.life.settled * MICROSECOND) < 1_000_000_000
         assert market.lifecycle[-1].source in ("lifecycle", "book wiped", "recorder")
         assert market.close_time == truth.life.announced_close(draft.metadata.start // 1000) * MICROSECOND

@@ -16,7 +16,7 @@ from bellwether.journal import Usage
 Ended = Literal["done", "no_tool", "rounds", "failed"]
 #: What became of a tool call. rejected: the exchange turned the order away. error: the arguments were wrong. unknown: there is no such tool.
 #: skipped: it stood behind done(), or was one too many.
-Fate = Literal["ok", "rejected", "error", "unknown", "skipped"]
+ToolCallStatus = Literal["ok", "rejected", "error", "unknown", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Called:
     name: str
     arguments: str
     result: str
-    fate: Fate
+    status: ToolCallStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def totals(steps: Iterable[Step]) -> dict[str, Any]:
-    """Counts over steps: how they ended, what failed and why, tools and their fates, tokens, micro-dollars. A sum with an unknown part is None."""
-    ended, failures, tools, fates = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    """Counts over steps: how they ended, what failed and why, tools and their statuses, tokens, micro-dollars. A sum with an unknown part is None."""
+    ended, failures, tools, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     sums: dict[str, int | None] = dict.fromkeys(("prompt_tokens", "completion_tokens", "cost_microdollars"), 0)
     answers = 0
     for step in steps:
@@ -117,14 +117,14 @@ def totals(steps: Iterable[Step]) -> dict[str, Any]:
             for name, known in sums.items():
                 part = one.usage.get(name)
                 sums[name] = None if known is None or part is None else known + part
-            tools.update(call.name for call in one.calls if call.fate not in ("unknown", "skipped"))
-            fates.update(call.fate for call in one.calls)
+            tools.update(call.name for call in one.calls if call.status not in ("unknown", "skipped"))
+            statuses.update(call.status for call in one.calls)
     return {
         "steps": sum(ended.values()),
         "ended": dict(sorted(ended.items())),
         "answers": answers,
         "failures": dict(sorted(failures.items())),
         "tools": dict(sorted(tools.items())),
-        "fates": dict(sorted(fates.items())),
+        "call_statuses": dict(sorted(statuses.items())),
         **sums,
     }

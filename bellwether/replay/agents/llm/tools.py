@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether.replay.agents.limits import BudgetError, OrderError
 from bellwether.replay.agents.llm import arguments as args
 from bellwether.replay.agents.llm.arguments import ArgumentError, Field, read_arguments, schema_of, shown
-from bellwether.replay.agents.llm.steps import Called, Fate
+from bellwether.replay.agents.llm.steps import Called, ToolCallStatus
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS
 
@@ -65,17 +65,17 @@ class Toolbox:
         done = False
         for call in calls:
             result: Result
-            fate: Fate
+            status: ToolCallStatus
             if done or len(made) >= MOST_CALLS:
                 why = f"{DONE}() was called before" if done else f"an answer may call {MOST_CALLS} tools"
-                result, fate = {"error": f"not carried out: {why}"}, "skipped"
+                result, status = {"error": f"not carried out: {why}"}, "skipped"
             else:
-                result, fate = self._one(ctx, call)
-                done = call.name == DONE and fate == "ok"
-            made.append(Called(call.id, call.name, call.arguments, json.dumps(result), fate))
+                result, status = self._one(ctx, call)
+                done = call.name == DONE and status == "ok"
+            made.append(Called(call.id, call.name, call.arguments, json.dumps(result), status))
         return tuple(made), done
 
-    def _one(self, ctx: AgentContext, call: Called) -> tuple[Result, Fate]:
+    def _one(self, ctx: AgentContext, call: Called) -> tuple[Result, ToolCallStatus]:
         tool = self._tools.get(call.name)
         if tool is None:
             return {"error": f"there is no tool {shown(call.name)}; there are {', '.join(self._tools)}"}, "unknown"

@@ -170,7 +170,7 @@ def test_a_step_ends_when_its_rounds_are_used(tmp_path: Path) -> None:
 def test_what_stands_behind_done_is_not_carried_out(tmp_path: Path) -> None:
     order = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_cents": 90}
     step, _ = once(tmp_path, answer([("done", {}), ("place_order", order)]))
-    assert [call.fate for call in step.rounds[0].calls] == ["ok", "skipped"]
+    assert [call.status for call in step.rounds[0].calls] == ["ok", "skipped"]
     assert "done() was called before" in results(step)[1]["error"]
 
 
@@ -198,7 +198,7 @@ ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_ce
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "fate", "words"),
+    ("name", "arguments", "status", "words"),
     [
         ("place_order", ORDER | {"ticker": "KX-C"}, "error", "there are KX-A, KX-B"),
         ("place_order", ORDER | {"side": "maybe"}, "error", "one of yes, no"),
@@ -220,9 +220,9 @@ ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_ce
         ("get_exogenous", {"name": "spx"}, "unknown", "there is no tool"),
     ],
 )
-def test_a_wrong_call_comes_back_to_the_model_in_words(tmp_path: Path, name: str, arguments: Any, fate: str, words: str) -> None:
+def test_a_wrong_call_comes_back_to_the_model_in_words(tmp_path: Path, name: str, arguments: Any, status: str, words: str) -> None:
     step, models = once(tmp_path, answer([(name, arguments)]), answer([("done", {})]))
-    assert step.rounds[0].calls[0].fate == fate
+    assert step.rounds[0].calls[0].status == status
     assert words in step.rounds[0].calls[0].result
     assert step.ended == "done"
     echoed = models.calls[1].messages[2]["tool_calls"][0]["function"]
@@ -252,14 +252,14 @@ def test_reasoning_and_signatures_go_back_within_the_step_and_not_beyond(tmp_pat
 
 def test_too_many_calls_are_not_carried_out(tmp_path: Path) -> None:
     step, _ = once(tmp_path, answer([("get_cash", {})] * 500), answer([("done", {})]))
-    assert Counter(call.fate for call in step.rounds[0].calls) == {"ok": MOST_CALLS, "skipped": 1}
+    assert Counter(call.status for call in step.rounds[0].calls) == {"ok": MOST_CALLS, "skipped": 1}
 
 
 def test_a_budget_of_calls_that_is_used_up_is_told_to_the_model(tmp_path: Path) -> None:
     models = Scripted(tmp_path / "journal.db", lambda state, number: answer([("get_markets", {})] * 4))
     backtest = run(episode(1), trader(models, tmp_path / "run"), settings(calls_per_step=4))
     assert backtest.failure is None
-    assert [call.fate for call in steps_of(tmp_path / "run")[0].rounds[0].calls] == ["ok", "ok", "error", "error"]
+    assert [call.status for call in steps_of(tmp_path / "run")[0].rounds[0].calls] == ["ok", "ok", "error", "error"]
 
 
 def test_a_hostile_title_reaches_the_model_as_data(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_personalities_trade_as_their_skill_says_and_can_be_replayed(episode: st
         assert again["result_digest"] == row["result_digest"]
     wrong = trajectory_of("malformed").finished
     assert wrong is not None
-    assert wrong["fates"]["error"] > 0
+    assert wrong["call_statuses"]["error"] > 0
 
 
 def test_a_refusing_model_trades_nothing_and_every_step_says_so(episode: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -92,7 +92,7 @@ def test_a_finished_trajectory_says_what_came_of_it(tmp_path: Path) -> None:
         "answers": 2,
         "failures": {"timeout": 1},
         "tools": {"done": 2, "place_order": 2},
-        "fates": {"ok": 2, "rejected": 2},
+        "call_statuses": {"ok": 2, "rejected": 2},
         "prompt_tokens": None,
         "completion_tokens": None,
         "cost_microdollars": None,
