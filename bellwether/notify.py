@@ -1,0 +1,221 @@
+"""Tells operators of an incident: in the log, by a webhook, by e-mail. What is secret in the settings is in no message, log or error.
+
+Not here: what an incident is, and whether it was told already (orchestration/alarms.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import smtplib
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from email.message import EmailMessage
+from email.utils import format_datetime, make_msgid
+from random import Random
+from urllib.parse import urlsplit
+
+from bellwether.backoff import delay
+from bellwether.credentials import redact
+from bellwether.errors import BellwetherError, ConfigError
+from bellwether.settings import Channel, Settings
+
+LOG = logging.getLogger("bellwether.alarms")
+_ATTEMPTS = 3
+_TIMEOUT_SECONDS = 10.0
+_LONGEST_TITLE, _LONGEST_TEXT = 200, 4000
+
+
+class NotDelivered(BellwetherError):
+    """A channel did not take an alarm. again: another attempt may succeed."""
+
+    def __init__(self, problem: str, *, again: bool) -> None:
+        self.again = again
+        super().__init__(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """What operators are told. incident: names it, the same for the same incident. at: aware, UTC. world: of which it is."""
+
+    incident: str
+    title: str
+    text: str
+    at: datetime
+    world: str
+
+    @property
+    def subject(self) -> str:
+        """One line: the world and the title."""
+        return f"[bellwether {self.world}] {' '.join(redact(self.title).split())[:_LONGEST_TITLE]}"
+
+    @property
+    def body(self) -> str:
+        """The text, without what looks like a credential."""
+        return redact(self.text)[:_LONGEST_TEXT]
+
+
+#: Takes an alarm, or raises `NotDelivered`.
+Notifier = Callable[[Alarm], None]
+
+
+def notifiers(config: Settings) -> dict[Channel, Notifier]:
+    """The channels that the settings name. Raises `ConfigError` for one that they do not describe, without its secrets."""
+    made: dict[Channel, Callable[[Settings], Notifier]] = {
+        Channel.LOG: lambda _: to_log,
+        Channel.WEBHOOK: _webhook,
+        Channel.EMAIL: _email,
+    }
+    return {channel: made[channel](config) for channel in dict.fromkeys(config.notify)}
+
+
+def notify(alarm: Alarm, channels: Mapping[Channel, Notifier], *, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Hand an alarm to all channels, each tried up to three times. Raises `NotDelivered` that names those that did not take it."""
+    rng = Random(alarm.incident)
+    problems = [f"{channel}: {problem}" for channel, one in channels.items() if (problem := _delivered(alarm, one, rng, sleep))]
+    if problems:
+        raise NotDelivered(f"alarming {alarm.subject!r}: {'; '.join(problems)}", again=True)
+
+
+def _delivered(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[float], None]) -> str | None:
+    """Why a channel did not take the alarm; None when it did."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            notifier(alarm)
+        except NotDelivered as error:
+            if attempt == _ATTEMPTS or not error.again:
+                return str(error)
+            sleep(delay(attempt, rng, base=1.0, cap=4.0, least=0.5))
+        else:
+            return None
+    return None
+
+
+def to_log(alarm: Alarm) -> None:
+    """Write an alarm to the log, as an error."""
+    LOG.error("%s: %s", alarm.subject, alarm.body)
+
+
+# --- webhook ----------------------------------------------------------------------------------------------------------
+
+
+def _webhook(config: Settings) -> Notifier:
+    url = config.notify_webhook.get_secret_value() if config.notify_webhook else ""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError(
+            "alarms by webhook: BELLWETHER_NOTIFY_WEBHOOK must be an address such as https://host/path (its value is not shown)"
+        )
+    return lambda alarm: asyncio.run(_post(url, alarm))
+
+
+async def _post(url: str, alarm: Alarm) -> None:
+    """Post an alarm as JSON; `text` is what Slack, Mattermost and their like show."""
+    import aiohttp
+
+    body = {
+        "text": f"{alarm.subject}\n{alarm.body}",
+        "incident": alarm.incident,
+        "title": alarm.subject,
+        "detail": alarm.body,
+        "world": alarm.world,
+        "at": alarm.at.isoformat(),
+    }
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+    try:
+        # A redirect could carry the alarm, and what the address proves, elsewhere.
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
+            session.post(url, json=body, allow_redirects=False) as answer,
+        ):
+            status = answer.status
+    except (aiohttp.ClientError, OSError) as error:
+        raise NotDelivered(f"no answer ({type(error).__name__})", again=True) from None
+    if not 200 <= status < 300:
+        raise NotDelivered(f"answered {status}", again=status in (408, 429) or status >= 500)
+
+
+# --- e-mail -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Server:
+    """A mail server. tls: from the first byte on; else from when the server offers it."""
+
+    host: str
+    port: int
+    tls: bool
+
+
+def _email(config: Settings) -> Notifier:
+    server = _server(config.notify_smtp)
+    for name, value in (("FROM", config.notify_from), ("TO", config.notify_to)):
+        if not value or any("@" not in one or not one.isprintable() for one in ([value] if isinstance(value, str) else value)):
+            raise ConfigError(f"alarms by e-mail: BELLWETHER_NOTIFY_{name} = {value!r}; give e-mail addresses")
+    password = config.notify_smtp_password.get_secret_value() if config.notify_smtp_password else None
+    if (config.notify_smtp_user is None) != (password is None):
+        raise ConfigError("alarms by e-mail: give BELLWETHER_NOTIFY_SMTP_USER and BELLWETHER_NOTIFY_SMTP_PASSWORD, or neither")
+    login = None if config.notify_smtp_user is None or password is None else (config.notify_smtp_user, password)
+    return lambda alarm: _send(server, login, message(alarm, config.notify_from or "", config.notify_to))
+
+
+def _server(address: str | None) -> _Server:
+    try:
+        parts = urlsplit(address or "")
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or parts.username or parts.password or parts.path.strip("/"):
+        raise ConfigError("alarms by e-mail: BELLWETHER_NOTIFY_SMTP must be smtp://host:port or smtps://host:port (its value is not shown)")
+    tls = parts.scheme == "smtps"
+    return _Server(parts.hostname, port or (465 if tls else 587), tls)
+
+
+def message(alarm: Alarm, sender: str, receivers: tuple[str, ...]) -> EmailMessage:
+    """An alarm as an e-mail."""
+    made = EmailMessage()
+    made["Subject"], made["From"], made["To"] = alarm.subject, sender, ", ".join(receivers)
+    made["Date"], made["Message-ID"] = format_datetime(alarm.at), make_msgid(domain=sender.rpartition("@")[2] or None)
+    made["Auto-Submitted"] = "auto-generated"
+    made.set_content(f"{alarm.body}\n\nIncident: {alarm.incident}\n")
+    return made
+
+
+def _send(server: _Server, login: tuple[str, str] | None, mail: EmailMessage) -> None:
+    try:
+        with _connected(server) as smtp:
+            if login is not None:
+                if not isinstance(smtp.sock, ssl.SSLSocket):
+                    raise NotDelivered(f"{server.host} offers no TLS, and no password is sent without it", again=False)
+                smtp.login(*login)
+            smtp.send_message(mail)
+    except smtplib.SMTPResponseException as error:
+        raise NotDelivered(f"{server.host} answered {error.smtp_code}", again=400 <= error.smtp_code < 500) from None
+    except smtplib.SMTPRecipientsRefused as error:
+        codes = sorted({code for code, _ in error.recipients.values()})
+        raise NotDelivered(f"{server.host} refused the receivers ({', '.join(map(str, codes))})", again=min(codes) < 500) from None
+    except (smtplib.SMTPException, OSError) as error:
+        raise NotDelivered(f"no answer of {server.host} ({type(error).__name__})", again=True) from None
+
+
+@contextmanager
+def _connected(server: _Server) -> Iterator[smtplib.SMTP]:
+    """A connection to a mail server, by TLS where it offers that."""
+    context = ssl.create_default_context()
+    if server.tls:
+        with smtplib.SMTP_SSL(server.host, server.port, timeout=_TIMEOUT_SECONDS, context=context) as smtp:
+            yield smtp
+        return
+    with smtplib.SMTP(server.host, server.port, timeout=_TIMEOUT_SECONDS) as smtp:
+        smtp.ehlo()
+        if smtp.has_extn("starttls"):
+            smtp.starttls(context=context)
+        yield smtp

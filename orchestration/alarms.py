@@ -1,0 +1,131 @@
+"""Alarms: runs that failed, and what the checks of the arena find stuck. Each incident is told once, by the channels of the settings.
+
+Not here: how an alarm is delivered (bellwether/notify.py), or what a check asks (bellwether/<domain>/checks.py).
+Concept: https://docs.dagster.io/guides/automate/run-status-sensors
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import dagster as dg
+
+from bellwether.checks.rule import LakeCheck, Observation
+from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
+from bellwether.settings import Channel, settings
+from orchestration.checks import RANGE_END, RANGE_START
+from resources import LakeResource
+
+#: Tag of a failed run of which operators were told.
+TOLD = "bellwether/alarmed"
+_PARTITION = "dagster/partition"
+_FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
+#: Finished runs of a job, among which the earlier ones of an incident are looked for.
+_LOOKED_AT = 200
+_NAMED = 5
+
+
+def subject_of(run: dg.DagsterRun) -> str:
+    """What a run makes, in words: its job, what is selected of it, and its partitions. Runs of the same subject that fail in a row are one incident."""
+    tags = run.tags
+    span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(_PARTITION, "")
+    chosen = sorted(one.to_user_string() for one in run.asset_selection or ())
+    job = "" if run.job_name.startswith("__") else run.job_name
+    return " ".join(part for part in (job, ",".join(chosen) if chosen and not job else "", span) if part)
+
+
+def is_told(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether operators know of a failed run's incident: they were told of it, or of a failure before it with no success in between."""
+    records = instance.get_run_records(dg.RunsFilter(job_name=run.job_name, statuses=_FINISHED), limit=_LOOKED_AT)
+    number = next((record.storage_id for record in records if record.dagster_run.run_id == run.run_id), None)
+    subject = subject_of(run)
+    for record in records:
+        other = record.dagster_run
+        if (number is not None and record.storage_id > number) or subject_of(other) != subject:
+            continue
+        if other.status is dg.DagsterRunStatus.SUCCESS:
+            return False
+        if TOLD in other.tags:
+            return True
+    return False
+
+
+def _cause(event: dg.DagsterEvent) -> str:
+    """What a step failed of, in one line: what its code raised, and not what Dagster raised of it."""
+    error = event.step_failure_data.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    return f"{event.step_key}: {' '.join(error.message.split()) if error else event.message}"
+
+
+@dg.run_failure_sensor(
+    name="failures",
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Alarms when a run fails: once, until a run of the same job and partition has succeeded. BELLWETHER_NOTIFY says where to.",
+)
+def failures(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
+    """Tell operators of a failed run. An alarm that a channel did not take fails the tick, and the next failure of the same subject is told."""
+    run = context.dagster_run
+    if is_told(context.instance, run):
+        return dg.SkipReason(f"told already: {subject_of(run)}")
+    at, config = datetime.now(UTC), settings()
+    why = "\n".join(map(_cause, context.get_step_failure_events())) or context.failure_event.message or ""
+    alarm = Alarm(f"run/{subject_of(run)}", f"{subject_of(run)} failed", f"{why}\n\nRun {run.run_id}", at, str(config.world))
+    notify(alarm, notifiers(config))
+    context.instance.add_run_tags(run.run_id, {TOLD: at.isoformat()})
+    return None
+
+
+def tell_stuck(
+    found: Mapping[LakeCheck, Observation], known: Mapping[str, list[str]], channels: Mapping[Channel, Notifier], world: str, at: datetime
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Tell operators of what the checks find that they do not know, one alarm per check.
+
+    known: subjects that they know, by check. Returns what they know now, and why alarms were not delivered: their subjects are told next time. A subject
+    that is well again is forgotten, and alarms when it is stuck again.
+    """
+    told: dict[str, list[str]] = {}
+    problems: list[str] = []
+    for check, one in found.items():
+        subjects = set() if one.passed else set(one.subjects) or {check.name}
+        new = sorted(subjects - set(known.get(check.name, ())))
+        if new:
+            more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+            text = f"{one.found}\n\nNew: {', '.join(new[:_NAMED])}{more}"
+            alarm = Alarm(
+                f"{check.table}/{check.name}/{new[0]}", f"{check.table}: this does not hold: {check.description}", text, at, world
+            )
+            try:
+                notify(alarm, channels)
+            except NotDelivered as error:
+                problems.append(str(error))
+                subjects -= set(new)
+        told[check.name] = sorted(subjects)
+    return told, problems
+
+
+@dg.sensor(
+    minimum_interval_seconds=1800,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Alarms when the arena is stuck: a cohort that did not start, decisions past their deadline, markets closed for long. Each week and market once.",
+)
+def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
+    """Ask the arena's checks of the whole lake. What a channel did not take is told at the next tick."""
+    from bellwether.arena.checks import LAKE_CHECKS
+
+    config = settings()
+    found = {check: check.evaluate(lake.lake, config.now()) for check in LAKE_CHECKS}
+    known = json.loads(context.cursor) if context.cursor else {}
+    told, problems = tell_stuck(found, known, notifiers(config), str(config.world), datetime.now(UTC))
+    context.update_cursor(json.dumps(told))
+    # A failed tick would lose the cursor, and tell again what was told.
+    if problems:
+        return dg.SkipReason("; ".join(problems))
+    open_ones = sum(map(len, told.values()))
+    return dg.SkipReason(f"{open_ones} stuck, of which operators were told" if open_ones else "nothing is stuck")
+
+
+SENSORS = (failures, stuck)

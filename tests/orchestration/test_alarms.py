@@ -1,0 +1,156 @@
+"""A failed run and a stuck week alarm once per incident; what was not delivered is told again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from bellwether.checks.rule import LakeCheck, Observation
+from bellwether.lake import Lake
+from bellwether.notify import Alarm, NotDelivered
+from bellwether.settings import Channel, settings
+from bellwether.tables import table
+from orchestration import alarms
+from orchestration.alarms import failures, stuck, subject_of, tell_stuck
+from resources import LakeResource
+from tests.arena.test_queries import _row as row_of
+
+FAILS: set[str] = set()
+
+
+@dg.asset(partitions_def=dg.StaticPartitionsDefinition(["a", "b"]))
+def rows(context) -> None:  # type: ignore[no-untyped-def]
+    if context.partition_key in FAILS:
+        raise RuntimeError("the venue is down: Bearer T0P-S3CRET")
+
+
+JOB = dg.define_asset_job("make_rows", [rows])
+DEFS = dg.Definitions([rows], jobs=[JOB])
+AT = datetime(2026, 6, 7, tzinfo=UTC)
+
+
+class Operators:
+    """Those who are told; while `away` nothing reaches them."""
+
+    def __init__(self) -> None:
+        self.alarms: list[Alarm] = []
+        self.away = False
+
+    def __call__(self, alarm: Alarm) -> None:
+        if self.away:
+            raise NotDelivered("nobody answers", again=False)
+        self.alarms.append(alarm)
+
+
+@pytest.fixture
+def operators(monkeypatch: pytest.MonkeyPatch) -> Operators:
+    found = Operators()
+    monkeypatch.setattr(alarms, "notifiers", lambda config: {Channel.WEBHOOK: found})
+    return found
+
+
+@pytest.fixture(scope="module")
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def _run(instance: dg.DagsterInstance, partition: str, *, fails: bool) -> str:
+    """Run a partition; when it fails, let the sensor see it. Returns what the sensor says."""
+    FAILS.discard(partition)
+    if fails:
+        FAILS.add(partition)
+    done = DEFS.resolve_job_def("make_rows").execute_in_process(instance=instance, partition_key=partition, raise_on_error=False)
+    if done.success:
+        return ""
+    run = instance.get_run_by_id(done.run_id)
+    assert run is not None
+    context = dg.build_run_status_sensor_context("failures", done.get_run_failure_event(), instance, run).for_run_failure()
+    said = failures(context)
+    return str(said.skip_message) if isinstance(said, dg.SkipReason) else ""
+
+
+def test_a_failure_alarms_once_until_the_same_partition_has_succeeded(instance: dg.DagsterInstance, operators: Operators) -> None:
+    assert _run(instance, "a", fails=True) == ""
+    assert _run(instance, "a", fails=True) == "told already: make_rows a"
+    assert [one.title for one in operators.alarms] == ["make_rows a failed"]
+    (alarm,) = operators.alarms
+    assert "RuntimeError: the venue is down: ***" in alarm.body and "Run " in alarm.body
+    assert _run(instance, "b", fails=True) == "", "another partition is another incident"
+    _run(instance, "b", fails=False)
+    assert _run(instance, "a", fails=True) == "told already: make_rows a", "a success of another partition ends nothing"
+    _run(instance, "a", fails=False)
+    assert _run(instance, "a", fails=True) == ""
+    assert [one.incident for one in operators.alarms] == ["run/make_rows a", "run/make_rows b", "run/make_rows a"]
+
+
+def test_a_failure_that_was_not_delivered_is_told_by_the_next_one(instance: dg.DagsterInstance, operators: Operators) -> None:
+    _run(instance, "b", fails=False)
+    operators.away = True
+    with pytest.raises(NotDelivered, match=r"make_rows b failed.*nobody answers"):
+        _run(instance, "b", fails=True)
+    operators.away = False
+    assert _run(instance, "b", fails=True) == ""
+    assert _run(instance, "b", fails=True) == "told already: make_rows b"
+    assert len(operators.alarms) == 1
+
+
+def test_ranges_and_selections_are_subjects_of_their_own() -> None:
+    tags = {"dagster/asset_partition_range_start": "2026-06-07", "dagster/asset_partition_range_end": "2026-06-14"}
+    assert subject_of(dg.DagsterRun("arena_week", tags=tags)) == "arena_week 2026-06-07..2026-06-14"
+    chosen = frozenset({dg.AssetKey(["arena", "ledger"]), dg.AssetKey(["arena", "scores"])})
+    assert subject_of(dg.DagsterRun("__ASSET_JOB", asset_selection=chosen)) == "arena/ledger,arena/scores"
+
+
+LEFT = LakeCheck(
+    "decisions_are_finished", "arena/decisions", "No decision is left past its deadline", lambda lake, now: Observation(True, "")
+)
+
+
+def _left(*weeks: str) -> dict[LakeCheck, Observation]:
+    return {LEFT: Observation(not weeks, f"{len(weeks)} weeks", subjects=weeks)}
+
+
+def test_each_stuck_week_alarms_once_and_again_after_it_was_well(operators: Operators) -> None:
+    told: dict[str, list[str]] = {}
+    for weeks in ((), ("w1",), ("w1",), ("w1", "w2", "w3"), ("w2",), ("w1", "w2"), ()):
+        told, problems = tell_stuck(_left(*weeks), told, {Channel.LOG: operators}, "live", AT)
+        assert problems == []
+    assert [one.body.splitlines()[-1] for one in operators.alarms] == ["New: w1", "New: w2, w3", "New: w1"]
+    assert told == {"decisions_are_finished": []}
+
+
+def test_a_stuck_week_that_was_not_delivered_is_told_at_the_next_tick(operators: Operators) -> None:
+    operators.away = True
+    told, problems = tell_stuck(_left("w1"), {}, {Channel.LOG: operators}, "live", AT)
+    assert (told, len(problems)) == ({"decisions_are_finished": []}, 1)
+    operators.away = False
+    assert tell_stuck(_left("w1"), told, {Channel.LOG: operators}, "live", AT) == ({"decisions_are_finished": ["w1"]}, [])
+    assert len(operators.alarms) == 1
+
+
+def test_the_sensor_tells_of_a_missed_cohort_and_keeps_that_in_its_cursor(
+    tmp_path: Path, operators: Operators, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BELLWETHER_SANDBOX_NOW", "2026-06-24T00:00:00Z")
+    settings.cache_clear()
+    lake, declared = Lake(str(tmp_path)), table("arena/agents")
+    for week in (date(2026, 5, 31), date(2026, 6, 7), date(2026, 6, 21)):
+        row = row_of("arena/agents", week=week, agent_id=f"{week}/f", reconstructed=False)
+        lake.write(declared, (week.isoformat(),), declared.frame([row]), run_id="r")
+    with dg.DagsterInstance.ephemeral() as empty:
+        said, cursor = [], None
+        for _ in range(2):
+            context = dg.build_sensor_context(instance=empty, cursor=cursor, resources={"lake": LakeResource(uri=str(tmp_path))})
+            said.append(str(stuck(context).skip_message))  # type: ignore[union-attr]
+            cursor = context.cursor
+    assert said == ["1 stuck, of which operators were told"] * 2
+    assert json.loads(cursor or "")["cohort_of_the_week"] == ["2026-06-14"]
+    (alarm,) = operators.alarms
+    assert alarm.incident == "arena/agents/cohort_of_the_week/2026-06-14"
+    assert "no live cohort started on 2026-06-14" in alarm.body
