@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import Columns, recognise
+from bellwether.scoring.columns import Columns, is_number, recognise
 from bellwether.scoring.files import Table, read_table
 
 #: Names of the column of times, and of that of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
 STATED = ("stated_at", "forecast_at", "forecast_time", "submitted_at", "timestamp", "time", "as_of", "date")
 VENUES = ("venue", "exchange", "source", "platform")
+_NAME = re.compile(r"\w+", re.ASCII)
+#: Names of the column of weeks of the arena.
+WEEKS = ("arena_week", "week")
 
 
 def read(path: Path) -> Table:
-    """The file's rows by the columns row, market, probability, stated_at, and, where the file has them, venue and forecaster.
+    """The file's rows by the columns row, market, probability, stated_at, and, where the file has them, venue, week and forecaster.
 
     CSV, TSV, Parquet and JSON lines, as `bellwether score` reads them. Raises `ScoringError` where the file cannot be read, or has no such column.
     """
-    table = _quick_lines(path) if path.suffix.lower() in (".jsonl", ".ndjson") else read_table(path)
+    table = _QUICK.get(path.suffix.lower(), read_table)(path)
     present = table.frame.columns
     columns = recognise(table.source, present, [name for name in present if name.lower() not in STATED], Columns())
     if not columns.probability or not columns.question:
@@ -32,6 +37,7 @@ def read(path: Path) -> Table:
         "probability": columns.probability[0],
         "stated_at": _named(present, STATED),
         "venue": _named(present, VENUES),
+        "week": _named(present, WEEKS),
         "forecaster": columns.forecaster,
     }
     if found["stated_at"] is None:
@@ -45,9 +51,31 @@ def read(path: Path) -> Table:
     return Table(table.source, rows.with_row_index("row"), table.place)
 
 
+def for_week(rows: pl.DataFrame, week: date) -> pl.DataFrame:
+    """Rows of `read` that are all for one week of the arena, where they do not name another."""
+    named = pl.col("week").cast(pl.String).replace("", None) if "week" in rows.columns else pl.lit(None, pl.String)
+    return rows.with_columns(week=named.fill_null(week.isoformat()))
+
+
 def _named(present: list[str], names: tuple[str, ...]) -> str | None:
     normal = {column.strip().lower().replace(" ", "_").replace("-", "_"): column for column in reversed(present)}
     return next((normal[name] for name in names if name in normal), None)
+
+
+def _quick_csv(path: Path) -> Table:
+    """A plain CSV file by Polars, all columns as text; by the slower reader where there are quotes, carriage returns, blank or short lines."""
+    try:
+        body = path.read_bytes()
+        if any(odd in body for odd in (b'"', b"\r", b"\n\n", b";", b"\t", b"|", b"\xef\xbb\xbf")) or body[:1] == b"\n":
+            return read_table(path)
+        frame = pl.read_csv(body, infer_schema=False)
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        return read_table(path)
+    names, lines = frame.columns, body.count(b"\n") + (not body.endswith(b"\n"))
+    plain = body[: body.find(b"\n")].decode() == ",".join(names) and all(_NAME.fullmatch(name) and not is_number(name) for name in names)
+    if not plain or frame.is_empty() or frame.width < 2 or lines != frame.height + 1 or frame[names[-1]].null_count():
+        return read_table(path)
+    return Table(str(path), frame, lambda row: f"line {row + 2}")
 
 
 def _quick_lines(path: Path) -> Table:
@@ -70,3 +98,6 @@ def _line_of(path: Path) -> Callable[[int], str]:
             return f"line {next((number for index, number in enumerate(lines) if index == row), row + 1)}"
 
     return place
+
+
+_QUICK = {".csv": _quick_csv, ".jsonl": _quick_lines, ".ndjson": _quick_lines}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from bellwether.errors import ScoringError
 from bellwether.forecasting import available
 from bellwether.lake import Lake
 from bellwether.scoring import score
+from bellwether.scoring.files import Table, read_table
 from bellwether.settings import settings
 from bellwether.spreadsheets import neutralised
 from bellwether.submissions import Submissions, checked
 from bellwether.submissions.checking import AGAIN, SCHEMA, TWICE
-from bellwether.submissions.reading import read
+from bellwether.submissions.reading import _quick_csv, read
 from bellwether.tables import table
 from bellwether.tables.schema import TIME
 
@@ -193,3 +195,48 @@ def test_score_reads_the_same_file(home: Path) -> None:
     result = score(home / "f.csv", outcomes=home / "outcomes.csv")
     brier = result.scores.filter(pl.col("forecaster") == "mine", pl.col("metric") == "brier")["value"].item()
     assert brier == pytest.approx((0.3**2 + 0.2**2) / 2)
+
+
+def test_times_of_one_form_are_read_as_those_of_several(tmp_path: Path) -> None:
+    """A file whose times are all 2026-03-01T12:00:00Z is read by that form; one other value changes nothing about them."""
+    plain = [f"2026-03-0{day}T12:30:0{day}Z" for day in range(1, 8)]
+    for other in ([], ["2026-03-02T12:00:00+02:00"], ["2026-02-30T12:00:00Z"], ["2026-03-02 12:00:00Z"]):
+        accepted, refused = judge(tmp_path / "f.csv", *({**GOOD, "stated_at": at} for at in [*plain, *other]))
+        assert [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in accepted["stated_at"][:7]] == plain
+        assert len(refused) == (other == ["2026-02-30T12:00:00Z"]), refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,x\n,y\n",
+        "a,b\n1,x\n2,y",
+        "a,b\n1,x\n\n2,y\n",
+        'a,b\n"1\n1",x\n2,y\n',
+        "a,b\r\n1,x\r\n",
+        "a;b\n1;x\n",
+        " a,b \n1, x\n",
+        "\n a,b\n1,x\n",
+        "a,b\n1,\n2,x\n",
+        "\ufeffa,b\n1,x\n",
+        "a,b\n",
+        "a,b\n1,x,2\n",
+        "a,b,c\n1,x\n",
+        "a,a\n1,x\n",
+        "1,2\n3,4\n",
+        "",
+        "a\n1\n",
+    ],
+)
+def test_a_plain_file_is_read_quickly_and_as_every_other(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text(text, encoding="utf-8", newline="")
+
+    def outcome(reader: Callable[[Path], Table]) -> object:
+        try:
+            found = reader(file)
+        except ScoringError as error:
+            return str(error)
+        return found.frame.to_dict(as_series=False), [found.place(row) for row in range(found.frame.height)]
+
+    assert outcome(_quick_csv) == outcome(read_table)

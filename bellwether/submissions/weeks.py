@@ -1,0 +1,70 @@
+"""Forecasts for a week of the arena: whether they fit the one that they name, and the first reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.submitted import fitting, week_for
+
+_TIME = "%Y-%m-%d %H:%M UTC"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weeks:
+    """What is known of the arena's weeks. markets: as `arena.submitted.listed` returns them. known: as `arena.submitted.weeks` does. rules: the methodologies by name."""
+
+    markets: pl.DataFrame
+    known: pl.DataFrame
+    rules: Mapping[str, Methodology]
+
+    def judged(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Row and misfit of the rows that name a week; misfit is why a row does not fit it, null where it does.
+
+        rows: row, wanted (the week as the file says it), found_on (venue), market (venue:id) and stated_at, of which all may be null.
+        """
+        named = rows.filter(pl.col("wanted").is_not_null()).with_columns(week=pl.col("wanted").str.strip_chars().str.to_date(strict=False))
+        own = self.markets.select("week", "market", "binary", is_listed=True)
+        placed = (
+            named.with_columns(counts=week_for(named, self.known, self.rules))
+            .join(self.known, on="week", how="left", maintain_order="left")
+            .join(own, on=["week", "market"], how="left", maintain_order="left")
+        )
+        return placed.select("row", misfit=_misfit())
+
+    def counted(self, accepted: pl.DataFrame) -> int:
+        """How many accepted forecasts count in a week that is known by now."""
+        return fitting(accepted, self.markets, self.known, self.rules).height
+
+
+def _misfit() -> pl.Expr:
+    week = pl.col("week").cast(pl.String)
+    stated = pl.col("stated_at").dt.strftime(_TIME)
+    reasons = (
+        (
+            pl.col("week").is_null() | (pl.col("week").dt.weekday() != 7),
+            pl.format("{} is no week; write its Sunday, such as 2026-03-01", "wanted"),
+        ),
+        (
+            pl.col("before").is_null(),
+            pl.format("the arena has no universe of the week {}; `bellwether arena status` lists its weeks", week),
+        ),
+        (
+            ~pl.col("venues").list.contains(pl.col("found_on")),
+            pl.format("{} is a market of {}; the week {} is on {}", "market", "found_on", week, pl.col("venues").list.join(" and ")),
+        ),
+        (pl.col("is_listed").is_null(), pl.format("{} is not in the universe of the week {}", "market", week)),
+        (~pl.col("binary"), pl.format("{} has named outcomes; the arena scores forecasts of yes and no", "market")),
+        (
+            pl.col("stated_at") >= pl.col("before"),
+            pl.format("it was stated at {}; a forecast for the week {} precedes {}", stated, week, pl.col("before").dt.strftime(_TIME)),
+        ),
+        (
+            pl.col("counts") != pl.col("week"),
+            pl.format("it was stated at {}, which is for the week {}, not for {}", stated, "counts", week),
+        ),
+    )
+    return pl.coalesce(pl.when(condition).then(reason) for condition, reason in reasons)
