@@ -15,6 +15,7 @@ import dagster as dg
 
 from bellwether.domains import domains
 from bellwether.settings import Settings, settings
+from orchestration import alarms
 from orchestration.checks import OPERATIONS, checks_of, whole_lake
 from orchestration.history import PRUNE
 from orchestration.progress import progress
@@ -70,7 +71,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         ),
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),
         schedules=(*(together.schedules or ()), *SCHEDULES),
-        sensors=(*(together.sensors or ()), *SENSORS),
+        sensors=(*(together.sensors or ()), *SENSORS, *alarms.SENSORS),
         metadata=orientation(config),
         executor=EXECUTOR,
         loggers={"console": dg.colored_console_logger, "progress": progress},

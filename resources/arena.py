@@ -11,32 +11,52 @@ import dagster as dg
 from pydantic import Field
 
 from bellwether import interruptible
-from bellwether.settings import settings
+from bellwether.settings import Settings, settings
 from resources.journal import JournalResource
 from resources.lake import LakeResource
 from resources.models import ModelsResource, limits
-from resources.venues import PolymarketVenue
+from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 if TYPE_CHECKING:
     from bellwether.arena.weekly.means import World
+    from bellwether.venues.kalshi.client import KalshiClient
     from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
 T = TypeVar("T")
 
 
 class ArenaResource(dg.ConfigurableResource):
-    """Lake, journal, venue and models of the arena, and the lineup of new cohorts."""
+    """Lake, journal, venues and models of the arena, and the lineup and the methodology of new cohorts."""
 
     lake: dg.ResourceDependency[LakeResource]
     journal: dg.ResourceDependency[JournalResource]
     polymarket: dg.ResourceDependency[PolymarketVenue]
+    kalshi: dg.ResourceDependency[KalshiVenue]
     models: dg.ResourceDependency[ModelsResource]
     lineup: str = Field(description="lineup of the cohorts that are started")
+    methodology: str | None = Field(default=None, description="methodology of the cohorts that are started; their lineup's when left out")
 
-    def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None) -> "World":
+    @classmethod
+    def of(cls, config: Settings) -> "ArenaResource":
+        """The arena of a world, with a journal of its own."""
+        world, journal = WorldResource.of(config), JournalResource()
+        return cls(
+            lake=LakeResource(uri=config.lake_uri),
+            journal=journal,
+            polymarket=PolymarketVenue(world=world),
+            kalshi=KalshiVenue(world=world, tokens_per_second=config.kalshi_tokens_per_second),
+            models=ModelsResource(world=world, journal=journal),
+            lineup=config.arena_lineup,
+            methodology=config.methodology,
+        )
+
+    def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "World":
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
+        from bellwether.arena.weekly.budgets import WeekBudgets
         from bellwether.arena.weekly.means import World
+        from bellwether.arena.weekly.renewing import renew
 
+        renew(self.lake.lake)
         config = settings()
         allowed = limits(dollars)
         return World(
@@ -48,11 +68,21 @@ class ArenaResource(dg.ConfigurableResource):
             run=run,
             lineup=lineup or self.lineup,
             registry=config.registry,
+            kalshi=self._ask_kalshi,
+            methodology=methodology or self.methodology,
+            budgets=WeekBudgets(config.week_budget, config.week_model_budget),
         )
 
     def _ask(self, work: "Callable[[GammaClient, ClobClient], Awaitable[T]]") -> T:
         async def session() -> T:
             async with self.polymarket.clients() as (gamma, clob):
                 return await work(gamma, clob)
+
+        return interruptible.run(session())
+
+    def _ask_kalshi(self, work: "Callable[[KalshiClient], Awaitable[T]]") -> T:
+        async def session() -> T:
+            async with self.kalshi.client() as client:
+                return await work(client)
 
         return interruptible.run(session())

@@ -22,35 +22,43 @@ if TYPE_CHECKING:
     from bellwether.arena.weekly.deciding import WeekDecided
     from bellwether.arena.weekly.means import World
 
-DECIDED_TABLES = ("arena/decisions", "arena/agents", "arena/refusals", "arena/trades", "arena/evidence")
+DECIDED_TABLES = ("arena/decisions", "arena/agents", "arena/messages", "arena/refusals", "arena/trades", "arena/evidence")
 BOOK_TABLES = ("arena/settlements", "arena/ledger", "arena/positions", "arena/scores", "arena/portfolios", "arena/leaderboard")
 FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trades", "arena/evidence", "arena/prices")
 
 
-class WeekConfig(dg.Config):
+class CohortConfig(dg.Config):
+    """Which cohort a week starts, if it has none yet."""
+
+    lineup: str | None = None
+    """Lineup of the cohort, if it is started now; BELLWETHER_LINEUP when left out."""
+    methodology: str | None = None
+    """Methodology of the cohort, if it is started now, and with it the venue; BELLWETHER_METHODOLOGY, or the lineup's, when left out."""
+
+
+class WeekConfig(CohortConfig):
     """How a week is run."""
 
     forced: bool = True
     """Whether the week's cohort is started although its first hour is over; the clock does not."""
     dollars: float | None = None
     """Most dollars that calls of models may cost; BELLWETHER_BUDGET when left out."""
-    lineup: str | None = None
-    """Lineup of the cohort, if it is started now; BELLWETHER_LINEUP when left out."""
 
 
 @dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK)
-def universe(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[dict[str, pl.DataFrame]]:
-    """One market of a week's universe, frozen before the first agent decided."""
-    from bellwether.arena.weekly.means import frozen_universe
+def universe(context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource) -> dg.Output[dict[str, pl.DataFrame]]:
+    """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
+    from bellwether.arena.weekly.means import frozen_universe, venues_of
     from bellwether.arena.weekly.rows import universe_rows
 
     made: dict[str, pl.DataFrame] = {}
     shown: dict[str, Any] = {}
     try:
-        world = arena.world(context.run_id)
+        world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
         for name in sorted(context.partition_keys):
-            found = frozen_universe(world, date.fromisoformat(name))
-            made[name] = universe_rows(date.fromisoformat(name), found)
+            week = date.fromisoformat(name)
+            universes = [frozen_universe(world, week, venue) for venue in venues_of(world, week)]
+            found, made[name] = universes[0], universe_rows(week, *universes)
             shown = {"as of": found.at.isoformat(), "reconstructed": found.reconstructed, "source": found.source}
             shown |= {"digest": found.universe.digest[:16], "objects that are no market": found.rejects}
     except BellwetherError as error:
@@ -74,7 +82,7 @@ def week(context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaReso
     made: dict[str, dict[str, pl.DataFrame]] = {name.split("/")[1]: {} for name in DECIDED_TABLES}
     shown: dict[str, Any] = {}
     try:
-        world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup)
+        world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup, methodology=config.methodology)
         for name, rows, about in _weeks(world, sorted(context.partition_keys), wanted, forced=config.forced):
             context.log.info(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
             shown = about or shown
@@ -96,23 +104,25 @@ def _weeks(
     from bellwether.arena.weekly.evidence import Known, evidence_rows
     from bellwether.arena.weekly.means import stored_cohort
 
-    known = Known.stored(world)
+    # Agents alone are made of the journal: so are those that an older version has made, which nothing reads.
+    known = Known.stored(world) if "evidence" in wanted else None
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
         if set(wanted) - {"agents", "evidence"}:
             done = decide_week(world, sunday, forced=forced)
             made = {
                 "agents": rows.agents_rows(world, done.cohort),
+                "messages": rows.messages_rows(world, done),
                 "refusals": rows.refusals_rows(done),
                 "trades": rows.trades_rows(done),
                 "decisions": rows.decisions_rows(done),
             }
-            known = known.with_week(sunday, agents=made["agents"], trades=made["trades"])
-            shown = _of_week(done, made)
+            known = known and known.with_week(sunday, agents=made["agents"], trades=made["trades"])
+            shown = {**_of_week(done, made), **_money(world, sunday)}
         elif "agents" in wanted:
             made["agents"] = rows.agents_rows(world, stored_cohort(world.steps, sunday))
-            known = known.with_week(sunday, agents=made["agents"])
-        if "evidence" in wanted:
+            known = known and known.with_week(sunday, agents=made["agents"])
+        if known is not None:
             made["evidence"] = evidence_rows(world, sunday, known)
             known = known.with_week(sunday, evidence=made["evidence"])
         yield name, made, shown
@@ -134,11 +144,27 @@ def _of_week(done: "WeekDecided", made: dict[str, pl.DataFrame]) -> dict[str, An
         "cohorts": len(done.cohorts),
         "trades": made["trades"].height,
         "refused legs": made["refusals"].height,
+        "venue": ", ".join(done.universes),
         "reconstructed": done.universe.reconstructed,
         **({"dollars": float(cost)} if cost is not None else {}),
         **({"in their words": dg.MetadataValue.md(said)} if said else {}),
         **({"look at": dg.MetadataValue.md("\n".join(open_ones[:20]))} if open_ones else {}),
     }
+
+
+def _money(world: "World", week: date) -> dict[str, float]:
+    """Dollars that the week's calls have cost and that its budgets leave, of all models and of each."""
+    from bellwether.arena.weekly.budgets import spending_of
+
+    whole, models = spending_of(world.journal, week, world.budgets)
+    found = {}
+    for name, one in (("week", whole), *models.items()):
+        found[f"{name}: dollars spent"] = one.spent
+        if one.reserved:
+            found[f"{name}: dollars reserved"] = one.reserved
+        if one.left is not None:
+            found[f"{name}: dollars left"] = one.left
+    return found
 
 
 @dg.asset(
@@ -224,7 +250,8 @@ def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
     rows = (
         board.sort("rank", nulls_last=True).select(columns).with_columns(pl.col(pl.Float64).round(4), pl.col(pl.Decimal).cast(pl.Float64))
     )
-    png = family_equity(found.frames["arena/portfolios"], facts.agents, "Equity per agent, by family") if found.curves else b""
+    ranked = facts.agents.filter(pl.col("archived_at").is_null())
+    png = family_equity(found.frames["arena/portfolios"], ranked, "Equity per agent, by family") if found.curves else b""
     records = [dg.TableRecord({name: "" if value is None else value for name, value in row.items()}) for row in rows.to_dicts()]
     return {
         "families": board.height,

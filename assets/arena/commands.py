@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assets.arena.export_commands import export_cohort
-from assets.arena.ranking_commands import rankings
+from assets.arena.options import DAY, KNOWN_AT
+from assets.arena.ranking_commands import equity, rankings
+from assets.arena.reading import BY, REASON, reading, rows_known
+from assets.arena.review_commands import dismiss, review
+from assets.arena.table_commands import show_table
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 from bellwether.text_tables import visible
 
 if TYPE_CHECKING:
     from bellwether.arena.interventions import Intervention
-    from bellwether.arena.weekly.means import World
-    from bellwether.arena.weekly.reading import Explained, Rows
-
-DAY = click.DateTime(formats=["%Y-%m-%d"])
-KNOWN_AT = click.option(
-    "--known-at",
-    type=click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
-    callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
-    help="Show what was known at this time (UTC; a day is its 00:00): later trades, evidence and marks are left out.",
-)
-BY = click.option("--by", required=True, metavar="NAME", help="Who intervenes.")
-REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in one line.")
+    from bellwether.arena.weekly.reading import Explained
 
 
 @click.group()
@@ -37,13 +29,21 @@ def arena() -> None:
 
 
 arena.add_command(rankings)
+arena.add_command(equity)
 arena.add_command(export_cohort)
+arena.add_command(review)
+arena.add_command(dismiss)
+arena.add_command(show_table)
 
 
 @arena.command()
 @click.option("--week", "day", type=DAY, help="A day of the (last) week to run, YYYY-MM-DD; today when left out.")
 @click.option("--weeks", default=1, show_default=True, type=click.IntRange(1, 520), help="Weeks to run, up to and with that one.")
 @click.option("--lineup", help="Lineup of the cohorts that are started; BELLWETHER_LINEUP when left out.")
+@click.option(
+    "--methodology",
+    help="Methodology of the cohorts that are started, and with it their venue; BELLWETHER_METHODOLOGY, or the lineup's, when left out.",
+)
 @click.option(
     "--budget",
     "dollars",
@@ -52,7 +52,16 @@ arena.add_command(export_cohort)
 )
 @click.option("--dry-run", is_flag=True, help="Show the prompts of one week, their size and the most they may cost. Changes nothing.")
 @AS_JSON
-def run(day: datetime | None, weeks: int, *, lineup: str | None, dollars: float | None, dry_run: bool, as_json: bool) -> None:
+def run(
+    day: datetime | None,
+    weeks: int,
+    *,
+    lineup: str | None,
+    methodology: str | None,
+    dollars: float | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. What is done is not done again.
 
     A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC.
@@ -62,10 +71,11 @@ def run(day: datetime | None, weeks: int, *, lineup: str | None, dollars: float 
     last = week_of(datetime.combine(day.date(), datetime.min.time(), settings().now().tzinfo) if day else settings().now())
     wanted = [last - number * WEEK for number in reversed(range(weeks))]
     _require_weeks(wanted)
+    _require_lineup(wanted, lineup)
     if dry_run:
         if weeks > 1:
             raise click.BadParameter("--dry-run shows one week; leave --weeks out")
-        _dry_run(last, lineup, as_json)
+        _dry_run(last, lineup, methodology, as_json=as_json)
         return
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
@@ -73,7 +83,7 @@ def run(day: datetime | None, weeks: int, *, lineup: str | None, dollars: float 
     from orchestration.session import close, runner
 
     with runner() as work:
-        run_weeks(work, wanted, lineup=lineup, dollars=dollars)
+        run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
         publish(work)
     close(work, as_json, results=leaderboard_of(as_json))
 
@@ -88,14 +98,30 @@ def _require_weeks(weeks: list[date]) -> None:
             raise click.BadParameter(f"the week {week} is none of the world {settings().world}, which has {first} to {last}")
 
 
+def _require_lineup(weeks: list[date], lineup: str | None) -> None:
+    """Raise `click.BadParameter` where a cohort of the weeks has another lineup than the one asked for: it keeps its own for life."""
+    import polars as pl
+
+    from bellwether.tables.arena import AGENTS
+
+    if lineup is None:
+        return
+    others = rows_known(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
+    for week, kept in others.select("week", "lineup").iter_rows():
+        raise click.BadParameter(
+            f"--lineup {lineup}: the cohort {week} keeps the lineup {kept} that it was started with; leave --lineup out, or leave the week out"
+        )
+
+
 @arena.command()
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
     from bellwether.arena.methodology import methodologies
     from bellwether.arena.weekly.reading import status as found
+    from bellwether.lake import Lake
 
-    rows = found(_lake(), methodologies(settings().registry), settings().now())
+    rows = found(Lake(settings().lake_uri), methodologies(settings().registry), settings().now())
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
@@ -112,7 +138,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
     from bellwether.arena.show import board
     from bellwether.tables.arena import LEADERBOARD
 
-    rows = _rows(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
+    rows = rows_known(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
     if as_json:
         emit({"arena": rows.to_dicts()})
         return
@@ -130,7 +156,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
     from bellwether.arena.weekly.reading import agent_rows, cohort_rows
 
-    rows = _rows(known_at)
+    rows = rows_known(known_at)
     found: dict[str, Any] = {"agents": cohort_rows(rows, cohort.date())} if agent is None else dict(agent_rows(rows, cohort.date(), agent))
     if as_json:
         emit({name: part.to_dicts() for name, part in found.items()})
@@ -148,7 +174,7 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. It stands."""
     from bellwether.arena.weekly.operators import cancel_market
 
-    with _world() as world:
+    with reading() as world:
         done = cancel_market(world, market, by, reason)
     _intervened(done, as_json)
 
@@ -162,8 +188,22 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
     """Close AGENT (COHORT/FAMILY): it decides no more, and its cohort completes without it. It keeps its positions until they are settled."""
     from bellwether.arena.weekly.operators import close_agent as closed
 
-    with _world() as world:
+    with reading() as world:
         done = closed(world, agent, by, reason)
+    _intervened(done, as_json)
+
+
+@arena.command()
+@click.argument("cohort", type=DAY)
+@BY
+@REASON
+@AS_JSON
+def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
+    """Archive COHORT (its Sunday): its agents decide no more, and no ranking or curve has it. What it holds is settled, and `show` still has it."""
+    from bellwether.arena.weekly.operators import archive_cohort
+
+    with reading() as world:
+        done = archive_cohort(world, cohort.date(), by, reason)
     _intervened(done, as_json)
 
 
@@ -193,8 +233,8 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     from bellwether.arena.weekly.reading import explain as explained
 
     decision_key(decision)
-    with _world() as world:
-        found = explained(world.journal, _rows(known_at), world, decision, known_at)
+    with reading() as world:
+        found = explained(world.journal, rows_known(known_at), world, decision, known_at)
     if as_json:
         emit(_as_json(found))
         return
@@ -254,10 +294,10 @@ def _as_json(found: Explained) -> dict[str, Any]:
     }
 
 
-def _dry_run(week: date, lineup: str | None, as_json: bool) -> None:
+def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json: bool) -> None:
     from bellwether.arena.weekly.preview import preview
 
-    with _world(lineup) as world:
+    with reading(lineup, methodology) as world:
         plan, prompts = preview(world, week)
     universe = plan.universe
     unknown = [one.member for one in prompts if one.most_cost is None]
@@ -307,14 +347,6 @@ def _dollars(cost: int | None) -> str:
     return "unknown" if cost is None else f"{cost / 1_000_000:.4f}"
 
 
-def _rows(known_at: datetime | None) -> Rows:
-    """The tables as the lake has them, or as they were known at an instant."""
-    from bellwether.arena.methodology import methodologies
-    from bellwether.arena.weekly.reading import as_known, stored
-
-    return stored(_lake()) if known_at is None else as_known(_lake(), methodologies(settings().registry), known_at)
-
-
 def _print_standings(known_at: datetime | None) -> None:
     """What the leaderboard's numbers are worth: intervals, skill, and who differs."""
     from assets.arena.ranking_commands import rankings_at
@@ -325,33 +357,3 @@ def _print_standings(known_at: datetime | None) -> None:
         console().print()
     for part in standings(rows):
         console().print(part)
-
-
-def _lake() -> Any:
-    from bellwether.lake import Lake
-
-    return Lake(settings().lake_uri)
-
-
-@contextmanager
-def _world(lineup: str | None = None) -> Iterator[World]:
-    """What reading needs: no model is asked in it."""
-    from resources.arena import ArenaResource
-    from resources.journal import JournalResource
-    from resources.lake import LakeResource
-    from resources.models import ModelsResource
-    from resources.venues import PolymarketVenue, WorldResource
-
-    config = settings()
-    world, journal = WorldResource.of(config), JournalResource()
-    means = ArenaResource(
-        lake=LakeResource(uri=config.lake_uri),
-        journal=journal,
-        polymarket=PolymarketVenue(world=world),
-        models=ModelsResource(world=world, journal=journal),
-        lineup=config.arena_lineup,
-    )
-    try:
-        yield means.world("reading", lineup=lineup)
-    finally:
-        journal.journal.close()

@@ -28,8 +28,8 @@ MARKS = dg.define_asset_job(
 #: Everything that follows from the facts.
 BOOKS = dg.define_asset_job(
     "arena_books",
-    select(*BOOK_TABLES, *RANKING_TABLES),
-    description="Fold the arena's facts: ledger, scores, portfolios, leaderboard; compare the families.",
+    select(*BOOK_TABLES, "arena/submissions", *RANKING_TABLES),
+    description="Fold the arena's facts: ledger, scores, portfolios, leaderboard; compare the families and submitted forecasts.",
 )
 
 JOBS = (WEEKS, EVIDENCE, AGENTS, MARKS, BOOKS)

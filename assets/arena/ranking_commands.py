@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from assets.arena.options import KNOWN_AT
+from assets.arena.reading import rows_known
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 
@@ -24,17 +26,13 @@ if TYPE_CHECKING:
     help="What stands for a missing forecast: nothing, the market's price, or one half.",
 )
 @click.option("--pairs", "with_pairs", is_flag=True, help="Show the paired tests too.")
-@click.option(
-    "--known-at",
-    type=click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"]),
-    help="As it was known at this time (UTC): later trades, evidence and marks do not count.",
-)
+@KNOWN_AT
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
     from bellwether.arena.rankings.show import standings
 
-    found = rankings_at(known_at and known_at.replace(tzinfo=UTC))
+    found = rankings_at(known_at)
     rows, pairs = found["arena/rankings"], found["arena/pairs"]
     if as_json:
         shown = rows.filter(imputation=imputation).to_dicts()
@@ -61,3 +59,27 @@ def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
     if known_at is None:
         return {name: lake.slice(table(name), missing="skip").read() for name in ("arena/rankings", "arena/pairs")}
     return restated(lake, methodologies(config.registry), cutoffs(config.registry), known_at)
+
+
+@click.command()
+@click.option(
+    "--range",
+    "span",
+    type=click.Choice(["1D", "1W", "1M", "3M", "ALL"]),
+    default="ALL",
+    show_default=True,
+    help="How far back from the newest portfolio.",
+)
+@KNOWN_AT
+@AS_JSON
+def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
+    """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
+    from bellwether.arena.rankings.reading import cutoffs, inputs_of
+    from bellwether.arena.rankings.windows import WINDOWS, equity_in
+
+    inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
+    rows = equity_in(inputs, WINDOWS[span])
+    if as_json:
+        emit({"equity": rows.to_dicts()})
+    else:
+        console().print(grid(rows, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")

@@ -1,26 +1,42 @@
-"""How families compare: rankings with intervals, pairs, equity and calibration, from the books and the facts that they were folded from."""
+"""How families compare: submitted forecasts, rankings with intervals, pairs, equity and calibration, from the books and the facts that they were folded from."""
 
 from collections.abc import Iterator
 
 import dagster as dg
+import polars as pl
 
+from assets.arena.submitted import submitted
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.settings import settings
+from bellwether.tables import table
+from bellwether.tables.arena_rankings import INPUTS
 from orchestration.automation import FOLLOW_ANY
-from orchestration.declare import key, out
+from orchestration.declare import key, of, out
 
-RANKING_TABLES = ("arena/rankings", "arena/pairs", "arena/equity_by_day", "arena/equity_by_age", "arena/calibration")
-_BY_WEEK = ("arena/agents", "arena/decisions", "arena/universe", "arena/trades", "arena/prices")
-_WHOLE = ("arena/ledger", "arena/positions", "arena/portfolios", "arena/scores")
+RANKING_TABLES = ("arena/rankings", "arena/pairs", "arena/equity_by_day", "arena/equity_by_age", "arena/calibration", "arena/releases")
+_READ = tuple(table(f"arena/{name}") for name in INPUTS)
+
+
+@dg.asset(
+    **of("arena/submissions", "python"),
+    ins={"universe": dg.AssetIn(key("arena/universe"), partition_mapping=dg.AllPartitionMapping())},
+    automation_condition=FOLLOW_ANY,
+)
+def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
+    """The submitted forecasts that fit a week: stated before its decisions, on a market of its universe."""
+    try:
+        return submitted(universe.read())
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
 
 
 @dg.multi_asset(
     name="rankings",
     outs={name.split("/")[1]: out(name, "python", follows=FOLLOW_ANY) for name in RANKING_TABLES},
     ins={
-        **{name.split("/")[1]: dg.AssetIn(key(name), partition_mapping=dg.AllPartitionMapping()) for name in _BY_WEEK},
-        **{name.split("/")[1]: dg.AssetIn(key(name)) for name in _WHOLE},
+        one.short_name: dg.AssetIn(key(one.name), partition_mapping=dg.AllPartitionMapping() if one.partitioned_by else None)
+        for one in _READ
     },
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
@@ -28,9 +44,11 @@ def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Ou
     from bellwether.arena.rankings import Inputs
     from bellwether.arena.rankings import rankings as compare
     from bellwether.arena.rankings.reading import cutoffs
+    from bellwether.arena.releases import registered, releases
 
     try:
-        found = compare(Inputs(**{name: one.read() for name, one in rows.items()}, cutoffs=cutoffs(settings().registry)))
+        inputs = Inputs(**{name: one.read() for name, one in rows.items()}, cutoffs=cutoffs(settings().registry))
+        found = {**compare(inputs), "arena/releases": releases(inputs.agents, registered(settings().registry))}
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in RANKING_TABLES:

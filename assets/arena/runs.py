@@ -11,6 +11,7 @@ import polars as pl
 from assets.arena import jobs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
 from assets.arena.rankings import RANKING_TABLES
+from assets.arena.submitted import submitted
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.interventions import Intervention, Kind
@@ -24,6 +25,8 @@ from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.
 DEMO_WEEKS = 8
+#: What says which cohort a week starts.
+COHORT = ("lineup", "methodology")
 #: Weeks of one run.
 MOST_WEEKS = 13
 _RESOLVED = LATEST + timedelta(days=7)
@@ -32,11 +35,13 @@ _RESOLVED = LATEST + timedelta(days=7)
 def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
     """Run weeks in order, look for evidence up to the present, mark what was held, and fold the books.
 
-    config: of the week's step: lineup, dollars. A past week in which nothing is left is not run again.
+    config: of the week's step: lineup, methodology, dollars. A past week in which nothing is left is not run again.
     """
+    renew(work)
     due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
     work.stats.fresh += len(weeks) - len(due)
-    given = {"ops": {"week": {"config": {name: value for name, value in config.items() if value is not None}}}}
+    stated = {name: value for name, value in config.items() if value is not None}
+    given = {"ops": {"week": {"config": stated}, "arena__universe": {"config": {name: stated[name] for name in COHORT if name in stated}}}}
     with work.progress.stage("arena weeks", len(due)) as advance:
         for span in _runs(due):
             _launch(work, jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", span, given)
@@ -46,6 +51,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
 
 def follow_intervention(work: Runner, done: Intervention) -> None:
     """Make the rows that tell of an intervention of an operator, and what follows from it."""
+    renew(work)
     if done.kind is Kind.CANCEL:
         week = week_of(done.at).isoformat()
         work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partition=week)
@@ -55,16 +61,31 @@ def follow_intervention(work: Runner, done: Intervention) -> None:
     follow(work)
 
 
+def renew(work: Runner) -> None:
+    """Make the agents again that an older version has made: the journal has them, and nothing else can be made before."""
+    declared = table("arena/agents")
+    old = [partition[0] for partition, found in work.lake.manifests(declared).items() if found.version != declared.version]
+    for span in _runs(old):
+        _launch(work, jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", span, {})
+
+
 def follow(work: Runner) -> None:
     """Make what follows from decided weeks, where it is out of date."""
     _evidence(work)
     _marks(work)
     record = work.record()
     newest = max((record.whole(key(name)) or 0 for name in FACT_TABLES), default=0)
-    if newest > min(record.whole(key(name)) or 0 for name in (*BOOK_TABLES, *RANKING_TABLES)):
+    made = min(record.whole(key(name)) or 0 for name in (*BOOK_TABLES, "arena/submissions", *RANKING_TABLES))
+    if newest > made or _submitted_since(work):
         work.launch(jobs.BOOKS, "arena books")
     else:
         work.stats.fresh += 1
+
+
+def _submitted_since(work: Runner) -> bool:
+    """Whether forecasts were submitted that arena/submissions does not have."""
+    universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
+    return not submitted(universe).equals(stored)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:

@@ -1,9 +1,10 @@
-"""What commands launch for the warehouse: its publication, where it is out of date."""
+"""What commands launch for the warehouse: its publication and the site, where they are out of date."""
 
 from __future__ import annotations
 
-from assets.warehouse.jobs import PUBLISH
+from assets.warehouse import jobs
 from bellwether.errors import BellwetherError
+from bellwether.settings import settings
 from orchestration.declare import key
 from orchestration.runner import Runner
 
@@ -11,17 +12,27 @@ WAREHOUSE, SITE = key("summary/warehouse"), key("summary/site")
 
 
 def publish(work: Runner) -> None:
-    """Publish the warehouse, unless nothing has changed since it was published."""
+    """Publish the warehouse, and build the site anew if there is one, unless they are up to date."""
     record = work.record()
     published = record.whole(WAREHOUSE)
     newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE)), default=0)
     if published is None or newest > published:
-        work.launch(PUBLISH, "warehouse")
+        work.launch(jobs.PUBLISH, "warehouse")
     else:
         work.stats.fresh += 1
+    if _site_is_behind():
+        work.launch(jobs.SITE, "site")
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Publish what the demo has made."""
     publish(work)
     return {}
+
+
+def _site_is_behind() -> bool:
+    """Whether a site has been built that does not show the warehouse as it is published."""
+    from bellwether.site import shown, wanted
+
+    built = shown(settings().site_path)
+    return built is not None and built != wanted(settings().warehouse_path)

@@ -1,4 +1,4 @@
-"""The sensors that publish the warehouse when it does not show the lake as it is, and build the site when it does not show the warehouse."""
+"""The sensors that publish the warehouse when it does not show the lake as it is, and build the site anew when it does not show the warehouse."""
 
 from __future__ import annotations
 
@@ -79,25 +79,26 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     job=SITE,
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Builds the static site when it does not show the published warehouse; many publications at once are one site.",
+    description="Builds the static site anew when it does not show the published warehouse; many publications at once are one site.",
 )
 def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
     """One run for a published warehouse that the site does not show, or that another version of the site shows.
 
-    A build that failed is tried again the next day, or when the warehouse is published again.
+    The first site is built on request only. A build that failed is tried again the next day, or when the warehouse is published again.
     """
     from bellwether.site import shown, wanted
 
-    if not os.path.isfile(warehouse.database):
-        return dg.SkipReason("no warehouse has been published")
     mark = f"{warehouse.database} {_modified(warehouse.database)} {_PROCESS}"
     if context.cursor == mark:
         return dg.SkipReason("the site shows the published warehouse")
+    built = shown(settings().site_path)
+    if built is None:
+        return dg.SkipReason("no site has been built; materialize summary/site or run bellwether site")
     try:
         state = wanted(warehouse.database)
     except LakeError as error:
         return dg.SkipReason(str(error))
-    if state == shown(settings().site_path):
+    if state == built:
         context.update_cursor(mark)
         return dg.SkipReason("the site shows the published warehouse")
     if _is_under_way(context.instance, SITE.name):

@@ -1,4 +1,93 @@
 """The arena: agents with paper money bet on prediction markets, week by week. Pure functions from facts to ledger, marks and scores.
 
-Nothing here does I/O or knows a scheduler: quotes, evidence and the time come in as arguments. docs/arena.md states the rules.
+Nothing here does I/O or knows a scheduler: quotes, evidence and the time come in as arguments. docs/arena.md states the rules and shows an example.
+Nothing is imported before it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bellwether.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from bellwether.arena.account import Account, Position
+    from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
+    from bellwether.arena.execution import Executed, MarketData, execute
+    from bellwether.arena.facts import Agent, Result, Settlement, Trade
+    from bellwether.arena.identity import AgentKey, DecisionKey, week_of
+    from bellwether.arena.invariants import violations
+    from bellwether.arena.ledger import Book, Entry, Violation, fold
+    from bellwether.arena.market import Level, Market, Quote
+    from bellwether.arena.marks import Mark, Price, Valuation, valuation
+    from bellwether.arena.methodology import Methodology, methodologies
+    from bellwether.arena.parsing import parse_decision
+    from bellwether.arena.refusals import Reason, Refusal
+    from bellwether.arena.returns import drawdown
+    from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
+    from bellwether.arena.validation import Limits
+
+_HOMES = {
+    "account": ("Account", "Position"),
+    "decision": ("Action", "Bet", "Decision", "Problem", "Sell"),
+    "execution": ("Executed", "MarketData", "execute"),
+    "facts": ("Agent", "Result", "Settlement", "Trade"),
+    "identity": ("AgentKey", "DecisionKey", "week_of"),
+    "invariants": ("violations",),
+    "ledger": ("Book", "Entry", "Violation", "fold"),
+    "market": ("Level", "Market", "Quote"),
+    "marks": ("Mark", "Price", "Valuation", "valuation"),
+    "methodology": ("Methodology", "methodologies"),
+    "parsing": ("parse_decision",),
+    "refusals": ("Reason", "Refusal"),
+    "returns": ("drawdown",),
+    "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
+    "validation": ("Limits",),
+}
+
+__all__ = [
+    "Account",
+    "Action",
+    "Agent",
+    "AgentKey",
+    "Bet",
+    "Book",
+    "Decision",
+    "DecisionKey",
+    "Entry",
+    "Executed",
+    "Level",
+    "Limits",
+    "Mark",
+    "Market",
+    "MarketData",
+    "Methodology",
+    "Position",
+    "Price",
+    "Problem",
+    "Quote",
+    "Reason",
+    "Refusal",
+    "Result",
+    "Score",
+    "Sell",
+    "Settlement",
+    "Summary",
+    "Trade",
+    "Valuation",
+    "Violation",
+    "brier",
+    "drawdown",
+    "execute",
+    "fold",
+    "methodologies",
+    "multiclass_brier",
+    "parse_decision",
+    "score_bets",
+    "summary",
+    "valuation",
+    "violations",
+    "week_of",
+]
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -40,7 +40,7 @@ class Position:
     market_id: str
     side: str
     opened_at: datetime
-    binary: bool = True
+    is_binary: bool = True
     shares: int = 0
     cost: int = 0
     status: PositionStatus = PositionStatus.OPEN
@@ -129,7 +129,7 @@ class Account:
     def _buy(self, trade: Trade) -> Position:
         position = self.positions.get(trade.position_id)
         if position is None:
-            position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.binary)
+            position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.is_binary)
             self.positions[trade.position_id] = position
             self.open[trade.market_id, folded(trade.side)] = position
         position.shares += trade.shares

@@ -79,7 +79,9 @@ def _cohort_of_the_week(lake: Lake, now: datetime) -> Observation:
         return Observation(True, "no live cohort was ever started")
     missed = [at for at in (week, week - WEEK) if at not in set(live) and at > live.min()]  # type: ignore[operator]
     return Observation(
-        not missed, f"no live cohort started on {', '.join(map(str, missed))}" if missed else f"the cohort of {live.max()!s} is there"
+        not missed,
+        f"no live cohort started on {', '.join(map(str, missed))}" if missed else f"the cohort of {live.max()!s} is there",
+        subjects=tuple(map(str, missed)),
     )
 
 
@@ -100,6 +102,7 @@ def _nothing_left(lake: Lake, now: datetime) -> Observation:
         not over,
         f"{len(over)} decisions past their deadline are not finished: {named}" if over else "every decision is finished",
         {"unfinished": len(over)},
+        tuple(sorted({str(row["week"]) for row in over})),
     )
 
 
@@ -119,7 +122,7 @@ def _resolved_in_time(lake: Lake, now: datetime) -> Observation:
         if late.height
         else "no closed market is held for long"
     )
-    return Observation(not late.height, found, {"markets": late.height})
+    return Observation(not late.height, found, {"markets": late.height}, tuple(late["market_id"].sort()))
 
 
 LAKE_CHECKS = (

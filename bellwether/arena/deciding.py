@@ -14,10 +14,10 @@ from functools import partial
 from bellwether.arena.account import Account, AgentStatus
 from bellwether.arena.decision import Action, Decision
 from bellwether.arena.decision_state import DecisionState
-from bellwether.arena.execution import Venue, execute
+from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.identity import DecisionKey
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.parsing import read
+from bellwether.arena.parsing import parse_decision
 from bellwether.arena.prompt import VERSION, again
 from bellwether.arena.records import Execution, Intent, Plan, encoded, execution_of, intent_of, plan_of
 from bellwether.arena.steps import InProgress, Steps
@@ -31,7 +31,7 @@ from bellwether.models.scheduler import Stopped
 #: attempt is of a rule, and no call.
 Ask = Callable[[str, Sequence[Message], str, int], Answer | NoAnswer]
 #: The quotes for a decision, fetched now, beside the markets and the time.
-Look = Callable[[Decision], Venue]
+Look = Callable[[Decision], MarketData]
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
         if answer.attempts:
             calls.append(str(answer.key))
         costs.append(answer.spent.cost)
-        decision = read(answer.content, limits)
+        decision = parse_decision(answer.content, limits)
         if decision.action is not Action.INVALID:
             break
         messages = again(plan.messages, answer.content, decision)
@@ -186,9 +186,9 @@ def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Executio
 
 
 def _executed(task: Task, plan: Plan, intent: Intent, look: Look) -> bytes:
-    venue = look(intent.decision)
-    done = execute(intent.decision, task.key, task.account, venue, task.methodology, owners=task.owners, base=plan.cash)
-    return encoded(Execution(done.trades, done.refusals, venue.at))
+    data = look(intent.decision)
+    done = execute(intent.decision, task.key, task.account, data, task.methodology, owners=task.owners, base=plan.cash)
+    return encoded(Execution(done.trades, done.refusals, data.at))
 
 
 def executions_of(steps: Steps, name: str) -> list[Execution]:

@@ -25,8 +25,8 @@ from bellwether.arena.validation import ALL, Limits
 
 
 @dataclass(frozen=True)
-class Venue:
-    """What the world looked like when a decision was executed.
+class MarketData:
+    """The markets and quotes at which a decision is executed.
 
     markets: the universe, by id. held: markets outside of it on which positions are open; they can be sold and not bought. quotes: by market. at: when.
     """
@@ -50,7 +50,7 @@ class Executed:
 class _Run:
     methodology: Methodology
     key: DecisionKey
-    venue: Venue
+    data: MarketData
     account: Account
     base: int
     trades: list[Trade] = field(default_factory=list)
@@ -61,7 +61,7 @@ def execute(
     decision: Decision,
     key: DecisionKey,
     account: Account | None,
-    venue: Venue,
+    data: MarketData,
     methodology: Methodology,
     *,
     owners: Mapping[str, str] | None = None,
@@ -79,7 +79,7 @@ def execute(
             Refusal(leg, Reason.AGENT_UNKNOWN, f"there is no agent {key.agent.agent_id}") for leg in range(1, decision.legs + 1)
         )
         return Executed((), refusals, None)
-    run = _Run(methodology, key, venue, account.copy(), account.cash if base is None else base)
+    run = _Run(methodology, key, data, account.copy(), account.cash if base is None else base)
     if decision.bets:
         _bets(run, decision.bets, atomic=atomic)
         if atomic and run.refusals:
@@ -153,7 +153,7 @@ def _check_solvent(run: _Run) -> None:
 
 def _bet(run: _Run, leg: int, bet: Bet) -> Trade:
     _check_solvent(run)
-    market = _tradable(run.venue.markets.get(bet.market_id), bet.market_id)
+    market = _tradable(run.data.markets.get(bet.market_id), bet.market_id)
     limits, cash = Limits.of(run.methodology, run.base), run.account.cash
     asked = f"the amount is {dollars(bet.amount)}"
     _need(bet.amount > 0, Reason.NOT_POSITIVE, asked)
@@ -175,7 +175,7 @@ def _bet(run: _Run, leg: int, bet: Bet) -> Trade:
 def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
     position = _position(run, sell, owners)
     _need(0 < sell.percentage <= ALL, Reason.PERCENTAGE, f"{dollars(sell.percentage)} percent; above 0 and 100 at most can be sold")
-    known = run.venue.markets.get(position.market_id) or run.venue.held.get(position.market_id)
+    known = run.data.markets.get(position.market_id) or run.data.held.get(position.market_id)
     market = _tradable(known, position.market_id)
     shares = divided(position.shares * sell.percentage, ALL)
     _need(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
@@ -210,7 +210,7 @@ def _side(market: Market, text: str) -> str:
 
 
 def _quote(run: _Run, market: Market, side: str) -> Quote:
-    quote = quote_of(market, side, run.venue.quotes.get(market.market_id, {}))
+    quote = quote_of(market, side, run.data.quotes.get(market.market_id, {}))
     if quote is None:
         raise _Refused(Reason.NO_PRICE, f"there is no live price of {side!r:.80} in {market.market_id}")
     return quote
@@ -231,14 +231,14 @@ def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, 
         "price": filled.price,
         "amount": filled.amount,
         "fee": filled.fee,
-        "executed_at": run.venue.at,
+        "executed_at": run.data.at,
         "base": run.base,
         "bid": quote.bid,
         "mid": quote.mid,
         "ask": quote.ask,
         "quoted_at": quote.at,
         "quote_source": quote.source,
-        "binary": market.binary,
+        "is_binary": market.binary,
     }
 
 

@@ -10,23 +10,22 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 
+from bellwether.arena.messages import said
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import intent_of, plan_of
 from bellwether.arena.results import Facts, results
 from bellwether.arena.steps import Steps
-from bellwether.credentials import redact
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_folder
-from bellwether.journal import Answered, CallKey, Journal
+from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
-from bellwether.spreadsheets import neutralised
+from bellwether.spreadsheets import flat, neutralised
 from bellwether.tables import table
 
 CARD, QUERY, DATA, CSV = "README.md", "leaderboard.sql", "data", "csv"
 #: What every card of ours holds, so that only an earlier export is replaced.
 MARK = "<!-- bellwether-cohort -->"
-_FACTS = ("agents", "decisions", "refusals", "trades", "evidence", "prices")
 _LEASE = timedelta(minutes=1)
 _MESSAGES = {"decision_id": pl.String(), "number": pl.Int32(), "role": pl.String(), "content": pl.String()}
 
@@ -37,24 +36,27 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     The facts of the cohort, what one fold makes of them, the universes of its weeks, the leaderboard, and with a journal the messages: prompts and answers of
     every decision. Raises `ConfigError` for a cohort that there is not.
     """
-    rows = {name: lake.slice(table(f"arena/{name}"), missing="skip").read() for name in (*_FACTS, "universe")}
-    agents = rows["agents"].filter(pl.col("week") == cohort)
+    rows, universe = Facts.stored(lake), lake.slice(table("arena/universe"), missing="skip").read()
+    agents = rows.agents.filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
     own = pl.col("agent_id").is_in(agents["agent_id"].implode())
-    decisions, trades = rows["decisions"].filter(own), rows["trades"].filter(own)
+    decisions, trades = rows.decisions.filter(own), rows.trades.filter(own)
     market = pl.col("market_id").is_in(trades["market_id"].unique().implode())
     facts = {
         "agents": agents,
         "decisions": decisions,
-        "refusals": rows["refusals"].filter(pl.col("decision_id").is_in(decisions["decision_id"].implode())),
+        "refusals": rows.refusals.filter(pl.col("decision_id").is_in(decisions["decision_id"].implode())),
         "trades": trades,
-        "evidence": rows["evidence"].filter(market),
-        "prices": rows["prices"].filter(market),
+        "evidence": rows.evidence.filter(market),
+        "prices": rows.prices.filter(market),
     }
-    folded = {name.removeprefix("arena/"): frame for name, frame in results(Facts(**facts), rules).frames.items()}
-    universe = rows["universe"].filter(pl.col("week").is_in(decisions["week"].unique().implode()))
-    found = {**facts, "universe": universe, **folded}
+    # Asked for by itself, an archived cohort has a leaderboard too.
+    own_facts = {**facts, "agents": agents.with_columns(archived_at=pl.lit(None, agents.schema["archived_at"]))}
+    folded = {name.removeprefix("arena/"): frame for name, frame in results(Facts(**own_facts), rules).frames.items()}
+    venues = {rules[name].venue for name in agents["methodology"] if name in rules}
+    of_weeks = universe.filter(pl.col("week").is_in(decisions["week"].unique().implode()), pl.col("venue").is_in(list(venues)))
+    found = {**facts, "universe": of_weeks, **folded}
     if journal is not None:
         found["messages"] = pl.DataFrame(list(_messages(journal, decisions)), schema=_MESSAGES, orient="row")
     return found
@@ -86,43 +88,30 @@ def _write(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path) -> No
         (folder / name).mkdir()
     for name, rows in tables.items():
         rows.write_parquet(folder / DATA / f"{name}.parquet")
-        _flat(neutralised(rows)).write_csv(folder / CSV / f"{name}.csv")
+        flat(neutralised(rows)).write_csv(folder / CSV / f"{name}.csv")
     (folder / QUERY).write_text(sql_text("export/arena_leaderboard"), encoding="utf-8")
     (folder / CARD).write_text(_card(tables, cohort), encoding="utf-8")
-
-
-def _flat(rows: pl.DataFrame) -> pl.DataFrame:
-    """Lists as texts: CSV has none. Their texts begin with a bracket, which is no formula."""
-    lists = [name for name, dtype in rows.schema.items() if isinstance(dtype, pl.List)]
-    texts = [pl.format("[{}]", pl.col(name).cast(pl.List(pl.String)).list.join("; ", ignore_nulls=True)).alias(name) for name in lists]
-    return rows.with_columns(texts)
 
 
 def _messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
     """Prompts and answers of decisions in the order in which they were said, without credentials."""
     steps = Steps(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
-        number = 0
-        if (plan := steps.stored("prompt", name)) is not None:
-            for message in plan_of(plan).messages:
-                number += 1
-                yield name, number, message["role"], redact(message["content"])
-        if (intent := steps.stored("intent", name)) is not None:
-            for call in intent_of(intent).calls:
-                number += 1
-                found = journal.look(CallKey(call))
-                yield name, number, "assistant", redact(found.content) if isinstance(found, Answered) else "(not in this journal)"
+        plan, intent = (steps.stored(step, name) for step in ("prompt", "intent"))
+        for number, role, content in said(journal, plan_of(plan) if plan else None, intent_of(intent) if intent else None):
+            yield name, number, role, content
 
 
 def _card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
     agents = tables["agents"]
+    venues = [name.capitalize() for name in tables["universe"]["venue"].unique().sort()]
     kind = "reconstructed afterwards, as of its time" if agents["reconstructed"].any() else "decided live"
     lines = [
         f"# Arena cohort of {cohort}",
         "",
         MARK,
         "",
-        f"{agents.height} agents of the methodology {', '.join(sorted(agents['methodology'].unique()))} bet paper money on open markets of Polymarket; {kind}. "
+        f"{agents.height} agents of the methodology {', '.join(sorted(agents['methodology'].unique()))} bet paper money on open markets{''.join(f' of {name}' for name in venues)}; {kind}. "
         f"They took {tables['decisions'].height} decisions and made {tables['trades'].height} trades.",
         "",
         f'`{QUERY}` gives the leaderboard from the tables of facts: `duckdb -c ".read {QUERY}"` in this folder. `data` holds Parquet with exact decimals and times in UTC; `csv` the '

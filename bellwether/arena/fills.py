@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bellwether.arena.facts import Action
+from bellwether.arena.fees import KalshiFees
 from bellwether.arena.market import Level, Market, Quote
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.refusals import Reason
 from bellwether.arena.units import MICROS, divided, dollars, micros, shares_for, value_of
-from bellwether.venues.polymarket.fees import Side
+from bellwether.venues.polymarket.fees import FREE, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +131,13 @@ def _taken(methodology: Methodology, market: Market, taken: list[Level], action:
 
 def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> int:
     """What the venue charges a taker for these fills, in micro-dollars; of both regimes in dollars."""
-    if methodology.fees == "none" or market.fees.is_free:
+    fees = market.fees
+    if methodology.fees == "none" or fees == FREE:
         return 0
     side: Side = "buy" if action == "BUY" else "sell"
-    return sum(micros(market.fees.fee(dollars(level.shares), dollars(level.price), side)) for level in taken)
+    fills = [(dollars(level.shares), dollars(level.price)) for level in taken]
+    charged = fees.of_order(fills, side) if isinstance(fees, KalshiFees) else [fees.fee(*fill, side) for fill in fills]
+    return sum(map(micros, charged))
 
 
 _BUYS: Mapping[str, Buy] = {"mid": _buy_at_mid, "realistic": _buy_from_book}

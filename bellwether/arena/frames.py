@@ -17,10 +17,14 @@ from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frozen import fee_text
 from bellwether.arena.identity import week_decided, week_of
 from bellwether.arena.interventions import Intervention
+from bellwether.arena.kalshi import resolution as kalshi
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.marks import Price, Source, Valuation
+from bellwether.arena.methodology import Venue
 from bellwether.arena.resolution import Observation, cancelled, observations
-from bellwether.arena.scores import Score, scores
+from bellwether.arena.scores import Score, score_bets
+from bellwether.arena.terms import Terms
+from bellwether.arena.units import micros
 from bellwether.arena.universe import Universe
 from bellwether.tables.arena import AGENTS, EVIDENCE, LEDGER, PORTFOLIOS, POSITIONS, PRICES, SCORES, SETTLEMENTS, TRADES, UNIVERSE
 from bellwether.tables.schema import Table
@@ -34,7 +38,13 @@ _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
 
 
 def universe_frame(
-    universe: Universe, week: date, known_at: Any, *, reconstructed: bool = False, source: str = "Gamma, open markets by volume"
+    universe: Universe,
+    week: date,
+    known_at: Any,
+    *,
+    venue: Venue = "polymarket",
+    reconstructed: bool = False,
+    source: str = "Gamma, open markets by volume",
 ) -> pl.DataFrame:
     """Rows of arena/universe."""
     columns = {name: [getattr(market, name) for market in universe.markets] for name in _MARKET}
@@ -47,9 +57,18 @@ def universe_frame(
         },
         schema_overrides={**_texts(UNIVERSE), "prices": pl.List(pl.Int64()), "fees": pl.String()},
     )
-    return _table(UNIVERSE, frame, week=week, digest=universe.digest, known_at=known_at, reconstructed=reconstructed, source=source)
+    alike = {
+        "week": week,
+        "venue": venue,
+        "digest": universe.digest,
+        "known_at": known_at,
+        "reconstructed": reconstructed,
+        "source": source,
+    }
+    return _table(UNIVERSE, frame, **alike)
 
 
+_LOOKED = (set(LOOK) - {"fetched_at"}) | {"known_at", "results", "settled_at"}
 _MARKET = ("market_id", "event_id", "question", "category", "outcomes", "token_ids", "volume", "closes_at", "tick", "min_shares")
 
 
@@ -62,13 +81,22 @@ def agents_frame(
     lineup: str = "",
     reconstructed: bool = False,
     closed: Mapping[str, Intervention] | None = None,
+    terms: Mapping[str, Terms] | None = None,
+    archived: Intervention | None = None,
 ) -> pl.DataFrame:
-    """Rows of arena/agents. models: what decides, by family. closed: what closed agents, by id."""
+    """Rows of arena/agents. models: what decides, by family. closed: what closed agents, by id. terms: of models, by family. archived: what archived
+    their cohort."""
     ends = [(closed or {}).get(agent.agent_id) for agent in agents]
+    kept = [(terms or {}).get(agent.family) for agent in agents]
     frame = _of(AGENTS, Agent._fields, agents).with_columns(
         model=pl.Series([models[agent.family] for agent in agents], dtype=pl.String()),
+        model_id=pl.Series([one and one.model_id for one in kept], dtype=pl.String()),
+        input_price=pl.Series([one and micros(one.input_price) for one in kept], dtype=pl.Int64()),
+        output_price=pl.Series([one and micros(one.output_price) for one in kept], dtype=pl.Int64()),
         closed_at=pl.Series([end and end.at for end in ends], dtype=AGENTS.schema["closed_at"]),
         closed_by=pl.Series([end and end.author for end in ends], dtype=pl.String()),
+        archived_at=pl.lit(archived and archived.at, AGENTS.schema["archived_at"]),
+        archived_by=pl.lit(archived and archived.author, pl.String()),
     )
     return _table(AGENTS, frame, week=week, known_at=known_at, lineup=lineup, reconstructed=reconstructed)
 
@@ -93,11 +121,10 @@ def trades_of(rows: pl.DataFrame) -> list[Trade]:
 
 
 def evidence_frame(looks: Sequence[Mapping[str, Any]], *, reconstructed: bool = False) -> pl.DataFrame:
-    """Rows of arena/evidence from looks as `resolution.evidence_of` makes them; their week is that of the look."""
-    schema = {name: EVIDENCE.schema["known_at" if name == "fetched_at" else name] for name in LOOK}
-    frame = pl.DataFrame([{name: look[name] for name in LOOK} for look in looks], schema=schema, orient="row").rename(
-        {"fetched_at": "known_at"}
-    )
+    """Rows of arena/evidence from looks as `resolution.evidence_of` of each venue makes them; their week is that of the look."""
+    schema = {name: dtype for name, dtype in EVIDENCE.schema.items() if name in _LOOKED}
+    rows = [{name: look["fetched_at"] if name == "known_at" else look.get(name) for name in schema} for look in looks]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
     weeks = pl.Series([week_of(at) for at in frame["known_at"]], dtype=pl.Date())
     return EVIDENCE.validate(
         frame.with_columns(week=weeks, reconstructed=pl.lit(reconstructed), cancelled_by=pl.lit(None, pl.String()))
@@ -125,8 +152,10 @@ def cancellations_frame(found: Sequence[Intervention]) -> pl.DataFrame:
 def observations_of(rows: pl.DataFrame) -> list[Observation]:
     """What rows of arena/evidence say; a row of an operator cancels."""
     looks = rows.filter(pl.col("cancelled_by").is_null()).rename({"known_at": "fetched_at"})
+    of_kalshi = pl.col("results").is_not_null()
     words = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")
-    return [*observations(looks), *(cancelled(*row) for row in words.iter_rows())]
+    seen = [*observations(looks.filter(~of_kalshi)), *kalshi.observations(looks.filter(of_kalshi))]
+    return [*seen, *(cancelled(*row) for row in words.iter_rows())]
 
 
 def settlements_frame(settlements: Sequence[Settlement]) -> pl.DataFrame:
@@ -152,7 +181,7 @@ def positions_frame(book: Book) -> pl.DataFrame:
 
 def scores_frame(book: Book) -> pl.DataFrame:
     """Rows of arena/scores."""
-    frame = _of(SCORES, Score._fields, scores(book)).rename({"resolved_at": "known_at"})
+    frame = _of(SCORES, Score._fields, score_bets(book)).rename({"resolved_at": "known_at"})
     return _table(SCORES, _with_methodology(frame, book))
 
 

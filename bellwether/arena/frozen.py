@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from bellwether.arena.facts import Agent
+from bellwether.arena.fees import KalshiFees
 from bellwether.arena.identity import AgentKey
 from bellwether.arena.market import Market, MarketStatus
-from bellwether.arena.methodology import Methodology
+from bellwether.arena.methodology import Methodology, Venue
+from bellwether.arena.terms import Terms
 from bellwether.arena.universe import Universe, frozen
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
 
 
 @dataclass(frozen=True)
 class FrozenUniverse:
-    """A week's universe as of an instant. reconstructed: made afterwards. source: what from, in words. rejects: listed objects that are no market."""
+    """A week's universe on a venue as of an instant. reconstructed: made afterwards. source: what from, in words. rejects: listed objects that are no
+    market."""
 
     universe: Universe
     at: datetime
     reconstructed: bool
     source: str
     rejects: int = 0
+    venue: Venue = "polymarket"
 
 
 @dataclass(frozen=True)
 class FrozenCohort:
     """The cohort that starts in a week: who decides by family (a model of the registry or a rule), by which methodology, from which lineup.
 
-    reconstructed: its weeks are decided afterwards, and none of them live. started_at: as of when.
+    reconstructed: its weeks are decided afterwards, and none of them live. started_at: as of when. terms: of its models, by family; empty in cohorts
+    that were started before terms were kept.
     """
 
     week: date
@@ -41,6 +46,7 @@ class FrozenCohort:
     reconstructed: bool
     members: Mapping[str, str]
     started_at: datetime
+    terms: Mapping[str, Terms] = field(default_factory=dict)
 
     def agents(self, rules: Methodology) -> list[Agent]:
         """Its agents, by family."""
@@ -58,6 +64,7 @@ def encoded_universe(found: FrozenUniverse) -> bytes:
         "source": found.source,
         "rejects": found.rejects,
         "markets": [_said(market) for market in found.universe.markets],
+        **({} if found.venue == "polymarket" else {"venue": found.venue}),
     }
     return json.dumps(said, ensure_ascii=True, separators=(",", ":")).encode()
 
@@ -66,35 +73,49 @@ def universe_of(body: bytes) -> FrozenUniverse:
     """The universe that a record holds."""
     said = json.loads(body)
     markets = frozen([_market(one) for one in said["markets"]])
-    return FrozenUniverse(markets, datetime.fromisoformat(said["at"]), said["reconstructed"], said["source"], said["rejects"])
+    at, venue = datetime.fromisoformat(said["at"]), said.get("venue", "polymarket")
+    return FrozenUniverse(markets, at, said["reconstructed"], said["source"], said["rejects"], venue)
 
 
 def encoded_cohort(found: FrozenCohort) -> bytes:
     """A cohort as JSON in UTF-8; the same cohort gives the same bytes."""
-    said = {**asdict(found), "week": found.week.isoformat(), "started_at": found.started_at.isoformat()}
+    said = {
+        "week": found.week.isoformat(),
+        "lineup": found.lineup,
+        "methodology": found.methodology,
+        "reconstructed": found.reconstructed,
+        "members": dict(found.members),
+        "started_at": found.started_at.isoformat(),
+        "terms": {family: terms.as_json() for family, terms in found.terms.items()},
+    }
     return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
 
 
 def cohort_of(body: bytes) -> FrozenCohort:
     """The cohort that a record holds."""
     said = json.loads(body)
-    return FrozenCohort(**{**said, "week": date.fromisoformat(said["week"]), "started_at": datetime.fromisoformat(said["started_at"])})
+    week, started_at = date.fromisoformat(said["week"]), datetime.fromisoformat(said["started_at"])
+    terms = {family: Terms.of_json(one) for family, one in said.get("terms", {}).items()}
+    return FrozenCohort(**{**said, "week": week, "started_at": started_at, "terms": terms})
 
 
-def fee_text(fees: FeeSchedule) -> str:
+def fee_text(fees: FeeSchedule | KalshiFees) -> str:
     """Terms of fees as JSON."""
-    return json.dumps({**asdict(fees), "regime": fees.regime.name}, default=str, sort_keys=True, separators=(",", ":"))
+    said = asdict(fees) if isinstance(fees, KalshiFees) else {**asdict(fees), "regime": fees.regime.name}
+    return json.dumps(said, default=str, sort_keys=True, separators=(",", ":"))
 
 
-def _fees(text: str | None) -> FeeSchedule:
+def _fees(text: str | None) -> FeeSchedule | KalshiFees:
     if text is None:
         return FREE
     said = json.loads(text)
+    if "rules" in said:
+        return KalshiFees(**said)
     exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate")}
     return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
 
 
-_FIELDS = tuple(field.name for field in fields(Market) if field.init)
+_FIELDS = tuple(one.name for one in fields(Market) if one.init)
 
 
 def _said(market: Market) -> dict[str, Any]:

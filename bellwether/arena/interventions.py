@@ -1,4 +1,5 @@
-"""Interventions of operators: markets that they cancel and agents that they close. Each is recorded once, as a step in the journal."""
+"""Interventions of operators: markets that they cancel, agents that they close, releases that they dismiss, cohorts that they archive. Each is recorded
+once, as a step in the journal."""
 
 from __future__ import annotations
 
@@ -14,15 +15,22 @@ _STEP, _SCOPE = "intervention", "arena"
 
 
 class Kind(StrEnum):
-    """CANCEL: a market; what is held of it is refunded at once. CLOSE: an agent; it decides no more, and its cohort need not wait for its decision."""
+    """CANCEL: a market; what is held of it is refunded at once. CLOSE: an agent; it decides no more, and its cohort need not wait for its decision.
+    DISMISS: a later release of a family; reviews propose it no more. ARCHIVE: a cohort; it is in no ranking, and is marked no more."""
 
     CANCEL = "cancel"
     CLOSE = "close"
+    DISMISS = "dismiss"
+    ARCHIVE = "archive"
 
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One intervention. subject: a market's id, or an agent's (cohort/family). by: the operator. at: from when on it is known, UTC."""
+    """One intervention.
+
+    subject: a market's id, an agent's (cohort/family), a family and a model's id (family/provider/id), or a cohort's Sunday. by: the operator.
+    at: from when on it is known, UTC.
+    """
 
     kind: Kind
     subject: str
@@ -62,9 +70,20 @@ def closures(steps: Steps) -> dict[str, Intervention]:
     return {one.subject: one for one in recorded(steps) if one.kind is Kind.CLOSE}
 
 
+def archives(steps: Steps) -> dict[str, Intervention]:
+    """Cohorts that were archived, by their Sunday."""
+    return {one.subject: one for one in recorded(steps) if one.kind is Kind.ARCHIVE}
+
+
 def cancellations(steps: Steps) -> list[Intervention]:
     """Markets that were cancelled."""
     return [one for one in recorded(steps) if one.kind is Kind.CANCEL]
+
+
+def dismissals(steps: Steps) -> list[tuple[str, str]]:
+    """Releases that were dismissed: the family, and the model's id."""
+    found = (one.subject.partition("/") for one in recorded(steps) if one.kind is Kind.DISMISS)
+    return [(family, model_id) for family, _, model_id in found]
 
 
 def _encoded(intervention: Intervention) -> bytes:

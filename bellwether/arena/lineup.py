@@ -1,20 +1,24 @@
-"""Lineups: which families compete in a cohort and who decides for each, as data (`registry/lineups.toml`). A cohort keeps its lineup for life."""
+"""Lineups: which families compete in a cohort, by which release or rule, as data (`registry/lineups.toml`). A cohort keeps its lineup for life."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, field_validator
 
 from bellwether import registry
+from bellwether.arena.families import Family, families, prices
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.trivial import RULES
 from bellwether.errors import ConfigError
 from bellwether.settings import World
+
+if TYPE_CHECKING:
+    from bellwether.models.model import Model
 
 FILE = "lineups.toml"
 MODELS_FILE = "models.toml"
@@ -25,7 +29,7 @@ class Lineup(BaseModel):
     """One lineup.
 
     methodology: of the cohorts that it starts. worlds: in which it can be used. families: who decides for each family: the name of a model of the
-    registry, or `rule/` and the name of a rule.
+    registry, or `rule/` and the name of a rule. The rules that it does not name compete as well, each as a family of its own name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,10 +48,19 @@ class Lineup(BaseModel):
                 raise ValueError(f"{family!r} cannot be a family; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores")
             if rule_of(member) not in (None, *RULES):
                 raise ValueError(f"{family} is {member!r}: there is no such rule; there are {', '.join(_PREFIX + name for name in RULES)}")
+        for family, member in value.items():
+            if family in RULES and member != _PREFIX + family and _PREFIX + family not in value.values():
+                raise ValueError(f"{family} is {member!r}, and the rule {family} competes under this name; call the family something else")
         if len(set(value.values())) < len(value):
             twice = sorted(member for member in set(value.values()) if list(value.values()).count(member) > 1)
             raise ValueError(f"{twice[0]!r} decides for two families; give each its own")
         return value
+
+    @property
+    def members(self) -> dict[str, str]:
+        """Who decides for each family of a cohort: `families`, and every rule that is not among them."""
+        left = {name: _PREFIX + name for name in RULES if _PREFIX + name not in self.families.values()}
+        return {**self.families, **left}
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -60,14 +73,15 @@ def rule_of(member: str) -> str | None:
     return member.removeprefix(_PREFIX) if member.startswith(_PREFIX) else None
 
 
-def lineups(folder: Path | None = None, *, worlds_of: Callable[[], Mapping[str, tuple[World, ...]]] | None = None) -> Mapping[str, Lineup]:
+def lineups(folder: Path | None = None, *, models: Mapping[str, Model] | None = None) -> Mapping[str, Lineup]:
     """Every lineup by name: the built-in ones, then those of `lineups.toml` in `folder`.
 
-    worlds_of: the models that there are, with the worlds in which each can be asked; those of the registry when left out. Raises `ConfigError` that
-    names file, entry, field and value, also for a methodology or a model that there is not, or that another world has.
+    models: by name; those of the registry when left out. Raises `ConfigError` that names file, entry, field and value, also for a methodology or a
+    model that there is not, a model that another world has, that is another family's release or has no known price, and for models without a control.
     """
-    known = (worlds_of or _worlds_of(folder))()
-    return MappingProxyType({name: _checked(entry, known, folder) for name, entry in registry.read(FILE, folder).items()})
+    known = _registered(folder) if models is None else models
+    competing = families(known, folder)
+    return MappingProxyType({name: _checked(entry, known, competing, folder) for name, entry in registry.read(FILE, folder).items()})
 
 
 def lineup(name: str, folder: Path | None = None) -> Lineup:
@@ -80,24 +94,43 @@ def lineup(name: str, folder: Path | None = None) -> Lineup:
     raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {hint}")
 
 
-def _worlds_of(folder: Path | None) -> Callable[[], Mapping[str, tuple[World, ...]]]:
+def _registered(folder: Path | None) -> Mapping[str, Model]:
     from bellwether.models.registry import models
 
-    return lambda: {name: model.worlds for name, model in models(folder).items()}
+    return models(folder)
 
 
-def _checked(entry: registry.Entry, models: Mapping[str, tuple[World, ...]], folder: Path | None) -> Lineup:
+def _checked(entry: registry.Entry, models: Mapping[str, Model], competing: Mapping[str, Family], folder: Path | None) -> Lineup:
     found = entry.parse(Lineup)
     known = methodologies(folder)
     if found.methodology not in known:
         raise entry.error("methodology", "no such methodology", f"there are {', '.join(known)}")
-    for name in found.models:
-        if name not in models:
-            close = get_close_matches(name, models, n=3, cutoff=0.5)
-            raise entry.error(
-                "families", f"no model is called {name!r}", f"do you mean {', '.join(close)}?" if close else f"add it to {MODELS_FILE}"
-            )
-        lacking = [str(world) for world in found.worlds if world not in models[name]]
-        if lacking:
-            raise entry.error("families", f"{name} cannot be asked in the world {lacking[0]}", "take it out, or correct worlds")
+    for family, name in found.families.items():
+        if rule_of(name) is None:
+            _check_model(entry, found, family, models, competing)
+    if found.models and not any(name in competing and competing[name].control for name in found.families):
+        controls = ", ".join(f'{one.name} = "{next(iter(one.releases))}"' for one in competing.values() if one.control)
+        raise entry.error("families", "models compete, and none is a control", f"add a family that never changes: {controls}")
     return found
+
+
+def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapping[str, Model], competing: Mapping[str, Family]) -> None:
+    """Raise `ConfigError` unless a family's model exists, can be asked in the lineup's worlds, is the family's release and has a price."""
+    name, field = found.families[family], f"families.{family}"
+    if name not in models:
+        close = get_close_matches(name, models, n=3, cutoff=0.5)
+        raise entry.error(
+            field, f"no model is called {name!r}", f"do you mean {', '.join(close)}?" if close else f"add it to {MODELS_FILE}"
+        )
+    lacking = [str(world) for world in found.worlds if world not in models[name].worlds]
+    if lacking:
+        raise entry.error(field, f"{name} cannot be asked in the world {lacking[0]}", "take it out, or correct worlds")
+    owner = next((one for one in competing.values() if name in one.releases), None)
+    if owner is not None and owner.name != family:
+        raise entry.error(field, f"is a release of the family {owner.name}", "give the family a release of its own")
+    if owner is None and family in competing:
+        known = ", ".join(competing[family].releases)
+        raise entry.error(field, f"is no release of {family}, which has {known}", "add the release to families.toml")
+    if prices(owner.releases[name] if owner else None, models[name]) is None:
+        where = f'[{family}.releases."{name}"] of families.toml' if owner else MODELS_FILE
+        raise entry.error(field, f"no price of {name} is known", f"give input_price and output_price in {where}")

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 
+from bellwether.arena.fees import KalshiFees
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule
 
 YES, NO = "YES", "NO"
@@ -39,7 +40,8 @@ def is_binary(outcomes: tuple[str, ...]) -> bool:
 class Market:
     """One market of a universe.
 
-    outcomes: their names in the venue's order. prices: micro-dollars per share of each, None where there is none. token_ids: of each outcome.
+    outcomes: their names in the venue's order. prices: micro-dollars per share of each, None where there is none. token_ids: what is quoted: the token of
+    each outcome on Polymarket; on Kalshi the contract of each, or the one of a market with the sides YES and NO.
     volume: micro-dollars traded. tick: micro-dollars; min_shares: micro-shares of the smallest order; both None where the venue states none.
     fees: what takers pay. Question, category and outcomes are untrusted text.
     """
@@ -56,7 +58,7 @@ class Market:
     status: MarketStatus = MarketStatus.ACTIVE
     tick: int | None = None
     min_shares: int | None = None
-    fees: FeeSchedule = FREE
+    fees: FeeSchedule | KalshiFees = FREE
     _sides: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

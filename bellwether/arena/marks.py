@@ -52,7 +52,7 @@ class Price(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observed:
     """What was seen of one outcome in a tick: its midpoint and when, and the price of another source; micro-dollars per share, None without."""
 
     mid: int | None
@@ -89,7 +89,7 @@ def bucket(at: datetime, minutes: int = 10) -> datetime:
 
 def price_key(position: Position) -> PriceKey:
     """The stored price that values a position."""
-    return position.market_id, YES if position.binary else folded(position.side)
+    return position.market_id, YES if position.is_binary else folded(position.side)
 
 
 def wanted(book: Book) -> list[PriceKey]:
@@ -99,7 +99,7 @@ def wanted(book: Book) -> list[PriceKey]:
 
 
 def tick(
-    last: Mapping[PriceKey, Price], keys: Iterable[PriceKey], seen: Mapping[PriceKey, Seen], at: datetime, methodology: Methodology
+    last: Mapping[PriceKey, Price], keys: Iterable[PriceKey], seen: Mapping[PriceKey, Observed], at: datetime, methodology: Methodology
 ) -> list[Price]:
     """The prices to store for one tick: those that differ from the last stored ones in price or source; none for what was never quoted.
 
@@ -117,7 +117,7 @@ def tick(
     return rows
 
 
-def _row(key: PriceKey, before: Price | None, now: Seen | None, at: datetime, gap: Decimal) -> Price | None:
+def _row(key: PriceKey, before: Price | None, now: Observed | None, at: datetime, gap: Decimal) -> Price | None:
     if now is not None and now.mid is not None and 0 <= now.mid <= 1_000_000:
         return Price(*key, at, now.mid, Source.LIVE, now.at, now.other, disagree(now.mid, now.other, gap))
     return None if before is None else Price(*key, at, before.price, Source.PRIOR, before.observed_at)
@@ -145,7 +145,7 @@ def _marked(position: Position, shares: int, cost: int, prices: Mapping[PriceKey
     row = prices.get(price_key(position))
     if row is None:
         return Mark(position.average, cost, Source.ENTRY)
-    price = complement(row.price) if position.binary and folded(position.side) == "no" else row.price
+    price = complement(row.price) if position.is_binary and folded(position.side) == "no" else row.price
     return Mark(price, value_of(shares, price), row.source)
 
 

@@ -19,6 +19,7 @@ from bellwether.errors import ConfigError
 FILE = "methodologies.toml"
 DEFAULT = "v1"
 
+Venue = Literal["polymarket", "kalshi"]
 Limit = Literal["bet", "decision"]
 Fill = Literal["mid", "realistic"]
 Primary = Literal["brier_size", "brier_stated", "return"]
@@ -30,8 +31,8 @@ _Count = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 class Methodology(BaseModel):
     """One methodology.
 
-    initial_cash, minimum_bet: dollars. bet_fraction: part of the cash before a decision that may be bet. limit: whether that holds for each bet or
-    for all bets of a decision together. confidence: how a bet's size becomes a confidence. primary: the metrics that rank. universe: markets of a
+    venue: on whose markets its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: part of the cash before a decision that may be bet.
+    limit: whether that holds for each bet or for all bets of a decision together. confidence: how a bet's size becomes a confidence. primary: the metrics that rank. universe: markets of a
     run. decision_cohorts: so many of the newest cohorts decide. deadline_hours: after the start of a week, until which its decisions may be made.
     temperature, max_tokens, timeout_seconds, malformed_retries: of a call. fill: at the midpoint, or at ask and bid. fees: charged or not.
     share_step: shares that a fill is a multiple of, in shares. void: half-and-half markets pay each side its part, or refund. unknown_winner: what
@@ -44,6 +45,7 @@ class Methodology(BaseModel):
 
     name: str
     title: Annotated[str, Field(min_length=1)]
+    venue: Venue = "polymarket"
     initial_cash: _Dollars
     minimum_bet: _Dollars
     bet_fraction: Annotated[Decimal, Field(gt=0, le=1, decimal_places=6)]

@@ -23,7 +23,7 @@ _MOST_BRACES = 500
 _LONGEST = 1_000_000
 
 
-def read(text: str | None, limits: Limits) -> Decision:
+def parse_decision(text: str | None, limits: Limits) -> Decision:
     """The decision that an answer states, checked against the limits that the prompt printed. Never raises, whatever the text."""
     if not isinstance(text, str) or not text.strip():
         return invalid(Problem.EMPTY, "the answer is empty; give one JSON object")

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.facts import Settlement, Trade
+from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import (
     agents_of,
     ledger_frame,
@@ -27,10 +27,10 @@ from bellwether.arena.identity import decision_of
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, Entry, Violation, fold
 from bellwether.arena.marks import Valuation, curves
-from bellwether.arena.methodology import Methodology
+from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.resolution import settlements
 from bellwether.arena.returns import drawdown, turnover
-from bellwether.arena.scores import Score, Summary, scores, skill, summary
+from bellwether.arena.scores import Score, Summary, score_bets, skill, summary
 from bellwether.arena.states import completed
 from bellwether.arena.units import dollars
 from bellwether.lake import Lake
@@ -61,8 +61,11 @@ class Facts:
         then = {
             name: getattr(self, name).filter(pl.col("at" if name == "prices" else "known_at") <= at) for name in Facts.__dataclass_fields__
         }
-        closed = pl.col("closed_at") <= at
-        agents = then["agents"].with_columns(pl.when(closed).then(pl.col(name)).alias(name) for name in ("closed_by", "closed_at"))
+        agents = then["agents"].with_columns(
+            pl.when(pl.col(f"{word}_at") <= at).then(pl.col(name)).alias(name)
+            for word in ("closed", "archived")
+            for name in (f"{word}_by", f"{word}_at")
+        )
         return Facts(**{**then, "agents": agents})
 
 
@@ -82,10 +85,14 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
     if known_at is not None:
         facts = facts.known(known_at)
     agents, trades = agents_of(facts.agents), trades_of(facts.trades)
-    held = {trade.market_id for trade in trades}
-    seen = [one for one in observations_of(facts.evidence) if one.market_id in held]
+    seen = observations_of(facts.evidence)
     used = {agent.methodology for agent in agents}
-    settled = [one for name in sorted(used) for one in settlements(seen, rules[name])]
+    held = _held(agents, trades, rules)
+    settled = [
+        one
+        for name in sorted(used)
+        for one in settlements([look for look in seen if look.market_id in held[rules[name].venue]], rules[name])
+    ]
     book = fold(agents, trades, settled, known_at=known_at)
     drawn = curves(book, prices_of(facts.prices))
     found = violations(book, trades, _legs(facts.decisions))
@@ -100,6 +107,17 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
     return Results(book, settled, drawn, found, frames)
 
 
+def _held(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, Methodology]) -> dict[Venue, set[str]]:
+    """The markets that cohorts of each venue bet on; those of trades of no agent are on all."""
+    venues = {agent.agent_id: rules[agent.methodology].venue for agent in agents}
+    found: dict[Venue, set[str]] = {venue: set() for venue in set(venues.values())}
+    for trade in trades:
+        own = venues.get(trade.agent_id)
+        for venue in found if own is None else (own,):
+            found[venue].add(trade.market_id)
+    return found
+
+
 def _legs(decisions: pl.DataFrame) -> dict[str, int]:
     """How many trades each finished BET asked for, by decision."""
     rows = decisions.filter(pl.col("state") == "finished", pl.col("action") == "BET").select("decision_id", "legs")
@@ -109,10 +127,10 @@ def _legs(decisions: pl.DataFrame) -> dict[str, int]:
 def leaderboard(
     facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation], rules: Mapping[str, Methodology]
 ) -> pl.DataFrame:
-    """Rows of arena/leaderboard."""
+    """Rows of arena/leaderboard; archived cohorts are in none."""
     by_agent = _ByAgent.of(facts, book, trades, drawn, rules)
     groups: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
-    for row in facts.agents.sort("agent_id").iter_rows(named=True):
+    for row in facts.agents.filter(pl.col("archived_at").is_null()).sort("agent_id").iter_rows(named=True):
         groups[row["methodology"], row["reconstructed"], row["family"]].append(row["agent_id"])
     rows = [_family(key, names, by_agent) for key, names in sorted(groups.items())]
     _rank(rows, rules)
@@ -140,7 +158,7 @@ class _ByAgent:
         for (name,) in facts.refusals.select("decision_id").iter_rows():
             refused[name.rpartition("/")[0]] += 1
         scored: dict[str, list[Score]] = defaultdict(list)
-        for one in scores(book):
+        for one in score_bets(book):
             scored[one.agent_id].append(one)
         traded: dict[str, list[Trade]] = defaultdict(list)
         for trade in trades:

@@ -26,7 +26,7 @@ def _rows(lake: Lake, table: Table) -> pl.DataFrame:
 def _observed(found: Sequence[str], what: str, fine: str) -> Observation:
     if not found:
         return Observation(True, fine, {"found": 0})
-    return Observation(False, f"{len(found)} {what}: {', '.join(found[:_NAMED])}", {"found": len(found)})
+    return Observation(False, f"{len(found)} {what}: {', '.join(found[:_NAMED])}", {"found": len(found)}, tuple(found))
 
 
 def _one_decision_in_the_window(lake: Lake, now: datetime) -> Observation:

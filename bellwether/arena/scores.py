@@ -97,7 +97,7 @@ def skill(score: float | None, reference: float | None = COIN) -> float | None:
     return None if score is None or not reference else 1 - score / reference
 
 
-def scores(book: Book) -> list[Score]:
+def score_bets(book: Book) -> list[Score]:
     """The score of every bet on a market that has a winner, in the order of trades."""
     found = []
     for (methodology, market_id), settlement in book.settlements.items():
@@ -114,7 +114,7 @@ def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
     won = folded(trade.side) == folded(winner)
     sized = trade.confidence if trade.confidence is not None and 0 <= trade.confidence <= 1 else None
     price = trade.price / MICROS
-    p_yes = None if sized is None or not trade.binary else sized if folded(trade.side) == "yes" else 1 - sized
+    p_yes = None if sized is None or not trade.is_binary else sized if folded(trade.side) == "yes" else 1 - sized
     return Score(
         trade_id=trade.trade_id,
         agent_id=trade.agent_id,
@@ -126,7 +126,7 @@ def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
         probability=trade.probability,
         price=price,
         p_yes=p_yes,
-        o_yes=int(folded(winner) == "yes") if trade.binary else None,
+        o_yes=int(folded(winner) == "yes") if trade.is_binary else None,
         brier_size=None if sized is None else brier(sized, won),
         brier_stated=None if trade.probability is None else brier(trade.probability, won),
         brier_price=brier(price, won),

@@ -20,13 +20,20 @@ _NOTE = (
 )
 
 
+def is_preview(rows: pl.DataFrame) -> bool:
+    """Whether nothing has been traded on a leaderboard yet: no bet, no turnover and no profit or loss."""
+    return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
+
+
 def board(rows: pl.DataFrame) -> Iterator[RenderableType]:
     """The leaderboard: a table per methodology, live and reconstructed cohorts apart; 80 characters wide."""
     for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
         cohorts = part["cohorts"].max()
         kind = "reconstructed" if key[1] else "live"
         grid = Grid(
-            title=Text(f"Arena, {key[0]!s}: {cohorts!s} {kind} cohorts"),
+            title=Text(
+                f"Arena, {key[0]!s}: {cohorts!s} {kind} cohort{'' if cohorts == 1 else 's'}{', nothing traded yet' if is_preview(part) else ''}"
+            ),
             title_justify="left",
             box=SIMPLE_HEAD,
             padding=(0, 0),

@@ -10,7 +10,12 @@ ARENA = Domain(
     groups={
         "arena": "weekly cohorts of agents that bet paper money on open markets: decisions, trades, ledger, marks, scores (`arena/leaderboard`)"
     },
-    tables=("bellwether.tables.arena", "bellwether.tables.arena_rankings"),
+    tables=(
+        "bellwether.tables.arena",
+        "bellwether.tables.arena_messages",
+        "bellwether.tables.arena_rankings",
+        "bellwether.tables.arena_lineups",
+    ),
     rules="bellwether.arena.checks",
     definitions="assets.arena.definitions",
     demo="assets.arena.runs:demo",

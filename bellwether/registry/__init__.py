@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from bellwether.credentials import is_credential_name, redact
 from bellwether.errors import ConfigError
 
 #: Names become partition keys, folders and file names.
@@ -35,8 +36,18 @@ class Entry:
 
     def error(self, field: str, problem: str, advice: str) -> ConfigError:
         """A `ConfigError` that names file, entry, field and value."""
-        found = f" = {self.fields[field]!r}" if field in self.fields else ""
-        return ConfigError(f"{self.file}: [{self.name}] {field}{found}: {problem}; {advice}")
+        return ConfigError(f"{self.file}: [{self.name}] {field}{self._found(field)}: {problem}; {advice}")
+
+    def _found(self, field: str) -> str:
+        """The value of a field, or of a field of a field (`families.gpt`), as an error says it."""
+        value: Any = self.fields
+        rest = field
+        while isinstance(value, Mapping) and rest:
+            name = max((name for name in value if rest == name or rest.startswith(f"{name}.")), key=len, default=None)
+            if name is None:
+                return ""
+            value, rest = value[name], rest[len(name) + 1 :]
+        return f" = {value!r}"
 
     def parse(self, model: type[Model], **values: Any) -> Model:
         """The entry as `model`, with `values` in place of or beside its own fields; raises `ConfigError` at the first that does not fit."""
@@ -44,8 +55,9 @@ class Entry:
             return model.model_validate({**self.fields, "name": self.name, **values})
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            field = str(first["loc"][0]) if first["loc"] else "entry"
-            if first["type"] == "extra_forbidden":
+            inside = bool(first["loc"]) and isinstance(self.fields.get(str(first["loc"][0])), Mapping)
+            field = ".".join(map(str, first["loc"] if inside else first["loc"][:1])) or "entry"
+            if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
                 known = ", ".join(sorted(set(model.model_fields) - {"name"}))
                 raise self.error(field, "no such field", f"there are {known}") from None
             if first["type"] == "missing":
@@ -59,26 +71,49 @@ def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
     Raises `ConfigError` for a folder that does not exist, a file that is not TOML, a name that cannot be a partition
     key, and a name that is already taken. A folder without the file adds nothing.
     """
+    found: dict[str, Entry] = {}
+    for entry in entries(file_name, folder):
+        if entry.name in found:
+            raise ConfigError(f"{entry.file}: [{entry.name}] is already defined in {found[entry.name].file}; rename it")
+        found[entry.name] = entry
+    return found
+
+
+def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
+    """Entries of the built-in `file_name`, then of the file of that name in `folder`, in the order written; a name may come from both.
+
+    Raises `ConfigError` as `read` does, but not for a name that is taken.
+    """
     sources: list[Traversable] = [files(__name__).joinpath(file_name)]
     if folder is not None:
         if not folder.is_dir():
             raise ConfigError(f"registry folder {folder} does not exist; create it or correct BELLWETHER_REGISTRY")
         sources.append(folder / file_name)
-    entries: dict[str, Entry] = {}
     for source in sources:
-        if not source.is_file():
-            continue
-        for entry in _entries(source):
-            if entry.name in entries:
-                raise ConfigError(f"{entry.file}: [{entry.name}] is already defined in {entries[entry.name].file}; rename it")
-            entries[entry.name] = entry
-    return entries
+        if source.is_file():
+            yield from _entries(source)
+
+
+def _given_twice(text: str, problem: str) -> str | None:
+    """Which field is given twice, where and with which value, when that is what is wrong with a TOML file; what may be a credential is not shown."""
+    found = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
+    if found is None:
+        return None
+    line = text.splitlines()[int(found[1]) - 1]
+    name, _, value = (part.strip() for part in line.partition("="))
+    header = next((one for one in reversed(text.splitlines()[: int(found[1])]) if one.startswith("[")), "")
+    said = f" = {value:.80}" if not is_credential_name(name) and redact(value) == value else ""
+    return f"{header} {name}{said} (line {found[1]}): is given twice"
 
 
 def _entries(source: Traversable) -> list[Entry]:
+    text = ""
     try:
-        document = tomllib.loads(source.read_text(encoding="utf-8"))
+        text = source.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        if twice := _given_twice(text, str(error)):
+            raise ConfigError(f"{source}: {twice}; keep one") from None
         raise ConfigError(f"{source}: not a TOML file: {error}; correct it") from None
     except OSError as error:
         raise ConfigError(f"{source}: cannot be read: {error.strerror}; correct its permissions") from None

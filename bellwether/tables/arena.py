@@ -52,30 +52,36 @@ _SIDE = Column("side", TEXT, "YES or NO in a binary market, else the name of the
 
 UNIVERSE = Table(
     name="arena/universe",
-    row="One market of a week's universe, frozen before the first agent decided.",
+    row="One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides.",
     columns=(
         _WEEK,
-        Column("place", pl.Int32(), "place in the universe, from 1: by volume, or by scheduled end where that is not known"),
+        Column("venue", TEXT, "polymarket or kalshi: that of the cohorts to which it is shown"),
+        Column("place", pl.Int32(), "place in its venue's universe, from 1: by volume, or by scheduled end where that is not known"),
         _MARKET,
         _text("event_id", "the venue's id of its event"),
         Column("question", TEXT, "the question; untrusted text"),
         _text("category", "category as the venue states it"),
         Column("outcomes", pl.List(pl.String()), "names of the outcomes, in the venue's order"),
         Column("prices", pl.List(PRICE), "price of each outcome, in the order of outcomes; null where there is none", _PER_SHARE),
-        Column("token_ids", pl.List(pl.String()), "token of each outcome, in the order of outcomes"),
-        Column("volume", VOLUME, "dollars traded", "dollars", nullable=True),
+        Column(
+            "token_ids",
+            pl.List(pl.String()),
+            "token of each outcome, in the order of outcomes; on Kalshi the contract of each, or the one of a binary market",
+        ),
+        Column("volume", VOLUME, "dollars traded; on Kalshi contracts, each for the dollar that it pays", "dollars", nullable=True),
         _time("closes_at", "scheduled end", nullable=True),
         _price("tick", "smallest step of prices", nullable=True),
         Column("min_shares", SHARES, "smallest order", "shares", nullable=True),
         _text("fees", "terms of the taker's fee as of the week; null where there is none"),
-        Column("digest", TEXT, "SHA-256 of the whole universe"),
+        Column("digest", TEXT, "SHA-256 of the whole universe of its venue"),
         _RECONSTRUCTED,
         Column("source", TEXT, "what it was chosen and priced from"),
         _KNOWN_AT,
     ),
     key=("week", "market_id"),
     partitioned_by=("week",),
-    sort=("week", "place"),
+    sort=("week", "venue", "place"),
+    version="2",
 )
 
 AGENTS = Table(
@@ -86,17 +92,22 @@ AGENTS = Table(
         _AGENT,
         Column("family", TEXT, "family: the competitor over the years"),
         Column("model", TEXT, "name of the model or rule that decides, frozen for the cohort"),
+        _text("model_id", "the model's id, provider/id, frozen for the cohort; null of a rule"),
+        _money("input_price", "per million tokens of prompt, in force when the cohort started; null of a rule", nullable=True),
+        _money("output_price", "per million tokens of answer, in force when the cohort started; null of a rule", nullable=True),
         _METHODOLOGY,
         _money("initial_cash", "cash at the start; never refilled"),
         Column("lineup", TEXT, "lineup that the cohort was started with"),
         _time("closed_at", "when an operator closed the agent: it decides no more; null while it is open", nullable=True),
         _text("closed_by", "operator who closed it, and why"),
+        _time("archived_at", "when an operator archived the cohort: it is in no ranking; null while it is not", nullable=True),
+        _text("archived_by", "operator who archived it, and why"),
         _RECONSTRUCTED,
         _KNOWN_AT,
     ),
     key=("week", "agent_id"),
     partitioned_by=("week",),
-    version="2",
+    version="4",
 )
 
 DECISIONS = Table(
@@ -156,7 +167,7 @@ TRADES = Table(
         _AGENT,
         _MARKET,
         _SIDE,
-        Column("binary", pl.Boolean(), "the market's sides are YES and NO"),
+        Column("is_binary", pl.Boolean(), "the market's sides are YES and NO"),
         Column("action", TEXT, "BUY or SELL"),
         Column("position_id", TEXT, "the trade that opened the position"),
         _shares("shares", "shares bought or sold"),
@@ -170,7 +181,9 @@ TRADES = Table(
         _price("mid", "midpoint; null when none", nullable=True),
         _price("ask", "best ask for the side; null when none", nullable=True),
         _time("quoted_at", "when it was quoted; null when the source does not say", nullable=True),
-        Column("quote_source", TEXT, "where the quote is from: clob, or prices-history where it is reconstructed"),
+        Column(
+            "quote_source", TEXT, "where the quote is from: clob or orderbook, and where it is reconstructed prices-history or candlesticks"
+        ),
         _time("known_at", "when it was executed"),
     ),
     key=("week", "trade_id"),
@@ -188,7 +201,10 @@ EVIDENCE = Table(
         Column("closed", pl.Boolean(), "the market is closed", nullable=True),
         _text("uma_resolution_status", "UMA's last word"),
         Column("uma_statuses", pl.List(pl.String()), "UMA's words in order", nullable=True),
-        _text("resolution_status", "the venue's own word"),
+        _text("resolution_status", "the venue's own word; on Kalshi the status of the contract that is least far"),
+        Column(
+            "results", pl.List(pl.String()), "Kalshi's word on each contract, empty while it has none; null on Polymarket", nullable=True
+        ),
         Column("outcome_prices", pl.List(EXACT_PRICE), "final or last price of each outcome", _PER_SHARE, nullable=True),
         Column("winners", pl.List(pl.String()), "outcomes that the CLOB flags; null where it was not asked", nullable=True),
         Column("is_50_50", pl.Boolean(), "the CLOB says that it ended half and half", nullable=True),
@@ -197,12 +213,14 @@ EVIDENCE = Table(
         _time("end_time", "scheduled end", nullable=True),
         _time("closed_at", "when it closed", nullable=True),
         _time("uma_end_at", "when UMA's resolution ended", nullable=True),
+        _time("settled_at", "when Kalshi had paid the market out; null before, and on Polymarket", nullable=True),
         _text("cancelled_by", "operator who cancelled the market, and why; null for a look at the venue"),
         _RECONSTRUCTED,
         _time("known_at", "when it was looked at, or, reconstructed, when it could have been"),
     ),
     key=("week", "market_id", "known_at"),
     partitioned_by=("week",),
+    version="2",
 )
 
 SETTLEMENTS = Table(
@@ -252,7 +270,7 @@ POSITIONS = Table(
         Column("position_id", TEXT, "the trade that opened it"),
         _MARKET,
         _SIDE,
-        Column("binary", pl.Boolean(), "the market's sides are YES and NO"),
+        Column("is_binary", pl.Boolean(), "the market's sides are YES and NO"),
         Column("status", TEXT, "open, closed (sold) or settled"),
         _shares("shares", "shares held, or held when it was settled"),
         _money("cost", "cost of these shares"),

@@ -1,10 +1,10 @@
-"""Tables that compare the families of the arena: estimates with intervals, pairs, equity and calibration."""
+"""Tables that compare the families of the arena: submitted forecasts, estimates with intervals, pairs, equity and calibration."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from bellwether.tables.schema import MONEY, PROBABILITY, TEXT, UTC, Column, Table
+from bellwether.tables.schema import MONEY, PROBABILITY, TEXT, TIME, UTC, Column, Table
 
 _FLOAT = pl.Float64()
 
@@ -12,10 +12,34 @@ _FLOAT = pl.Float64()
 _GROUP = (
     Column("methodology", TEXT, "methodology of the cohorts"),
     Column("reconstructed", pl.Boolean(), "the cohorts were reconstructed; live ones are ranked apart"),
-    Column("contaminated", pl.Boolean(), "the model's knowledge cutoff lies after the start of the cohort; ranked apart"),
+    Column(
+        "contaminated",
+        pl.Boolean(),
+        "the model's knowledge cutoff lies after the start of the cohort, or the forecasts were received too late to be proven; ranked apart",
+    ),
 )
 _FAMILY = Column("family", TEXT, "family: the competitor over the years")
 GROUP = tuple(column.name for column in _GROUP)
+#: Tables of the arena that rankings are computed from.
+INPUTS = ("agents", "decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores", "submissions")
+
+SUBMISSIONS = Table(
+    name="arena/submissions",
+    row="One submitted forecast of a market in a week's universe.",
+    columns=(
+        Column("week", pl.Date(), "Sunday of the week that it is for: the first whose decisions it precedes", UTC),
+        Column("family", TEXT, "the forecaster, a competitor as the families are"),
+        Column("market_id", TEXT, "the venue's own id of the market"),
+        Column("stated_at", TIME, "when it was stated, as the file claims", UTC),
+        Column("probability", PROBABILITY, "stated probability of yes", "probability"),
+        Column(
+            "late", pl.Boolean(), "received after the decisions of the week were due, so that it may know more than it claims; ranked apart"
+        ),
+        Column("reconstructed", pl.Boolean(), "the week was reconstructed"),
+        Column("known_at", TIME, "when it was received", UTC),
+    ),
+    key=("week", "family", "market_id", "stated_at"),
+)
 
 RANKINGS = Table(
     name="arena/rankings",
@@ -122,4 +146,4 @@ CALIBRATION = Table(
     mart=True,
 )
 
-TABLES = (RANKINGS, PAIRS, EQUITY_BY_DAY, EQUITY_BY_AGE, CALIBRATION)
+TABLES = (SUBMISSIONS, RANKINGS, PAIRS, EQUITY_BY_DAY, EQUITY_BY_AGE, CALIBRATION)

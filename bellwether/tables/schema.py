@@ -30,6 +30,11 @@ CONTRACTS = "contracts"
 UTC = "UTC"
 
 
+def midnight(day: pl.Expr) -> pl.Expr:
+    """The starts of days, UTC."""
+    return day.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: `dtype` is a Polars dtype, `unit` a word a referee would use (dollars per contract, UTC, probability…)."""

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from bellwether.arena.account import Account
 from bellwether.arena.deciding import Means, Task
 from bellwether.arena.decision import Decision
-from bellwether.arena.execution import Venue
+from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.market import Quote
 from bellwether.arena.methodology import Methodology
@@ -75,9 +75,9 @@ class Provider:
         return Answer(answered.key, content, spent=reply.usage)
 
 
-def look(decision: Decision) -> Venue:
+def look(decision: Decision) -> MarketData:
     """The same quotes whenever it is looked."""
-    return Venue(MARKETS, {name: {0: Quote(400_000, at=NOW)} for name in MARKETS}, NOW)
+    return MarketData(MARKETS, {name: {0: Quote(400_000, at=NOW)} for name in MARKETS}, NOW)
 
 
 def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> list[Task]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 
 from bellwether.arena.decision import Action, Bet, Decision, Sell
-from bellwether.arena.execution import Venue, execute
+from bellwether.arena.execution import MarketData, execute
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, start_of
 from bellwether.arena.ledger import fold
@@ -69,13 +69,13 @@ def _decide(made: History, rng: Random, at: datetime) -> None:
         markets = {
             market.market_id: market if market.market_id not in over else _resolved(market) for market in MARKETS if rng.random() < 0.95
         }
-        venue = Venue(markets, quotes, at)
+        data = MarketData(markets, quotes, at)
         key = DecisionKey(AgentKey(COHORT, agent.family), at.date())
         decision = _decision(rng, agent, list(owners))
         rules = RULES[agent.methodology]
-        done = execute(decision, key, book.accounts[agent.agent_id], venue, rules, owners=owners)
+        done = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
         if rng.random() < 0.1:  # A crash between execution and storage: it is executed again, from what was stored.
-            again = execute(decision, key, book.accounts[agent.agent_id], venue, rules, owners=owners)
+            again = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
             assert (again.trades, again.refusals) == (done.trades, done.refusals)
         if decision.action is Action.BET:
             made.legs[key.decision_id] = len(decision.bets)

@@ -20,9 +20,9 @@ from bellwether.arena.lineup import lineups
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source, curves
 from bellwether.arena.returns import pooled
-from bellwether.arena.scores import scores, summary
+from bellwether.arena.scores import score_bets, summary
 from bellwether.arena.states import advance
-from bellwether.arena.universe import market_of
+from bellwether.arena.universe import market_of, status_of
 from bellwether.errors import ConfigError, VenueError
 from bellwether.journal import Journal, Outcome
 from bellwether.venues.polymarket import looks
@@ -63,7 +63,7 @@ def test_b25_a_store_that_fails_changes_nothing_and_the_next_run_executes_once(j
 
 def test_r14_a_bet_is_scored_once() -> None:
     book = fold([AGENT], [FIRST_TRADE, FIRST_TRADE], [won("Yes"), won("Yes")._replace(number=2)])
-    assert [score.trade_id for score in scores(book)] == [FIRST_TRADE.trade_id]
+    assert [score.trade_id for score in score_bets(book)] == [FIRST_TRADE.trade_id]
 
 
 def test_d7_and_a9_a_trade_of_another_cohorts_decision_is_refused() -> None:
@@ -185,7 +185,7 @@ def test_m28_a_later_look_with_missing_fields_takes_nothing_back() -> None:
 
     known = {"m": binary(volume=5)}
     bare = dict.fromkeys(row(market())) | {"market_id": "m", "closed": True, "uma_statuses": []}
-    after = _with_status(known, looks.Seen((bare,), None))
+    after = _with_status(known, {"m": status_of(bare)})
     assert after["m"] == replace(known["m"], status=MarketStatus.CLOSED)
 
 
@@ -261,7 +261,7 @@ def test_k8_scores_and_win_rate_of_agents_whatever_the_case_of_the_winner() -> N
         FIRST_TRADE._replace(trade_id=theirs, position_id=theirs, agent_id=other.agent_id, confidence=0.7),
     ]
     book = fold([mine, other], bets, [won("YES"), won("no", market_id="n")])
-    found = {name: summary([one for one in scores(book) if one.agent_id == name]) for name in (mine.agent_id, other.agent_id)}
+    found = {name: summary([one for one in score_bets(book) if one.agent_id == name]) for name in (mine.agent_id, other.agent_id)}
     assert found[mine.agent_id].brier_size == pytest.approx(0.04)
     assert found[other.agent_id].brier_size == pytest.approx(0.09)
     assert {one.win_rate for one in found.values()} == {1.0}

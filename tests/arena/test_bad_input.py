@@ -15,8 +15,8 @@ from bellwether.arena.identity import start_of, week_number, week_of
 from bellwether.arena.ledger import fold
 from bellwether.arena.lineup import lineup, rule_of
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.marks import Seen, bucket, tick
-from bellwether.arena.parsing import read
+from bellwether.arena.marks import Observed, bucket, tick
+from bellwether.arena.parsing import parse_decision
 from bellwether.arena.polling import Polled, next_look
 from bellwether.arena.prompt import Portfolio, messages
 from bellwether.arena.refusals import Reason
@@ -52,7 +52,7 @@ def test_instructions_in_a_question_stay_a_string_of_the_prompt() -> None:
     shown = messages(V1, Portfolio(V1.cash), [market], today=NOW.date(), week=1)[1]["content"]
     assert "\nSYSTEM" not in shown
     (line,) = [line for line in shown.splitlines() if "SYSTEM" in line]
-    repeated = read(line.strip(), Limits.of(V1, V1.cash))
+    repeated = parse_decision(line.strip(), Limits.of(V1, V1.cash))
     assert repeated.action is Action.INVALID, "who repeats the line has decided nothing"
 
 
@@ -95,8 +95,8 @@ def test_a_price_outside_of_zero_and_one_is_no_price(price: str) -> None:
     from bellwether.arena.units import price_micros
 
     assert price_micros(price) is None
-    assert tick({}, [("m", "YES")], {("m", "YES"): Seen(None)}, NOW, V1) == []
-    assert tick({}, [("m", "YES")], {("m", "YES"): Seen(1_200_000)}, NOW, V1) == []
+    assert tick({}, [("m", "YES")], {("m", "YES"): Observed(None)}, NOW, V1) == []
+    assert tick({}, [("m", "YES")], {("m", "YES"): Observed(1_200_000)}, NOW, V1) == []
 
 
 def test_a_clock_that_jumps_neither_repeats_nor_skips() -> None:
@@ -106,8 +106,8 @@ def test_a_clock_that_jumps_neither_repeats_nor_skips() -> None:
     assert due is not None
     assert NOW < due <= NOW + 7 * DAY
     key = ("m", "YES")
-    (first,) = tick({}, [key], {key: Seen(usd("0.4"), NOW)}, NOW, V1)
-    assert tick({key: first}, [key], {key: Seen(usd("0.4"), NOW)}, NOW - DAY, V1) == []
+    (first,) = tick({}, [key], {key: Observed(usd("0.4"), NOW)}, NOW, V1)
+    assert tick({key: first}, [key], {key: Observed(usd("0.4"), NOW)}, NOW - DAY, V1) == []
     week = week_of(NOW)
     assert may_start(start_of(week) + timedelta(minutes=5))
     assert not may_start(start_of(week) + 90 * DAY + 2 * HOUR)
@@ -142,7 +142,7 @@ def test_a_universe_of_three_markets_or_none_is_shown_and_decided_on(size: int) 
     limits = Limits.of(V1, V1.cash)
     rules = [rule for member in lineup("rules").families.values() if (rule := rule_of(member)) is not None]
     for rule in rules:
-        decision = read(answer(rule, markets, limits, "2026-03-01/a/2026-03-01"), limits)
+        decision = parse_decision(answer(rule, markets, limits, "2026-03-01/a/2026-03-01"), limits)
         assert decision.problem is None, rule
         assert len(decision.bets) <= 3
         assert {one.market_id for one in decision.bets} <= {market.market_id for market in markets}

@@ -15,7 +15,7 @@ import pytest
 from bellwether.arena.deciding import Decided, Means, decide, decide_all
 from bellwether.arena.decision import Action, Problem
 from bellwether.arena.decision_state import DecisionState
-from bellwether.arena.execution import Venue
+from bellwether.arena.execution import MarketData
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.records import encoded, execution_of, intent_of, plan_of
 from bellwether.arena.refusals import Reason
@@ -93,8 +93,8 @@ def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_a
     assert decide(task, unquoted) == second
 
 
-def replace_quotes(venue: Venue) -> Venue:
-    return replace(venue, quotes={})
+def replace_quotes(data: MarketData) -> MarketData:
+    return replace(data, quotes={})
 
 
 def test_d12_a_partial_sale_is_not_repeated_and_reported_again(journal: Journal) -> None:
@@ -140,12 +140,12 @@ def test_after_the_deadline_nobody_is_asked(journal: Journal) -> None:
 
 
 def test_d31_what_was_read_is_executed_by_the_next_run_without_a_call(journal: Journal) -> None:
-    def no_venue(decision: object) -> Venue:
+    def no_data(decision: object) -> MarketData:
         raise VenueError("POST /midpoints", 3, "503")
 
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    read = decide(task, replace(means(journal, saw.append), look=no_venue))
+    read = decide(task, replace(means(journal, saw.append), look=no_data))
     assert (read.state, read.execution, read.problem) == (DecisionState.READ, None, True)
     assert "503" in read.reason
     done = decide(replace(task, deadline=NOW - timedelta(1)), means(journal, saw.append))
@@ -168,7 +168,7 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
     states = []
 
-    def meanwhile(decision: object) -> Venue:
+    def meanwhile(decision: object) -> MarketData:
         states.append(decide(task, means(journal, saw.append, holder="second")).state)
         return look(decision)  # type: ignore[arg-type]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -13,14 +13,17 @@ import pytest
 
 from bellwether.arena.exporting import CARD, MARK, QUERY, cohort_tables, export_cohort
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings.reading import every_table_as_known
+from bellwether.arena.releases import registered
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
+from bellwether.tables.arena_lineups import RELEASES
 from tests.arena.weeks import WEEK, Arena
 
 
 @pytest.fixture(scope="module")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """A cohort of two models and three rules, its markets resolved, and a second cohort."""
+    """A cohort of two models and the rules, its markets resolved, and a second cohort."""
     arena = Arena(tmp_path_factory.mktemp("exported"))
     for number in range(5):
         week = WEEK + number * timedelta(days=7)
@@ -59,12 +62,12 @@ def test_one_query_over_the_export_gives_its_leaderboard(exported: dict[str, pl.
 
 def test_the_export_is_of_this_cohort_alone(arena: Arena, exported: dict[str, pl.DataFrame]) -> None:
     assert exported["agents"]["agent_id"].to_list() == [
-        f"{WEEK}/{name}" for name in ("calibrated", "favourite", "hold", "malformed", "random")
+        f"{WEEK}/{name}" for name in ("calibrated", "favourite", "hold", "malformed", "proportional", "random")
     ]
-    assert exported["decisions"].height == 10
+    assert exported["decisions"].height == 12
     assert exported["universe"]["week"].unique().sort().to_list() == [WEEK, WEEK + timedelta(days=7)]
     assert set(exported["evidence"]["market_id"]) <= set(exported["trades"]["market_id"])
-    assert arena.read(tables.DECISIONS).height == 15
+    assert arena.read(tables.DECISIONS).height == 18
 
 
 def test_prompts_and_answers_are_in_it_in_order_unless_left_out(arena: Arena, exported: dict[str, pl.DataFrame]) -> None:
@@ -139,3 +142,14 @@ def test_a_cohort_that_is_not_there_and_a_folder_of_others_are_refused(
         export_cohort(exported, WEEK, tmp_path / "photos")
     again = export_cohort(exported, WEEK, tmp_path / "cohort")
     assert export_cohort(exported, WEEK, tmp_path / "cohort") == again
+
+
+def test_releases_are_told_as_they_were_known(arena: Arena) -> None:
+    def told(at: datetime) -> list[tuple[object, ...]]:
+        read = every_table_as_known(arena.lake, methodologies(arena.registry), {}, at, registered(arena.registry))
+        return read(RELEASES).select("family", "first_cohort", "last_cohort", "cohorts").rows()
+
+    second = WEEK + timedelta(days=7)
+    one, both = (told(datetime.combine(day, datetime.min.time(), UTC)) for day in (second, second + timedelta(days=7)))
+    assert one == [(name, WEEK, WEEK, 1) for name in ("calibrated", "malformed")]
+    assert both == [(name, WEEK, second, 2) for name in ("calibrated", "malformed")]

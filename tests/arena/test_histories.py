@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.scores import scores
+from bellwether.arena.scores import score_bets
 from tests.arena.histories import RULES, History, history
 from tests.arena.reference.fold import ledger, results
 
@@ -46,7 +46,7 @@ def _same(book: Book, other: dict[str, dict[str, object]]) -> None:
             *(held["status"], held["shares"], held["cost"], held["gain"]),  # type: ignore[index]
         )
     assert not positions
-    assert {score.trade_id: score.brier_size for score in scores(book)} == pytest.approx(other["scores"], abs=1e-12)
+    assert {score.trade_id: score.brier_size for score in score_bets(book)} == pytest.approx(other["scores"], abs=1e-12)
 
 
 def _usd(millionths: int) -> Decimal:
@@ -63,7 +63,7 @@ def test_histories_keep_the_invariants_and_equal_the_literal_fold(part: int) -> 
         assert violations(book, made.trades, made.legs) == [], seed
         _same(book, ledger(made.agents, made.trades, counted))
         kinds.update(entry.kind.value for entry in book.entries)
-        kinds.update({"corrected": sum(entry.corrects for entry in book.entries), "scored": len(scores(book))})
+        kinds.update({"corrected": sum(entry.corrects for entry in book.entries), "scored": len(score_bets(book))})
         if seed % 8 == 0:
             _earlier(made, seed, settled, counted)
     assert all(kinds[kind] > 40 for kind in ("BUY", "SELL", "FEE", "SETTLE", "REFUND", "corrected", "scored")), kinds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,19 +10,28 @@ import pytest
 from bellwether.arena.decision import Action
 from bellwether.arena.lineup import lineup, lineups, rule_of
 from bellwether.arena.market import Market
-from bellwether.arena.parsing import read
+from bellwether.arena.parsing import parse_decision
 from bellwether.arena.trivial import RULES, answer
 from bellwether.arena.validation import Limits
 from bellwether.errors import ConfigError
+from bellwether.models.model import Model
+from bellwether.models.registry import models
 from bellwether.settings import World
 from tests.arena.world import V1, V2, binary, named, usd
 
-MODELS: Mapping[str, tuple[World, ...]] = {"gpt": tuple(World), "sandbox-calibrated": (World.SANDBOX,)}
+
+def _model(name: str, **fields: object) -> Model:
+    return Model.model_validate({"name": name, "model": "local/m", **fields})
 
 
-def _read(folder: Path, text: str) -> object:
+#: `gpt` is the control of the lineups here.
+FAMILIES = '[a]\ntitle = "t"\ncontrol = true\n[a.releases.gpt]\nreleased = 2026-01-01\n'
+
+
+def _read(folder: Path, text: str, families: str = FAMILIES) -> object:
     (folder / "lineups.toml").write_text(text, encoding="utf-8")
-    return lineups(folder, worlds_of=lambda: {**dict.fromkeys(lineup("sandbox").models, (World.SANDBOX,)), **MODELS})["mine"]
+    (folder / "families.toml").write_text(families, encoding="utf-8")
+    return lineups(folder, models={**models(), "gpt": _model("gpt")})["mine"]
 
 
 def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
@@ -34,7 +42,7 @@ def test_the_built_in_lineups_can_be_used_where_they_say() -> None:
 
 
 def test_a_lineup_of_your_own(tmp_path: Path) -> None:
-    found = _read(tmp_path, '[mine]\ntitle = "t"\nmethodology = "v2"\n[mine.families]\ngpt = "gpt"\nhold = "rule/hold"\n')
+    found = _read(tmp_path, '[mine]\ntitle = "t"\nmethodology = "v2"\n[mine.families]\na = "gpt"\nhold = "rule/hold"\n')
     assert (found.methodology, found.models) == ("v2", ("gpt",))  # type: ignore[attr-defined]
 
 
@@ -68,7 +76,7 @@ MARKETS = [binary("a", "0.9"), binary("b", "0.3"), named({"X": "0.2", "Y": "0.79
 
 def _decided(rule: str, markets: list[Market], rules: object = V1, cash: str = "10000", key: str = "c/f/w") -> object:
     limits = Limits.of(rules, usd(cash))  # type: ignore[arg-type]
-    return read(answer(rule, markets, limits, key), limits)
+    return parse_decision(answer(rule, markets, limits, key), limits)
 
 
 @pytest.mark.parametrize("rules", [V1, V2])

@@ -15,8 +15,8 @@ from bellwether.arena.facts import Trade
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Quote, quote_of, wanted_tokens
 from bellwether.arena.marks import (
+    Observed,
     Price,
-    Seen,
     Source,
     Valuation,
     bucket,
@@ -86,7 +86,7 @@ def test_v11_both_sides_are_valued_by_one_price() -> None:
 
 def test_v12_without_a_live_price_the_last_one_stands_and_says_so() -> None:
     last = {M: price("0.7")}
-    (row,) = tick(last, [M], {M: Seen(None)}, NOW + timedelta(minutes=10), V1)
+    (row,) = tick(last, [M], {M: Observed(None)}, NOW + timedelta(minutes=10), V1)
     assert (row.price, row.source) == (usd("0.7"), Source.PRIOR)
     assert value(bought("20", "10"), {M: row}) == (usd("0.7"), usd(14), Source.PRIOR)
     assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 1
@@ -97,7 +97,7 @@ def test_v14_without_any_price_a_position_is_worth_its_cost() -> None:
 
 
 def test_v15_the_live_price_counts_and_the_gap_is_recorded() -> None:
-    (row,) = tick({}, [M], {M: Seen(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
+    (row,) = tick({}, [M], {M: Observed(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
     assert (row.price, row.source, row.disagrees, row.other) == (usd("0.61"), Source.LIVE, True, usd("0.91"))
     assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 0
 
@@ -108,10 +108,10 @@ def test_v16_ticks_of_one_interval_are_one() -> None:
 
 
 def test_v16_a_tick_that_is_repeated_takes_the_place_of_the_first() -> None:
-    first = tick({}, [M], {M: Seen(usd("0.5"), NOW)}, NOW, V1)
-    again = tick({M: first[0]}, [M], {M: Seen(usd("0.6"), NOW)}, NOW + timedelta(minutes=4), V1)
+    first = tick({}, [M], {M: Observed(usd("0.5"), NOW)}, NOW, V1)
+    again = tick({M: first[0]}, [M], {M: Observed(usd("0.6"), NOW)}, NOW + timedelta(minutes=4), V1)
     assert [(row.at, row.price) for row in merged(first, again)] == [(bucket(NOW), usd("0.6"))]
-    later = tick({M: again[0]}, [M], {M: Seen(usd("0.5"), NOW)}, NOW + timedelta(minutes=5), V1)
+    later = tick({M: again[0]}, [M], {M: Observed(usd("0.5"), NOW)}, NOW + timedelta(minutes=5), V1)
     assert len(merged(merged(first, again), later)) == 2
 
 
@@ -127,7 +127,7 @@ def test_nights_in_which_clocks_change_have_buckets_like_others() -> None:
 @pytest.mark.parametrize(("side", "expected"), [("YES", 60), ("NO", 40), ("Alice", 60)])
 def test_v19_value_of_a_hundred_shares(side: str, expected: int) -> None:
     key = ("m", "alice") if side == "Alice" else M
-    assert value(bought("100", "50", side=side, binary=side != "Alice"), {key: price("0.6", key)})[1] == usd(expected)
+    assert value(bought("100", "50", side=side, is_binary=side != "Alice"), {key: price("0.6", key)})[1] == usd(expected)
 
 
 def test_v20_a_portfolio_adds_up() -> None:
@@ -145,10 +145,10 @@ def test_v23_a_gap_of_exactly_five_cents_is_accepted(row: str, gap: str, expecte
 
 
 def test_a_price_that_did_not_change_is_not_stored_again() -> None:
-    rows = tick({}, [M], {M: Seen(usd("0.5"), NOW)}, NOW, V1)
+    rows = tick({}, [M], {M: Observed(usd("0.5"), NOW)}, NOW, V1)
     last = {M: rows[0]}
-    assert tick(last, [M], {M: Seen(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
-    assert len(tick(last, [M], {M: Seen(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
+    assert tick(last, [M], {M: Observed(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
+    assert len(tick(last, [M], {M: Observed(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
     gone = tick(last, [M], {}, NOW + timedelta(minutes=20), V1)
     assert [row.source for row in gone] == [Source.PRIOR]
     assert tick({M: gone[0]}, [M], {}, NOW + timedelta(minutes=30), V1) == []
@@ -157,7 +157,7 @@ def test_a_price_that_did_not_change_is_not_stored_again() -> None:
 
 def test_both_sides_of_a_binary_market_need_one_price() -> None:
     found = book(
-        bought("1", "0.5"), bought("1", "0.5", side="NO", leg=2), bought("1", "0.5", side="No", binary=False, market_id="n", leg=3)
+        bought("1", "0.5"), bought("1", "0.5", side="NO", leg=2), bought("1", "0.5", side="No", is_binary=False, market_id="n", leg=3)
     )
     assert wanted(found) == [("m", "YES"), ("n", "no")]
 
@@ -188,7 +188,7 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
     last: dict[tuple[str, str], Price] = {}
     prices: list[Price] = []
     for at in sorted(set(instants)):
-        seen = {key: Seen(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
+        seen = {key: Observed(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
         rows = tick(last, keys, seen, at, V1)
         last.update({(row.market_id, row.outcome): row for row in rows})
         prices += rows

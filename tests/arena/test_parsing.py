@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
 from bellwether.arena.decision_schema import response_format, schema
-from bellwether.arena.parsing import read
+from bellwether.arena.parsing import parse_decision
 from bellwether.arena.validation import Limits
 from tests.arena.world import V1, V2, usd
 
@@ -46,27 +46,27 @@ HELD = {
 
 @pytest.mark.parametrize("row", HELD)
 def test_forms_that_are_what_was_asked_for(row: str) -> None:
-    assert read(HELD[row], LIMITS) == Decision(Action.HOLD, reasoning="wait")
+    assert parse_decision(HELD[row], LIMITS) == Decision(Action.HOLD, reasoning="wait")
 
 
 def test_p6_an_object_in_prose() -> None:
-    said = read(f"I think so.\n{SELL}\nThat is all.", LIMITS)
+    said = parse_decision(f"I think so.\n{SELL}\nThat is all.", LIMITS)
     assert (said.action, said.sells, said.tolerated) == (Action.SELL, (Sell("pos-1", 50_000_000),), True)
 
 
 def test_p7_braces_before_and_in_the_object() -> None:
-    said = read('Let {x} be. {"action": "HOLD", "reasoning": "a {b} c } d"}', LIMITS)
+    said = parse_decision('Let {x} be. {"action": "HOLD", "reasoning": "a {b} c } d"}', LIMITS)
     assert (said.action, said.reasoning) == (Action.HOLD, "a {b} c } d")
 
 
 def test_p8_escaped_quotes_in_the_reasoning() -> None:
-    said = read('So: {"action": "HOLD", "reasoning": "he said \\"{no\\" twice"} Done.', LIMITS)
+    said = parse_decision('So: {"action": "HOLD", "reasoning": "he said \\"{no\\" twice"} Done.', LIMITS)
     assert (said.action, said.reasoning) == (Action.HOLD, 'he said "{no" twice')
 
 
 @pytest.mark.parametrize(("row", "text"), [("P30", f"{HOLD} I hope this helps."), ("P31", f"```json\n{HOLD}\n```\nThis is because.")])
 def test_what_follows_the_object_is_tolerated_and_flagged(row: str, text: str) -> None:
-    assert read(text, LIMITS) == Decision(Action.HOLD, reasoning="wait", tolerated=True)
+    assert parse_decision(text, LIMITS) == Decision(Action.HOLD, reasoning="wait", tolerated=True)
 
 
 INVALID = {
@@ -117,7 +117,7 @@ INVALID = {
 @pytest.mark.parametrize("row", INVALID)
 def test_an_answer_that_cannot_be_used_says_why(row: str) -> None:
     text, problem = INVALID[row]
-    said = read(text, LIMITS)
+    said = parse_decision(text, LIMITS)
     assert (said.action, said.problem, said.bets, said.sells) == (Action.INVALID, problem, (), ())
     assert said.message
     assert len(said.message) < 300
@@ -126,56 +126,56 @@ def test_an_answer_that_cannot_be_used_says_why(row: str) -> None:
 def test_p18_a_total_above_the_cash() -> None:
     limits = Limits.of(V1.model_copy(update={"bet_fraction": Decimal(2)}), usd(1000))
     legs = [{"market_id": name, "side": "YES", "amount": amount} for name, amount in (("a", 700), ("b", 400))]
-    assert read(json.dumps({"action": "BET", "bets": legs, "reasoning": "r"}), limits).problem is Problem.TOTAL_ABOVE_CASH
+    assert parse_decision(json.dumps({"action": "BET", "bets": legs, "reasoning": "r"}), limits).problem is Problem.TOTAL_ABOVE_CASH
 
 
 def test_a_total_above_the_limit_of_v2() -> None:
     legs = [{"market_id": name, "side": "YES", "amount": 1300} for name in "ab"]
     said = json.dumps({"action": "BET", "bets": legs, "reasoning": "r"})
-    assert read(said, Limits.of(V2, usd("10000"))).problem is Problem.TOTAL_ABOVE_LIMIT
-    assert read(said, LIMITS).action is Action.BET
+    assert parse_decision(said, Limits.of(V2, usd("10000"))).problem is Problem.TOTAL_ABOVE_LIMIT
+    assert parse_decision(said, LIMITS).action is Action.BET
 
 
 def test_p22_names_of_outcomes_are_kept() -> None:
-    assert read(bet(side="Candidate A"), LIMITS).bets == (Bet("market-1", "Candidate A", usd(100)),)
+    assert parse_decision(bet(side="Candidate A"), LIMITS).bets == (Bet("market-1", "Candidate A", usd(100)),)
 
 
 def test_p23_ids_and_sides_are_trimmed() -> None:
-    assert read(bet(market_id=" market-1 ", side=" yes "), LIMITS).bets == (Bet("market-1", "YES", usd(100)),)
+    assert parse_decision(bet(market_id=" market-1 ", side=" yes "), LIMITS).bets == (Bet("market-1", "YES", usd(100)),)
 
 
 def test_p26_ids_of_positions_are_trimmed() -> None:
-    assert read(sell(position_id=" position-1 "), LIMITS).sells == (Sell("position-1", 50_000_000),)
+    assert parse_decision(sell(position_id=" position-1 "), LIMITS).sells == (Sell("position-1", 50_000_000),)
 
 
 @pytest.mark.parametrize("text", ["2499.99", "2500", "2500.0074"])
 def test_p33_what_was_printed_is_accepted_within_a_cent(text: str) -> None:
     limits = Limits.of(V1, usd("9999.99"))
     assert V1.printed_most(usd("9999.99")) == usd("2499.99")
-    assert read(bet().replace("100", text), limits).action is Action.BET
-    assert read(bet().replace("100", "2500.0076"), limits).problem is Problem.ABOVE_LIMIT
+    assert parse_decision(bet().replace("100", text), limits).action is Action.BET
+    assert parse_decision(bet().replace("100", "2500.0076"), limits).problem is Problem.ABOVE_LIMIT
 
 
 def test_a_stated_probability_is_kept_exactly() -> None:
-    assert read(bet(probability=0.1), LIMITS).bets[0].probability == 0.1
-    assert read(bet(probability=None), LIMITS).bets[0].probability is None
+    assert parse_decision(bet(probability=0.1), LIMITS).bets[0].probability == 0.1
+    assert parse_decision(bet(probability=None), LIMITS).bets[0].probability is None
 
 
 def test_halves_of_surrogate_pairs_do_not_reach_a_table() -> None:
-    said = read('{"action": "HOLD", "reasoning": "a \\ud800 b"}', LIMITS)
+    said = parse_decision('{"action": "HOLD", "reasoning": "a \\ud800 b"}', LIMITS)
     assert said.reasoning.encode() == b"a ? b"
 
 
 def test_other_keys_are_ignored() -> None:
     said = json.loads(SELL) | {"bets": [{"market_id": "m", "side": "YES", "amount": 100}], "note": 1}
-    assert read(json.dumps(said), LIMITS).bets == ()
+    assert parse_decision(json.dumps(said), LIMITS).bets == ()
 
 
 def test_the_schema_admits_what_the_parser_reads_and_every_field_is_required() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     answer = {"action": "HOLD", "bets": None, "sells": None, "reasoning": "r"}
     jsonschema.validate(answer, schema())
-    assert read(json.dumps(answer), LIMITS).action is Action.HOLD
+    assert parse_decision(json.dumps(answer), LIMITS).action is Action.HOLD
     leg = {"market_id": "m", "side": "YES", "amount": 50, "probability": None}
     jsonschema.validate(answer | {"action": "BET", "bets": [leg]}, schema())
     with pytest.raises(jsonschema.ValidationError):
@@ -207,7 +207,7 @@ def test_any_text_is_read_without_an_exception() -> None:
     rng = Random(5)
     for _ in range(5_000):
         pieces = [rng.choice(PIECES) if rng.random() < 0.9 else chr(rng.randrange(0x110000)) for _ in range(rng.randrange(12))]
-        said = read("".join(pieces), LIMITS)
+        said = parse_decision("".join(pieces), LIMITS)
         assert (said.action is Action.INVALID) == (said.problem is not None)
 
 
@@ -231,7 +231,7 @@ def test_any_json_is_read_without_an_exception() -> None:
             "reasoning": "r",
             **{name: _value(rng, 3) for name in ("bets", "sells")},
         }
-        read_as.add(read(json.dumps(said), LIMITS).problem)
+        read_as.add(parse_decision(json.dumps(said), LIMITS).problem)
     assert len(read_as) > 6
 
 
@@ -253,17 +253,17 @@ reasons = st.text('ab{}"\\\n é', min_size=1)
     | st.builds(lambda why: Decision(Action.HOLD, reasoning=why), reasons)
 )
 def test_a_decision_is_read_again_from_what_it_writes(decision: Decision) -> None:
-    assert read(decision.to_json(), LIMITS) == decision
+    assert parse_decision(decision.to_json(), LIMITS) == decision
 
 
 def test_an_unusable_answer_has_the_effect_of_hold() -> None:
-    said = read("no", LIMITS)
-    assert read(said.to_json(), LIMITS).action is Action.HOLD
+    said = parse_decision("no", LIMITS)
+    assert parse_decision(said.to_json(), LIMITS).action is Action.HOLD
     assert replace(said, message="x").legs == 0
 
 
 def test_long_hostile_answers_are_read_in_time() -> None:
     start = time.process_time()
     for text in ('{"a":[' * 150_000, '{"action":' * 90_000, "{" * 900_000, '{ "' * 300_000, f"{HOLD} " * 20_000, '"' * 900_000):
-        read(text, LIMITS)
+        parse_decision(text, LIMITS)
     assert time.process_time() - start < 5

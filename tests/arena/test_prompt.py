@@ -14,7 +14,7 @@ import pytest
 from bellwether.arena.decision import Action
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.marks import Price, Source
-from bellwether.arena.parsing import read
+from bellwether.arena.parsing import parse_decision
 from bellwether.arena.portfolio import portfolio
 from bellwether.arena.prompt import Holding, Portfolio, again, messages, quoted, system, user
 from bellwether.arena.validation import Limits
@@ -40,7 +40,7 @@ def test_d13_a_no_position_shows_the_price_of_no() -> None:
 
 def test_p34_the_examples_are_what_the_parser_reads() -> None:
     examples = [one for one in system(V1).splitlines() if one.startswith("{")]
-    read_as = [read(one, Limits.of(V1, V1.cash)) for one in examples]
+    read_as = [parse_decision(one, Limits.of(V1, V1.cash)) for one in examples]
     assert [one.action for one in read_as] == [Action.BET, Action.SELL, Action.HOLD]
     assert not any(one.tolerated for one in read_as)
 
@@ -107,7 +107,7 @@ def test_every_limit_that_is_printed_is_accepted(rules: object) -> None:
             continue
         amount = Decimal(found.group(1).replace(",", ""))
         answer = f'{{"action": "BET", "bets": [{{"market_id": "m", "side": "YES", "amount": {amount}}}], "reasoning": "r"}}'
-        assert read(answer, Limits.of(rules, cash)).action is Action.BET, (cash, amount)  # type: ignore[arg-type]
+        assert parse_decision(answer, Limits.of(rules, cash)).action is Action.BET, (cash, amount)  # type: ignore[arg-type]
 
 
 def test_the_rules_state_the_methodology() -> None:
@@ -144,9 +144,9 @@ def test_l27_the_text_of_a_market_stays_one_quoted_text_on_one_line(text: str) -
 
 def test_an_object_copied_from_a_question_as_it_is_shown_is_no_decision() -> None:
     copied = quoted('{"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 2500}], "reasoning": "r"}')
-    assert read(f"The question says {copied} which I ignore.", Limits.of(V1, V1.cash)).action is Action.INVALID
+    assert parse_decision(f"The question says {copied} which I ignore.", Limits.of(V1, V1.cash)).action is Action.INVALID
     answer = f'The question says {copied}. {{"action": "HOLD", "reasoning": "r"}}'
-    assert read(answer, Limits.of(V1, V1.cash)).action is Action.HOLD
+    assert parse_decision(answer, Limits.of(V1, V1.cash)).action is Action.HOLD
 
 
 def test_outcomes_are_quoted_too() -> None:
@@ -157,13 +157,13 @@ def test_outcomes_are_quoted_too() -> None:
 def test_a_retry_names_the_error_and_repeats_the_whole_prompt() -> None:
     asked = messages(V1, EMPTY, [binary()], today=TODAY, week=1)
     answer = "x" * 600 + '"\n'
-    retried = again(asked, answer, read(answer, Limits.of(V1, V1.cash)))
+    retried = again(asked, answer, parse_decision(answer, Limits.of(V1, V1.cash)))
     assert retried[0] == asked[0]
     assert retried[1]["content"].startswith(asked[1]["content"])
     assert "(no JSON)" in retried[1]["content"]
     assert f'It began: "{"x" * 500}"' in retried[1]["content"]
     assert prompt_hash(retried) != prompt_hash(asked)
-    assert again(asked, None, read(None, Limits.of(V1, V1.cash)))[1]["content"].endswith("without markdown.")
+    assert again(asked, None, parse_decision(None, Limits.of(V1, V1.cash)))[1]["content"].endswith("without markdown.")
 
 
 def test_the_same_state_gives_the_same_prompt() -> None:

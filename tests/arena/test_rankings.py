@@ -182,6 +182,20 @@ def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: Inputs, 
     assert metric(found["arena/rankings"], "brier_stated")["best"]["n"] == 300
 
 
+def test_f10_cohorts_of_two_methodologies_never_meet(inputs: Inputs) -> None:
+    """Where the reference archives the cohorts of v1, each methodology is ranked here as if the other were not there, and so again."""
+    later, plan = START + 6 * WEEK, replace(FEW, replicates=0)
+    named = inputs.agents.with_columns(methodology=pl.when(pl.col("week") < later).then(pl.lit("v1")).otherwise(pl.lit("v2")))
+    mixed = rankings(replace(inputs, agents=named), plan)
+    for name in ("v1", "v2"):
+        alone = rankings(replace(inputs, agents=named.filter(methodology=name)), plan)
+        for table_name in ("arena/rankings", "arena/pairs", "arena/calibration", "arena/equity_by_age"):
+            assert mixed[table_name].filter(methodology=name).equals(alone[table_name]), table_name
+            assert not alone[table_name].is_empty(), table_name
+    again = rankings(replace(inputs, agents=named), plan)
+    assert all(rows.equals(again[name]) for name, rows in mixed.items())
+
+
 def test_missing_forecasts_are_left_out_or_imputed_as_asked() -> None:
     week = date(2026, 1, 4)
     bets = pl.DataFrame(

@@ -11,7 +11,7 @@ from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import fold
 from bellwether.arena.marks import Price, Source, valuation
 from bellwether.arena.returns import Returns, drawdown, pooled, ranks, returns, turnover
-from bellwether.arena.scores import Score, binary_brier, mean, multiclass_brier, outcome_brier, scores, skill, summary
+from bellwether.arena.scores import Score, binary_brier, mean, multiclass_brier, outcome_brier, score_bets, skill, summary
 from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought, holding, run, usd, won
 
 
@@ -48,7 +48,7 @@ def test_k6_skill() -> None:
 def _scored(confidences: list[float], **more: object) -> list[Score]:
     trades = [bought("10", "4", leg=leg, market_id=f"m{leg}", confidence=c, **more) for leg, c in enumerate(confidences, start=1)]
     book = fold([AGENT], trades, [won("Yes", market_id=trade.market_id) for trade in trades])
-    return scores(book)
+    return score_bets(book)
 
 
 def test_k12_the_mean_is_over_bets_and_not_over_cohorts() -> None:
@@ -61,12 +61,12 @@ def test_k12_the_mean_is_over_bets_and_not_over_cohorts() -> None:
 def test_k23_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None:
     trades = [bought("10", "4"), bought("10", "4", leg=2, market_id="n")]
     void = Settlement("n", "v1", NOW.replace(day=20), Result.CANCELLED, {})
-    assert summary(scores(fold([AGENT], trades, [won("Yes"), void]))).win_rate == 1
+    assert summary(score_bets(fold([AGENT], trades, [won("Yes"), void]))).win_rate == 1
 
 
 def test_k24_winners_are_compared_without_case() -> None:
-    trade = bought("10", "4", side="Alpha", binary=False)
-    (score,) = scores(fold([AGENT], [trade], [won("ALPHA", ("ALPHA", "BETA"))]))
+    trade = bought("10", "4", side="Alpha", is_binary=False)
+    (score,) = score_bets(fold([AGENT], [trade], [won("ALPHA", ("ALPHA", "BETA"))]))
     assert (score.won, score.p_yes, score.o_yes) == (True, None, None)
 
 
@@ -78,14 +78,14 @@ def test_k25_skill_against_the_price_that_was_paid() -> None:
 
 
 def test_a_bet_on_no_is_a_forecast_of_yes_too() -> None:
-    (score,) = scores(fold([AGENT], [bought("10", "4", side="NO", confidence=0.8)], [won("Yes")]))
+    (score,) = score_bets(fold([AGENT], [bought("10", "4", side="NO", confidence=0.8)], [won("Yes")]))
     assert (score.p_yes, score.o_yes, score.won) == (pytest.approx(0.2), 1, False)
     assert score.brier_size == pytest.approx(0.64)
 
 
 def test_stated_probabilities_are_scored_beside_the_size() -> None:
     done = run(bets(bet("500", probability=0.9)), account(), binary(yes="0.4"))
-    (score,) = scores(fold([AGENT], done.trades, [won("Yes")]))
+    (score,) = score_bets(fold([AGENT], done.trades, [won("Yes")]))
     assert (score.brier_size, score.brier_stated) == (pytest.approx(0.64), pytest.approx(0.01))
     found = summary([score, *_scored([0.5])])
     assert (found.n, found.stated) == (2, 1)
@@ -103,8 +103,8 @@ def test_nothing_is_none() -> None:
 
 
 def test_an_outcome_called_no_among_several_is_scored_by_its_name() -> None:
-    trade = bought("10", "4", side="No", binary=False, confidence=0.7)
-    (score,) = scores(fold([AGENT], [trade], [won("No", ("Alice", "Bob", "No"))]))
+    trade = bought("10", "4", side="No", is_binary=False, confidence=0.7)
+    (score,) = score_bets(fold([AGENT], [trade], [won("No", ("Alice", "Bob", "No"))]))
     assert score.brier_size == pytest.approx(0.09)
 
 

@@ -15,7 +15,7 @@ from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Kind, fold
 from bellwether.arena.market import MarketStatus
 from bellwether.arena.resolution import Observation, cancelled, evidence_of, incidents, observations, settlements
-from bellwether.arena.scores import scores
+from bellwether.arena.scores import score_bets
 from bellwether.arena.states import Label, Past, advance, history
 from bellwether.venues.polymarket.resolution import EVIDENCE
 from tests.arena.world import AGENT, KEY, NOW, V1, V2, agent, bought, sold, usd, won
@@ -61,7 +61,7 @@ def test_r1_a_win_is_paid_and_scored() -> None:
     account = book.accounts[AGENT.agent_id]
     (position,) = account.positions.values()
     assert (account.cash, account.invested, position.status) == (usd(10005), 0, PositionStatus.SETTLED)
-    (score,) = scores(book)
+    (score,) = score_bets(book)
     assert (settlement.winner, score.brier_size, score.won) == ("Yes", 0.25, True)
     assert violations(book, [TEN]) == []
 
@@ -73,7 +73,7 @@ def test_r3_a_loss_brings_nothing() -> None:
 
 
 def test_r4_named_winners_are_compared_without_case() -> None:
-    book = fold([AGENT], [bought("50", "25", side="Candidate A", binary=False)], [won("candidate a", ("candidate a", "Candidate B"))])
+    book = fold([AGENT], [bought("50", "25", side="Candidate A", is_binary=False)], [won("candidate a", ("candidate a", "Candidate B"))])
     assert book.accounts[AGENT.agent_id].cash == usd(10025)
 
 
@@ -81,7 +81,7 @@ def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
     trades = [TEN, sold("10", "7", TEN, 2)]
     book = fold([AGENT], trades, settlements(twice(["1", "0"]), V1))
     assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.SELL]
-    assert [score.brier_size for score in scores(book)] == [0.25]
+    assert [score.brier_size for score in score_bets(book)] == [0.25]
     assert book.accounts[AGENT.agent_id].realized == usd(2)
 
 
@@ -94,7 +94,7 @@ def test_r6_a_market_settles_as_a_whole_or_not_at_all() -> None:
     book = fold(agents, trades, [first])
     assert {position.status for account in book.accounts.values() for position in account.positions.values()} == {PositionStatus.OPEN}
     assert book.settlements == {}
-    assert scores(book) == []
+    assert score_bets(book) == []
     assert [one.rule for one in violations(book, trades)] == ["every position of a market can be settled"]
     later = won("Yes", ("Yes", "Maybe"), at=first.known_at + DAY)
     settled = fold(agents, trades, [first, later])
@@ -112,7 +112,7 @@ def test_an_unknown_winner_is_refunded_in_v1_after_the_grace_period() -> None:
     assert (settlement.result, settlement.known_at) == (Result.CANCELLED, CLOSED + 15 * DAY)
     assert settlements(seen(*looks), V2) == []
     book = fold([AGENT], [TEN], [settlement])
-    assert (book.accounts[AGENT.agent_id].cash, scores(book)) == (usd(10000), [])
+    assert (book.accounts[AGENT.agent_id].cash, score_bets(book)) == (usd(10000), [])
     assert [entry.kind for entry in book.entries] == [Kind.BUY, Kind.REFUND]
 
 
@@ -145,7 +145,7 @@ def test_r10_an_operators_cancellation_refunds() -> None:
     (settlement,) = settlements([cancelled("m", CLOSED, "operator")], V2)
     book = fold([agent("10000", rules="v2")], [bought("4", "2")], [settlement])
     assert [(entry.kind, entry.amount) for entry in book.entries] == [(Kind.BUY, -usd(2)), (Kind.REFUND, usd(2))]
-    assert scores(book) == []
+    assert score_bets(book) == []
 
 
 def test_r12_what_was_sold_before_a_cancellation_is_kept() -> None:
@@ -216,7 +216,7 @@ def test_m33_a_disputed_market_is_not_settled() -> None:
 def test_m34_half_and_half_pays_half() -> None:
     (settlement,) = settlements(twice(["0.5", "0.5"]), V1)
     book = fold([AGENT], [bought("1000", "600")], [settlement])
-    assert (settlement.result, book.accounts[AGENT.agent_id].cash, scores(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
+    assert (settlement.result, book.accounts[AGENT.agent_id].cash, score_bets(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
 
 
 def test_half_and_half_can_be_a_refund() -> None:
@@ -295,11 +295,11 @@ def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> N
     account = book.accounts[AGENT.agent_id]
     assert account.cash == usd(10000) - usd(10) + usd(20)
     assert account.realized == usd(10)
-    assert [score.won for score in scores(book)] == [False, True]
+    assert [score.won for score in score_bets(book)] == [False, True]
     assert violations(book, [TEN, no]) == []
     then = fold([AGENT], [TEN, no], [first, second], known_at=first.known_at)
     assert then.accounts[AGENT.agent_id].cash == usd(10000)
-    assert [score.won for score in scores(then)] == [True, False]
+    assert [score.won for score in score_bets(then)] == [True, False]
 
 
 def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import polars as pl
 import pytest
 
@@ -19,6 +18,7 @@ from bellwether.tables import arena as tables
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.worlds import addresses
+from tests.arena.tampering import Tampering
 from tests.arena.weeks import WEEK, Arena
 
 AT = decided_at(WEEK)
@@ -40,42 +40,22 @@ NOW_FIELDS: dict[str, Any] = {
 }
 
 
-class Tampering(httpx.AsyncBaseTransport):
-    """Changes whatever an answer says of the time after `AT`, and counts what it changed."""
+class _Tampering(Tampering):
+    """Changes whatever an answer says of the time after `AT`."""
 
-    def __init__(self, inner: httpx.AsyncBaseTransport, changed: Counter[str]) -> None:
-        self._inner, self._changed = inner, changed
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        answer = await self._inner.handle_async_request(request)
-        body = await answer.aread()
-        try:
-            told = json.loads(body)
-        except ValueError:
-            return httpx.Response(answer.status_code, headers=answer.headers, content=body)
-        self._walk(told)
-        headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
-        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(told).encode())
-
-    def _walk(self, value: Any) -> None:
-        if isinstance(value, list):
-            for one in value:
-                self._walk(one)
-        elif isinstance(value, dict):
-            if "conditionId" in value:
-                self._market(value)
-            for point in value.get("history") or ():
-                if datetime.fromtimestamp(point["t"], UTC) > AT:
-                    point["p"] = round(1 - float(point["p"]), 4)
-                    self._changed["price"] += 1
-            for name, one in value.items():
-                if isinstance(one, int | float) and not isinstance(one, bool) and name.startswith(("volume", "liquidity")):
-                    value[name] = one * 3 + 1
-                elif isinstance(one, list | dict):
-                    self._walk(one)
+    def change(self, found: dict[str, Any]) -> None:
+        if "conditionId" in found:
+            self._market(found)
+        for point in found.get("history") or ():
+            if datetime.fromtimestamp(point["t"], UTC) > AT:
+                point["p"] = round(1 - float(point["p"]), 4)
+                self.changed["price"] += 1
+        for name, one in found.items():
+            if isinstance(one, int | float) and not isinstance(one, bool) and name.startswith(("volume", "liquidity")):
+                found[name] = one * 3 + 1
 
     def _market(self, market: dict[str, Any]) -> None:
-        self._changed["market"] += 1
+        self.changed["market"] += 1
         market.update({name: value for name, value in NOW_FIELDS.items() if name in market})
         market["outcomePrices"] = json.dumps(json.loads(market["outcomePrices"])[::-1])
         for name in ("volume", "liquidity"):
@@ -84,7 +64,7 @@ class Tampering(httpx.AsyncBaseTransport):
         closed = market.get("closedTime")
         if closed is not None and (then := datetime.fromisoformat(closed)) > AT:
             market["closedTime"] = (then + timedelta(hours=5)).isoformat(sep=" ")
-            self._changed["close"] += 1
+            self.changed["close"] += 1
 
 
 class Tampered(Arena):
@@ -94,7 +74,7 @@ class Tampered(Arena):
         async def session() -> Any:
             with addresses(self.config, served=False) as found:
                 assert found.transport is not None
-                transport = Tampering(found.transport, changed)
+                transport = _Tampering(found.transport, changed)
                 how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": transport}
                 async with GammaClient(found.gamma, **how) as gamma, ClobClient(found.clob, **how) as clob:
                     return await work(gamma, clob)
@@ -141,7 +121,7 @@ def test_universe_decisions_and_trades_are_the_same_bytes(arenas: tuple[Arena, A
 def test_prompts_are_the_same_bytes(arenas: tuple[Arena, Arena]) -> None:
     one, other = (prompts(arena) for arena in arenas)
     assert one == other
-    assert len(one) == 5
+    assert len(one) == 6
     assert sum(map(len, one.values())) > 10_000
 
 

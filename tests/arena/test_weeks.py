@@ -26,7 +26,7 @@ from bellwether.journal import Attempt, Claim
 from bellwether.tables import arena as tables
 from tests.arena.weeks import LATER, SEVEN, WEEK, Arena
 
-FAMILIES = ["calibrated", "favourite", "hold", "malformed", "random"]
+FAMILIES = ["calibrated", "favourite", "hold", "malformed", "proportional", "random"]
 
 
 def _same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
@@ -66,10 +66,10 @@ def test_each_agent_decides_once_a_week_one_after_another(decided: Arena) -> Non
     """D14, D20: one universe for all, each call once, the places of a cohort in order."""
     decisions = decided.read(tables.DECISIONS)
     counts = Counter(decisions["agent_id"])
-    assert [counts[f"{WEEK}/{family}"] for family in FAMILIES] == [2] * 5
-    assert [counts[f"{WEEK + SEVEN}/{family}"] for family in FAMILIES] == [1] * 5
+    assert [counts[f"{WEEK}/{family}"] for family in FAMILIES] == [2] * 6
+    assert [counts[f"{WEEK + SEVEN}/{family}"] for family in FAMILIES] == [1] * 6
     for (_, _), rows in decisions.with_columns(cohort=pl.col("agent_id").str.slice(0, 10)).group_by("week", "cohort"):
-        assert sorted(rows["place"]) == [1, 2, 3, 4, 5]
+        assert sorted(rows["place"]) == [1, 2, 3, 4, 5, 6]
     assert sorted(decided.calls) == sorted(set(decided.calls)), "no call is made twice"
     assert set(decisions.filter(pl.col("state") == "finished")["action"]) <= {"BET", "SELL", "HOLD", "INVALID"}
 
@@ -352,7 +352,7 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
         decided.lake.write(table, (), found[table.name], run_id="test")
     weeks = status(decided.lake, methodologies(decided.registry), LATER)
     assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
-    assert weeks["decisions"].to_list() == [10, 5]
+    assert weeks["decisions"].to_list() == [12, 6]
     assert cohort_rows(stored(decided.lake), WEEK)["family"].to_list().count("hold") == 1
     mine = agent_rows(stored(decided.lake), WEEK, "calibrated")
     assert mine["decisions"].height == 2

@@ -1,4 +1,4 @@
-"""A small arena on the sandbox for tests of whole weeks: its own journal and lake, a clock that stands where it is put, a lineup of two models and three rules."""
+"""A small arena on the sandbox for tests of whole weeks: its own journal and lake, a clock that stands where it is put, a lineup of two models and the rules."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SEVEN = timedelta(days=7)
 REGISTRY = {
     "methodologies.toml": '[small]\nlike = "v1"\ntitle = "v1 with few markets"\nuniverse = 25\n',
     "lineups.toml": (
-        '[tiny]\ntitle = "two models and three rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
+        '[tiny]\ntitle = "two models and the rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
         'calibrated = "sandbox-calibrated"\nmalformed = "sandbox-malformed"\nfavourite = "rule/favourite"\nhold = "rule/hold"\nrandom = "rule/random"\n\n'
-        '[few]\ntitle = "two rules"\nmethodology = "small"\n\n[few.families]\nproportional = "rule/proportional"\nrandom = "rule/random"\n'
+        '[few]\ntitle = "the rules"\nmethodology = "small"\n\n[few.families]\nproportional = "rule/proportional"\nrandom = "rule/random"\n'
     ),
 }
 
@@ -91,7 +91,7 @@ class Arena:
     def store(self, journal: Journal, week: date, done: WeekDecided) -> None:
         world, partition = self.world(journal), (week.isoformat(),)
         made = {
-            tables.UNIVERSE: rows.universe_rows(week, done.universe),
+            tables.UNIVERSE: rows.universe_rows(week, *done.universes.values()),
             tables.AGENTS: rows.agents_rows(world, done.cohort),
             tables.DECISIONS: rows.decisions_rows(done),
             tables.REFUSALS: rows.refusals_rows(done),

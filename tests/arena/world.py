@@ -9,7 +9,7 @@ from typing import Any
 
 from bellwether.arena.account import Account
 from bellwether.arena.decision import Action, Bet, Decision, Sell
-from bellwether.arena.execution import Executed, Venue, execute
+from bellwether.arena.execution import Executed, MarketData, execute
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.ledger import Book
@@ -90,8 +90,8 @@ def run(
     stated = {
         market.market_id: {place: Quote(price) for place, price in enumerate(market.prices) if price is not None} for market in markets
     }
-    venue = Venue({market.market_id: market for market in markets}, {**stated, **(quotes or {})}, NOW)
-    return execute(decision, DecisionKey(KEY.agent, week), holder, venue, rules, **more)
+    data = MarketData({market.market_id: market for market in markets}, {**stated, **(quotes or {})}, NOW)
+    return execute(decision, DecisionKey(KEY.agent, week), holder, data, rules, **more)
 
 
 def bought(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg: int = 1, **more: Any) -> Trade:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -17,10 +19,13 @@ from assets.arena.clocks import marks, past_marks, resolutions, weekly_decisions
 from assets.arena.jobs import AGENTS, BOOKS, MARKS
 from assets.arena.partitions import WEEK as WEEKS
 from assets.warehouse.sensors import _PROCESS, publisher
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
+from bellwether.arena.releases import registered
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.cli import main
 from bellwether.settings import settings
-from bellwether.tables import table
+from bellwether.tables import TABLES, table
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
 from orchestration.runner import RunFailed
@@ -80,6 +85,17 @@ def test_what_is_done_is_not_run_again(here: World) -> None:
     runs.run_weeks(work, [WEEK, WEEK + SEVEN])
     assert work.stats.runs == 0
     assert work.stats.fresh >= 3
+
+
+def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the venue: both steps must start from the same one."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(runs, "_launch", lambda work, job, label, span, config: asked.append(config))
+    monkeypatch.setattr(runs, "follow", lambda work: None)
+    runs.run_weeks(here.runner(), [WEEK - SEVEN], lineup=None, methodology="v1-kalshi", dollars=3.0)
+    steps = {"week": {"config": {"methodology": "v1-kalshi", "dollars": 3.0}}, "arena__universe": {"config": {"methodology": "v1-kalshi"}}}
+    assert asked == [{"ops": steps}]
+    dg.validate_run_config(here.defs.resolve_job_def("arena_week"), asked[0])
 
 
 def test_a_week_needs_the_one_before_and_the_present_one_is_a_partition() -> None:
@@ -266,3 +282,58 @@ def refused(*words: str) -> str:
     done = CliRunner().invoke(main, ["arena", *words])
     assert done.exit_code != 0
     return " ".join((done.output + str(done.exception)).split())
+
+
+def test_every_table_can_be_asked_for_as_it_was_known(here: World, tmp_path: Path) -> None:
+    rules, known = methodologies(here.config.registry), cutoffs(here.config.registry)
+    names = [name for name, declared in TABLES.items() if declared.group == "arena"]
+    assert len(names) == 22
+    then, later = datetime(2026, 5, 20, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
+    past, whole = (every_table_as_known(here.lake, rules, known, at, registered(here.config.registry)) for at in (then, later))
+    for name in names:
+        before, now = past(table(name)), whole(table(name))
+        assert before.columns == now.columns == table(name).names, name
+        assert now.equals(rows(here, name)) or name.removeprefix("arena/") in ("rankings", "calibration"), name
+        for column in {"known_at", "closed_at", "received_at", "ended_at", "opened_at"} & set(before.columns):
+            if name != "arena/evidence":
+                assert before.filter(pl.col(column) > then).is_empty(), f"{name} {column}"
+        if name not in ("arena/submissions", "arena/refusals", "arena/releases", "arena/review"):
+            assert 0 < before.height < now.height or name in ("arena/leaderboard", "arena/pairs", "arena/calibration", "arena/rankings"), (
+                name
+            )
+    assert past(table("arena/equity_by_day"))["day"].max() <= then.date()  # type: ignore[operator]
+    restated = past(table("arena/calibration"))["n"].sum()
+    assert restated < whole(table("arena/calibration"))["n"].sum()
+    file = tmp_path / "positions.csv"
+    ran = CliRunner().invoke(main, ["arena", "table", "positions", "--known-at", "2026-05-20", "--into", str(file), "--json"])
+    assert json.loads(ran.output)["rows"] == past(table("arena/positions")).height == pl.read_csv(file).height
+    assert "arena/universe" in CliRunner().invoke(main, ["arena", "table", "universe"]).output
+    for wrong in (["nothing"], ["clean/markets"], ["rankings", "--into", str(tmp_path / "f.xlsx")]):
+        assert CliRunner().invoke(main, ["arena", "table", *wrong]).exit_code != 0
+
+
+def test_submitted_forecasts_are_ranked_with_the_next_books(here: World, tmp_path: Path) -> None:
+    universe = rows(here, "arena/universe").filter(week=WEEK)
+    binary = universe.filter(pl.col("outcomes").list.sort() == pl.lit(["No", "Yes"]))["market_id"]
+    stated = f"{WEEK - timedelta(days=1)}T12:00:00Z"
+    lines = pl.DataFrame({"market_id": binary, "probability": [0.3] * len(binary), "stated_at": stated})
+    unlisted = pl.DataFrame({"market_id": ["nowhere"], "probability": [0.3], "stated_at": stated})
+    pl.concat([lines, unlisted]).write_csv(tmp_path / "f.csv")
+    asked = ["submit", str(tmp_path / "f.csv"), "--forecaster", "outsider", "--week", WEEK.isoformat(), "--json"]
+    taken = CliRunner().invoke(main, [*asked[:3], "favourite", *asked[4:]])
+    assert "a family of the arena" in json.loads(taken.output)["lines"][0]["reason"]
+    told = json.loads(CliRunner().invoke(main, asked).output)
+    assert (told["accepted"], told["in_the_arena"], told["refused"]) == (len(binary), len(binary), 1)
+    work = here.runner()
+    runs.follow(work)
+    assert work.stats.by_job.keys() == {"arena_books"}
+    found = rows(here, "arena/submissions")
+    assert found.select(pl.len(), pl.col("late").all(), pl.col("reconstructed").all()).row(0) == (len(binary), True, True)
+    mine = rows(here, "arena/rankings").filter(family="outsider", metric="brier_stated", imputation="none").row(0, named=True)
+    assert mine["n"] > 0
+    assert mine["contaminated"], "it was received when the week was over"
+    again = here.runner()
+    runs.follow(again)
+    assert again.stats.runs == 0
+    then = CliRunner().invoke(main, ["arena", "rankings", "--known-at", "2026-06-20", "--json"])
+    assert "outsider" not in {row["family"] for row in json.loads(then.output)["rankings"]}, "it was not received by then"

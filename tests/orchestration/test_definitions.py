@@ -106,6 +106,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "arena_agents",
         "arena_marks",
         "arena_books",
+        "arena_review",
         "publish",
         "site",
     }
@@ -116,6 +117,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "daily_prune": "RUNNING",
         "weekly_decisions": "RUNNING",
         "daily_books": "RUNNING",
+        "weekly_review": "RUNNING",
     }
     assert {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs} == {
         "registry": "RUNNING",
@@ -127,6 +129,8 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "resolutions": "RUNNING",
         "marks": "RUNNING",
         "past_marks": "RUNNING",
+        "failures": "RUNNING",
+        "stuck": "RUNNING",
     }
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import dagster as dg
+import duckdb
 import yaml
 
 from assets.benchmark.assets import ForecastConfig, ScoreConfig
@@ -18,6 +19,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 DESIGN = (DOCS / "design.md").read_text(encoding="utf-8")
 DICTIONARY = (DOCS / "data-dictionary.md").read_text(encoding="utf-8")
 BENCHMARK = (DOCS / "benchmark.md").read_text(encoding="utf-8")
+QUERYING = (DOCS / "querying.md").read_text(encoding="utf-8")
 
 
 def test_every_asset_is_listed_with_what_it_is() -> None:
@@ -50,3 +52,16 @@ def test_every_column_of_the_leaderboard_is_named() -> None:
     named = set(re.findall(r"`(\w+)`", BENCHMARK))
     plain = {re.sub(r"_(lower|upper|reason)$", "", column) for column in table("benchmark/leaderboard").names}
     assert plain - {"release", "forecaster", "kind", "known_at", "rules"} <= named
+
+
+def test_columns_that_need_quotes_in_duckdb_are_named() -> None:
+    """DuckDB reserves some words; a column of that name is an error in a query of a user who does not know it."""
+    quoted = set()
+    for name in {column for declared in TABLES.values() for column in declared.names}:
+        try:
+            duckdb.sql(f'SELECT {name} FROM (SELECT 1 AS "{name}")')
+        except duckdb.Error:
+            quoted.add(name)
+    said = re.search(r"The columns (.+?) have names that DuckDB reserves", QUERYING)
+    assert said is not None
+    assert quoted == set(re.findall(r"`(\w+)`", said.group(1)))

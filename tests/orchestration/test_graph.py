@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
+import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 from assets.venues import runs
-from bellwether.lake.warehouse import query
+from assets.warehouse.sensors import publisher
+from bellwether.cli import main
+from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
 from orchestration.checks import RANGE_END, RANGE_START
 from orchestration.declare import key
+from resources import LakeResource, WarehouseResource
 
 pytestmark = pytest.mark.slow
 
@@ -67,6 +73,27 @@ def test_a_second_run_finds_everything_fresh(evaluated: World) -> None:
     again = run_all(evaluated)
     assert again.stats.runs == 0
     assert files(evaluated) == before
+
+
+def test_a_home_that_was_moved_is_read_in_its_new_place_and_needs_no_run_but_a_publication(
+    evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = Path(shutil.copytree(evaluated.config.home, tmp_path / "before")).rename(tmp_path / "after")
+    monkeypatch.setenv("BELLWETHER_HOME", str(moved))
+    settings.cache_clear()
+    world = open_world(moved)
+    sql = "SELECT count(*) AS n FROM clean.prices"
+    found = CliRunner().invoke(main, ["query", sql, "--json"], catch_exceptions=False)
+    assert json.loads(found.stdout) == query(evaluated.config.warehouse_path, sql).to_dicts()
+    assert world.lake.storage.location("").startswith(str(moved))
+    assert run_all(world).stats.runs == 0
+    assert files(world) == files(evaluated)
+    lake, warehouse = LakeResource(uri=world.config.lake_uri), WarehouseResource(database=str(world.config.warehouse_path))
+    wanted = publisher(dg.build_sensor_context(instance=world.instance), lake=lake, warehouse=warehouse)
+    assert isinstance(wanted, dg.RunRequest)
+    publish(world.lake, world.config.warehouse_path)
+    assert query(world.config.warehouse_path, sql).equals(query(evaluated.config.warehouse_path, sql))
+    world.instance.dispose()
 
 
 def test_another_machine_makes_the_same_bytes(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

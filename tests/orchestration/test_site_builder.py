@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from assets.warehouse import assets, sensors
+from assets.warehouse import assets, runs, sensors
 from assets.warehouse.sensors import site_builder
 from bellwether.site import build, units
 from bellwether.tables import table
+from orchestration.runner import RunStats
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 
@@ -26,16 +27,44 @@ def test_the_site_follows_the_warehouse(tmp_path: Path, monkeypatch: pytest.Monk
         context = dg.build_sensor_context(instance=instance)
         assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
         warehouse.publish(lake.lake)
-        first = site_builder(context, warehouse=warehouse)
+        unasked = site_builder(context, warehouse=warehouse)
+        assert isinstance(unasked, dg.SkipReason) and "no site has been built" in str(unasked.skip_message)
         done = assets.site(warehouse=warehouse)
-        assert isinstance(first, dg.RunRequest) and isinstance(done, dg.MaterializeResult)
+        assert isinstance(done, dg.MaterializeResult)
         assert done.metadata and done.metadata["site"].value == (tmp_path / "site/index.html").as_uri()
         for _ in range(2):
             assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
         lake.lake.write(table("clean/markets"), (DAY.isoformat(),), markets(market()), run_id="one")
         warehouse.publish(lake.lake)
+        first = site_builder(context, warehouse=warehouse)
+        assert isinstance(first, dg.RunRequest)
+        assert build(warehouse.database, places.site_path).published in str(first.run_key)
+        lake.lake.write(table("clean/markets"), (DAY.isoformat(),), markets(market(market_id="other")), run_id="two")
+        warehouse.publish(lake.lake)
         second = site_builder(context, warehouse=warehouse)
         assert isinstance(second, dg.RunRequest) and second.run_key != first.run_key
-        assert build(warehouse.database, places.site_path).published in str(second.run_key)
         (tmp_path / "warehouse.duckdb").write_bytes(b"damaged")
         assert isinstance(site_builder(context, warehouse=warehouse), dg.SkipReason)
+
+
+def test_a_command_that_publishes_builds_a_site_anew_only_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, warehouse = LakeResource(uri=str(tmp_path / "lake")), WarehouseResource(database=str(tmp_path / "warehouse.duckdb"))
+    places = SimpleNamespace(site_path=tmp_path / "site", warehouse_path=tmp_path / "warehouse.duckdb")
+    monkeypatch.setattr(units, "library", lambda: b"")
+    monkeypatch.setattr(runs, "settings", lambda: places)
+
+    def launched() -> list[str]:
+        record = SimpleNamespace(whole=lambda asset: 1)
+        jobs: list[str] = []
+        work = SimpleNamespace(record=lambda: record, assets={runs.WAREHOUSE, runs.SITE}, stats=RunStats())
+        work.launch = lambda job, label: jobs.append(job.name)
+        runs.publish(work)  # type: ignore[arg-type]
+        return jobs
+
+    warehouse.publish(lake.lake)
+    assert launched() == []
+    build(places.warehouse_path, places.site_path)
+    assert launched() == []
+    lake.lake.write(table("clean/markets"), (DAY.isoformat(),), markets(market()), run_id="one")
+    warehouse.publish(lake.lake)
+    assert launched() == ["site"]

@@ -19,6 +19,7 @@ from bellwether.calibration.means import ClusterSums, mean_tests
 from bellwether.calibration.metrics import Scale
 
 COUNTED = "counted of all, not estimated"
+NO_TRADES = "it states probabilities and does not trade"
 PATH = "an extreme of a path, which events do not add up to"
 
 #: Metrics of stated probabilities: the name here, that of `bellwether.calibration`, and which is better.
@@ -28,6 +29,16 @@ STATED = (
     ("brier_index", "brier_index", "higher"),
     ("skill_price", "skill_vs_market", "higher"),
     ("ece", "ece", "lower"),
+)
+#: Metrics of trades, and which is better.
+TRADED = (
+    ("brier_size", "lower"),
+    ("brier_price", "lower"),
+    ("win_rate", "higher"),
+    ("return", "higher"),
+    ("drawdown", "lower"),
+    ("turnover", "neither"),
+    ("cost", "lower"),
 )
 #: Replicates of the test of calibration, of each family.
 TESTS = LEAST_REPLICATES
@@ -101,10 +112,21 @@ def of_money(
     yield Row("turnover", "neither", Estimate(moved / initial, reason=COUNTED), trades.height)
     cost = None if due["cost"].null_count() else float(due["cost"].sum())
     yield Row("cost", "lower", Estimate(cost, reason=COUNTED), due.height)
+    yield from _coverage(due)
+
+
+def _coverage(due: pl.DataFrame) -> Iterator[Row]:
     counts = dict(due["kind"].value_counts().iter_rows())
     for kind in COVERAGE:
         share = counts.get(kind, 0) / due.height if due.height else None
         yield Row(kind, "higher" if kind == "finished" else "lower", Estimate(share, reason=COUNTED), due.height)
+
+
+def without_money(due: pl.DataFrame) -> Iterator[Row]:
+    """The rows of `of_bets` and `of_money` for a forecaster that does not trade: coverage alone has a value."""
+    for name, better in TRADED:
+        yield Row(name, better, Estimate(None, reason=NO_TRADES), 0)
+    yield from _coverage(due)
 
 
 def _return(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> Row:

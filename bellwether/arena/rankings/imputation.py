@@ -19,17 +19,21 @@ class Imputation(StrEnum):
     HALF = "half"
 
 
-def forecasts(bets: pl.DataFrame, due: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
+def forecasts(bets: pl.DataFrame, due: pl.DataFrame, imputation: Imputation, submitted: pl.DataFrame | None = None) -> pl.DataFrame:
     """The forecasts of one group: columns family, cohort, week, event, question, p, y, price and imputed.
 
-    bets: rows of `Inputs.bets`. due: rows of `Inputs.due`. Without imputation each stated bet is a forecast; with it each family has one forecast
-    per cohort and question, the mean of what it stated there.
+    bets: rows of `Inputs.bets`. due: rows of `Inputs.due`, of others too. submitted: forecasts of others, with the columns of `bets`; they add no question to a
+    cohort's week in which a family has one. Without imputation each stated bet is a forecast; with it each family has one forecast per cohort and question,
+    the mean of what it stated there.
     """
-    stated = bets.filter(pl.col("p").is_not_null())
+    own = bets.filter(pl.col("p").is_not_null())
+    stated = own if submitted is None else pl.concat([own, submitted])
     names = ["family", "cohort", "week", "event", "question", "p", "y", "price"]
     if imputation is Imputation.NONE:
         return stated.select(*names, imputed=pl.lit(value=False))
-    asked = stated.group_by("cohort", "week", "question").agg(pl.col("event", "y").first(), price=pl.col("price").mean())
+    asked = _asked(own)
+    if submitted is not None:
+        asked = pl.concat([asked, _asked(submitted).join(asked, on=["cohort", "week"], how="anti")])
     said = stated.group_by("family", "cohort", "week", "question").agg(pl.col("p").mean())
     whole = due.select("family", "cohort", "week").unique().join(asked, on=["cohort", "week"])
     filled = pl.col("price") if imputation is Imputation.PRICE else pl.lit(0.5)
@@ -40,3 +44,8 @@ def forecasts(bets: pl.DataFrame, due: pl.DataFrame, imputation: Imputation) -> 
         .select(*names, "imputed")
         .sort("family", "cohort", "week", "question")
     )
+
+
+def _asked(stated: pl.DataFrame) -> pl.DataFrame:
+    """The questions of each cohort's week, with their event, how they ended and the mean price."""
+    return stated.group_by("cohort", "week", "question").agg(pl.col("event", "y").first(), price=pl.col("price").mean())

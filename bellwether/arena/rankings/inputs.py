@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
 import polars as pl
 
-from bellwether.tables.arena_rankings import GROUP
-from bellwether.tables.schema import TIME
+from bellwether.arena.rankings.submitted import due_of_others, forecasts_of_others
+from bellwether.tables.arena_rankings import GROUP, SUBMISSIONS
+from bellwether.tables.schema import TIME, midnight
 
 #: Dictionaries of what a ranking groups by.
 FAMILY = (*GROUP, "family")
@@ -33,17 +34,18 @@ class Inputs:
     portfolios: pl.DataFrame
     scores: pl.DataFrame
     cutoffs: Mapping[str, datetime | None]
+    submissions: pl.DataFrame = field(default_factory=SUBMISSIONS.empty)
 
     @cached_property
     def entrants(self) -> pl.DataFrame:
-        """One row per agent: its group, family, cohort (Sunday) and initial_cash (dollars)."""
+        """One row per agent of a cohort that is not archived: its group, family, cohort (Sunday) and initial_cash (dollars)."""
         known = {name: at for name, at in self.cutoffs.items() if at is not None}
         cutoff = pl.col("model").replace_strict(known, default=None, return_dtype=TIME) if known else pl.lit(None, TIME)
-        return self.agents.select(
+        return self.agents.filter(pl.col("archived_at").is_null()).select(
             "agent_id",
             "methodology",
             "reconstructed",
-            contaminated=(cutoff >= pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")).fill_null(value=False),
+            contaminated=(cutoff >= midnight(pl.col("week"))).fill_null(value=False),
             family="family",
             cohort="week",
             initial_cash=pl.col("initial_cash").cast(pl.Float64),
@@ -60,6 +62,7 @@ class Inputs:
 
         event, question: numbers; a question is a market in a week, of several named outcomes also the outcome. p: the stated probability that the question comes true, y: whether it
         did, price: what the market said when the bet was made; of a binary market that YES wins. won, size, paid: of the side that was bought.
+        binary: the sides are YES and NO.
         """
         binary = pl.col("o_yes").is_not_null()
         no = binary & (pl.col("side").str.to_lowercase() == "no")
@@ -89,9 +92,26 @@ class Inputs:
                 won=pl.col("won").cast(pl.Float64),
                 paid="price",
                 size="brier_size",
+                binary=binary,
             )
             .sort("trade_id")
         )
+
+    @cached_property
+    def submitted(self) -> pl.DataFrame:
+        """Submitted forecasts of the questions of `bets`, with its columns; won, size and paid are null."""
+        return forecasts_of_others(self.bets, self.due, self._submitted, self.prices)
+
+    @cached_property
+    def _submitted(self) -> pl.DataFrame:
+        """Rows of arena/submissions; a forecaster that has the name of a family is told apart."""
+        taken = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
+        return self.submissions.with_columns(family=pl.when(taken).then(pl.col("family") + " (submitted)").otherwise("family"))
+
+    @cached_property
+    def due_of_others(self) -> pl.DataFrame:
+        """`due` of the submitted forecasters: one decision per cohort-week from their first forecast to their last."""
+        return due_of_others(self.due, self._submitted)
 
     @cached_property
     def due(self) -> pl.DataFrame:
@@ -111,7 +131,7 @@ class Inputs:
     @cached_property
     def profits(self) -> pl.DataFrame:
         """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held."""
-        binary = pl.col("binary")
+        binary = pl.col("is_binary")
         side = pl.col("side").str.to_lowercase()
         newest = self.prices.sort("at").group_by("market_id", "outcome").agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
         marked = pl.when(binary & (side == "no")).then(1 - pl.col("newest")).otherwise(pl.col("newest"))

@@ -11,10 +11,11 @@ import polars as pl
 
 from bellwether.arena.rankings.difficulty import Adjusted, Losses, adjusted
 from bellwether.arena.rankings.equity import equity
-from bellwether.arena.rankings.estimates import Row, of_bets, of_forecasts, of_money
+from bellwether.arena.rankings.estimates import Row, of_bets, of_forecasts, of_money, without_money
 from bellwether.arena.rankings.imputation import Imputation, forecasts
 from bellwether.arena.rankings.inputs import Inputs
 from bellwether.arena.rankings.pairs import Compared, compared
+from bellwether.arena.results import COVERED
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import Floats
@@ -24,13 +25,10 @@ from bellwether.calibration.reliability import reliability_bins
 from bellwether.tables.arena_rankings import CALIBRATION, GROUP, PAIRS, RANKINGS
 from bellwether.tables.schema import Table
 
-#: Share of its decisions in which a family must have given a usable answer to be ranked.
-COVERED = 0.5
-
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What is ranked together."""
+    """What is ranked together. families: of agents, and submitted forecasters. due, stated: of both; agents, bets, profits: of agents."""
 
     key: Mapping[str, Any]
     families: tuple[str, ...]
@@ -38,7 +36,13 @@ class _Group:
     agents: pl.DataFrame
     due: pl.DataFrame
     bets: pl.DataFrame
+    submitted: pl.DataFrame
     profits: pl.DataFrame
+
+    @property
+    def stated(self) -> pl.DataFrame:
+        """Forecasts: bets with a stated probability, and submitted ones."""
+        return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
 
 
 def rankings(inputs: Inputs, plan: Inference | None = None) -> dict[str, pl.DataFrame]:
@@ -75,12 +79,15 @@ def _joined(table: Table, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _groups(inputs: Inputs) -> Iterator[_Group]:
-    for values, agents in sorted(inputs.entrants.partition_by(GROUP, as_dict=True).items()):
+    due_of_all = pl.concat([inputs.due, inputs.due_of_others.select(inputs.due.columns)], how="vertical_relaxed")
+    for values in sorted(pl.concat([inputs.entrants, due_of_all], how="diagonal_relaxed").select(GROUP).unique().iter_rows()):
         key = dict(zip(GROUP, values, strict=True))
-        due, bets, profits = (_of(rows, key) for rows in (inputs.due, inputs.bets, inputs.profits))
-        families = tuple(sorted(agents["family"].unique()))
+        frames = (inputs.entrants, due_of_all, inputs.bets, inputs.submitted, inputs.profits)
+        agents, due, bets, submitted, profits = (_of(rows, key) for rows in frames)
+        families = tuple(sorted({*agents["family"], *due["family"]}))
         usable = dict(due.group_by("family").agg((pl.col("kind") == "finished").mean()).iter_rows())
-        yield _Group(key, families, tuple(usable.get(name, 0) >= COVERED for name in families), agents, due, bets, profits)
+        ranked = tuple(usable.get(name, 0) >= COVERED for name in families)
+        yield _Group(key, families, ranked, agents, due, bets, submitted, profits)
 
 
 def _of(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
@@ -94,7 +101,7 @@ def _pairs(group: _Group, plan: Inference) -> dict[str, Compared]:
     started = group.agents.select("family", "cohort", "initial_cash")
     earned = group.profits.group_by(cells).agg(pl.col("profit").sum())
     values = {
-        "brier_stated": group.bets.filter(pl.col("p").is_not_null()).group_by(cells).agg(value=loss.mean()),
+        "brier_stated": group.stated.group_by(cells).agg(value=loss.mean()),
         "brier_size": group.bets.filter(pl.col("size").is_not_null()).group_by(cells).agg(value=pl.col("size").mean()),
         "return": group.due.select(cells)
         .join(earned, on=cells, how="left")
@@ -113,18 +120,23 @@ def _estimates(group: _Group, inputs: Inputs, tested: Mapping[str, Compared], pl
     for name in group.families:
         mine = pl.col("family") == name
         agents = group.agents.filter(mine)
+        if agents.is_empty():
+            by_family[name] += without_money(group.due.filter(mine))
+            continue
         own = pl.col("agent_id").is_in(agents["agent_id"].to_list())
         by_family[name] += of_bets(group.bets.filter(mine), plan)
         by_family[name] += of_money(
             agents, group.due.filter(mine), inputs.trades.filter(own), group.profits.filter(mine), inputs.portfolios.filter(own), plan=plan
         )
     for imputation in Imputation:
-        rows, alone = forecasts(group.bets, group.due, imputation), imputation is Imputation.NONE
+        rows = forecasts(group.bets, group.due, imputation, group.submitted if group.submitted.height else None)
+        alone = imputation is Imputation.NONE
         simulated = plan if alone else replace(plan, replicates=0)
         found = {name: list(of_forecasts(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
         fitted = _fitted(rows, group, simulated)
+        scored = _by_agents(rows, group, fitted, plan)
         for index, name in enumerate(group.families):
-            found[name].append(_adjusted(rows, name, fitted, index))
+            found[name].append(_adjusted(rows, name, scored.get(name, fitted), index))
             found[name] += by_family[name] if alone else []
         first = {"brier_stated": fitted.first_raw, "brier_adjusted": fitted.first} if fitted else {}
         yield from _rows(group, imputation, found, tested if alone else {}, first)
@@ -136,15 +148,23 @@ def _fitted(rows: pl.DataFrame, group: _Group, plan: Inference) -> Adjusted | No
         return None
     questions = rows.select("question", "event").unique(subset="question").sort("question").with_row_index("number")
     numbered = rows.join(questions.select("question", "number"), on="question", how="left", maintain_order="left")
-    column = {name: index for index, name in enumerate(group.families)}
     losses = Losses(
         np.square(rows["p"].to_numpy() - rows["y"].to_numpy()),
-        np.array([column[name] for name in rows["family"]], dtype=np.intp),
+        rows["family"].cast(pl.Enum(group.families)).to_physical().to_numpy().astype(np.intp),
         numbered["number"].to_numpy().astype(np.intp),
         Grouping.of(questions["event"].rank("dense").to_numpy().astype(np.intp)),
         len(group.families),
     )
     return adjusted(losses, np.array(group.ranked, dtype=bool), plan)
+
+
+def _by_agents(rows: pl.DataFrame, group: _Group, fitted: Adjusted | None, plan: Inference) -> dict[str, Adjusted | None]:
+    """The adjusted scores of the families of agents, by family: submitted forecasts do not say how difficult a question was for them."""
+    agents = group.agents["family"].unique().sort()
+    if not group.submitted.height:
+        return dict.fromkeys(agents, fitted)
+    own = rows.filter(pl.col("family").is_in(agents.implode()))
+    return dict.fromkeys(agents, _fitted(own, group, replace(plan, replicates=0)))
 
 
 def _adjusted(rows: pl.DataFrame, family: str, fitted: Adjusted | None, index: int) -> Row:
@@ -202,7 +222,7 @@ def _ranks(group: _Group, found: Mapping[str, Sequence[Row]]) -> dict[tuple[str,
 def _reliability(group: _Group, plan: Inference) -> Iterator[pl.DataFrame]:
     """The reliability table of each family that stated probabilities."""
     for name in group.families:
-        rows = group.bets.filter(pl.col("family") == name, pl.col("p").is_not_null())
+        rows = group.stated.filter(pl.col("family") == name)
         if rows.height:
             table = reliability_bins(rows["p"].to_numpy(), rows["y"].to_numpy(), rows["event"], level=plan.level)
             yield table.with_columns(family=pl.lit(name), **_literals(group.key))

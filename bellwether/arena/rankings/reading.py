@@ -8,15 +8,18 @@ from pathlib import Path
 
 import polars as pl
 
+from bellwether.arena.families import Family
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.rankings.inputs import Inputs
 from bellwether.arena.rankings.rankings import rankings
-from bellwether.arena.weekly.reading import as_known
+from bellwether.arena.releases import releases
+from bellwether.arena.weekly.reading import AS_KNOWN, Rows, as_known
 from bellwether.lake import Lake
 from bellwether.tables import table
-
-#: Tables of the arena that rankings are computed from.
-TABLES = ("agents", "decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
+from bellwether.tables.arena import AGENTS
+from bellwether.tables.arena_lineups import RELEASES
+from bellwether.tables.arena_rankings import INPUTS
+from bellwether.tables.schema import Table
 
 
 def cutoffs(folder: Path | None = None) -> dict[str, datetime | None]:
@@ -31,5 +34,30 @@ def restated(lake: Lake, rules: Mapping[str, Methodology], known: Mapping[str, d
 
     rules: the methodologies by name. known: as `cutoffs` returns it.
     """
+    return rankings(inputs_of(as_known(lake, rules, at), known))
+
+
+def every_table_as_known(
+    lake: Lake, rules: Mapping[str, Methodology], known: Mapping[str, datetime | None], at: datetime, families: Mapping[str, Family]
+) -> Rows:
+    """Every table of the arena as it was known at an instant: `as_known`, and what is computed anew from it: the tables of `rankings`, and releases.
+
+    rules, known: as in `restated`. families: of the registry by name, as it is now.
+    """
     read = as_known(lake, rules, at)
-    return rankings(Inputs(**{name: read(table(f"arena/{name}")) for name in TABLES}, cutoffs=known))
+    made: dict[str, pl.DataFrame] = {}
+
+    def rows(declared: Table) -> pl.DataFrame:
+        if "known_at" in declared.names or declared.name in AS_KNOWN:
+            return read(declared)
+        if not made:
+            made.update(rankings(inputs_of(read, known)))
+            made[RELEASES.name] = releases(read(AGENTS), families)
+        return made[declared.name]
+
+    return rows
+
+
+def inputs_of(read: Rows, known: Mapping[str, datetime | None]) -> Inputs:
+    """What rankings are computed from, of the tables that `read` gives. known: as `cutoffs` returns it."""
+    return Inputs(**{name: read(table(f"arena/{name}")) for name in INPUTS}, cutoffs=known)

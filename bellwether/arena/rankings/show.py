@@ -37,7 +37,7 @@ def standings(rows: pl.DataFrame, imputation: str = "none") -> Iterator[Renderab
                 _cell(stated, 3),
                 _value(mine["brier_adjusted"]["value"], 3),
                 _value(mine["skill_price"]["value"], 2, sign=True),
-                *((_value(mine["return"]["value"], 2, sign=True),) if imputation == "none" else ()),
+                *((_percent(mine["return"]["value"]),) if imputation == "none" else ()),
                 _value(stated["share_first"], 2),
                 stated["letters"] or "–",
             )
@@ -60,3 +60,7 @@ def _cell(row: dict[str, Any], digits: int) -> str:
 
 def _value(value: float | None, digits: int, *, sign: bool = False) -> str:
     return "–" if value is None else f"{value:{'+' if sign else ''}.{digits}f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.1%}"

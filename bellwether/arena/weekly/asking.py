@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,69 +18,113 @@ from bellwether.arena.market import Market
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import plan_of
 from bellwether.arena.steps import WORKER, Steps
+from bellwether.arena.terms import Terms
 from bellwether.arena.validation import Limits
-from bellwether.errors import ConfigError
+from bellwether.arena.weekly.budgets import PURPOSE, UNLIMITED, WeekBudgets
+from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
-from bellwether.journal import CostSource, Request, Usage
+from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
 from bellwether.models.answers import Answer, NoAnswer
+from bellwether.models.scheduler import Stopped
 
 if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
     from bellwether.models.client import ModelClient
     from bellwether.models.model import Model
 
-PURPOSE = "arena/decisions"
 _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a decision rests on in addition to its prompt."""
+    """What a decision rests on in addition to its prompt. terms: of its model; None of a rule, and in cohorts without terms. week: that is decided."""
 
     rules: Methodology
     markets: Sequence[Market]
+    terms: Terms | None
+    week: date
+
+
+class _Clients:
+    """Clients of models, opened when they are needed. A client knows one entry of a name: cohorts on other terms have another."""
+
+    def __init__(self, models: Models | None, portal: BlockingPortal) -> None:
+        self._models, self._portal = models, portal
+        self._open: list[tuple[dict[str, Model], ModelClient, Any]] = []
+
+    def of(self, model: Model) -> ModelClient:
+        """The client that asks this entry. Raises `ConfigError` where no model may be asked."""
+        if self._models is None:
+            raise ConfigError(f"asking {model.name}: a language model needs a model client, and none was given")
+        for known, client, _ in self._open:
+            if known.setdefault(model.name, model) == model:
+                return client
+        opened = self._portal.wrap_async_context_manager(self._models.client())
+        client = opened.__enter__()
+        self._open.append(({model.name: model}, client, opened))
+        return client
+
+    def close(self, error: BaseException | None) -> None:
+        """Close all of them, after an error or without one."""
+        while self._open:
+            _, _, opened = self._open.pop()
+            opened.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
 
 
 @contextmanager
-def asking(models: Models | None, decisions: Mapping[str, Asked], steps: Steps, registry: Path | None) -> Iterator[Ask]:
-    """What asks for decisions, by id. Models are asked by one client, which is opened with the first of them and closed at the end."""
+def asking(
+    models: Models | None, decisions: Mapping[str, Asked], steps: Steps, registry: Path | None, budgets: WeekBudgets = UNLIMITED
+) -> Iterator[Ask]:
+    """What asks for decisions, by id, within the week's budgets. Clients of models are opened with the first of them and closed at the end."""
     from anyio.from_thread import start_blocking_portal
 
     with start_blocking_portal() as portal:
-        client: ModelClient | None = None
+        clients = _Clients(models, portal)
         known: dict[str, Model] = {}
-        opened: Any = None
+        exhausted: dict[str, str] = {}
 
         def ask(member: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
-            nonlocal client, opened
             about = decisions[decision_id]
             rule = rule_of(member)
             if rule is not None:
                 return _ruled(rule, about, steps, decision_id, sample)
-            if models is None:
-                raise ConfigError(f"asking {member}: a language model needs a model client, and none was given")
-            if client is None:
-                opened = portal.wrap_async_context_manager(models.client())
-                client = opened.__enter__()
             if not known:
                 known.update(registered(registry))
-            model = model_of(member, about.rules, known)
+            from bellwether.models.client import asked_as
+
+            model = model_of(member, about.rules, known, about.terms)
             terms: dict[str, Any] = {
                 "purpose": PURPOSE,
                 "scope": decision_id,
                 "sample": sample,
                 "parameters": parameters_of(model, about.rules),
+                "budgets": budgets.of(about.week, asked_as(model)),
             }
-            return portal.call(partial(client.ask, model, messages, **terms))
+            client = clients.of(model)
+            try:
+                return portal.call(partial(client.ask, model, messages, **terms))
+            except Stopped as stopped:
+                raise _own_limit(stopped, exhausted) from stopped
 
         try:
             yield ask
         except BaseException as error:
-            if opened is not None:
-                opened.__exit__(type(error), error, error.__traceback__)
+            clients.close(error)
             raise
-        if opened is not None:
-            opened.__exit__(None, None, None)
+        clients.close(None)
+
+
+def _own_limit(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
+    """What a stopped model means: where its own budget of the week is used up, others go on; anything else stops the run.
+
+    exhausted: models whose own budget is used up, with the words.
+    """
+    cause = stopped.__cause__
+    if isinstance(cause, BudgetExceeded) and cause.budget.of.model is not None and cause.budget.of.scope_end is not None:
+        exhausted[stopped.model] = str(cause)
+    return BellwetherError(exhausted[stopped.model]) if stopped.model in exhausted else stopped
 
 
 def registered(folder: Path | None) -> dict[str, Model]:
@@ -89,11 +134,12 @@ def registered(folder: Path | None) -> dict[str, Model]:
     return models(folder)
 
 
-def model_of(member: str, rules: Methodology, known: Mapping[str, Model]) -> Model:
-    """A model as a methodology asks it. Raises `ConfigError` when the registry has none of that name any more."""
+def model_of(member: str, rules: Methodology, known: Mapping[str, Model], terms: Terms | None = None) -> Model:
+    """A model as a methodology asks it, on the terms of its cohort. Raises `ConfigError` when the registry has none of that name any more."""
     if member not in known:
         raise ConfigError(f"asking {member}: the registry has no model of this name any more; put it back into models.toml")
-    return known[member].model_copy(update={"timeout": float(rules.timeout_seconds)})
+    model = known[member] if terms is None else terms.applied(known[member])
+    return model.model_copy(update={"timeout": float(rules.timeout_seconds)})
 
 
 def parameters_of(model: Model, rules: Methodology) -> dict[str, Any]:

@@ -2,78 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from decimal import Decimal
+from datetime import date, datetime
 from functools import partial
 
 from bellwether.arena.account import Account
-from bellwether.arena.deciding import Decided, Look, Means, Task, decide_all, standing
+from bellwether.arena.deciding import Decided, Means, Task, decide_all, standing
 from bellwether.arena.decision import Decision
 from bellwether.arena.decision_state import DecisionState
-from bellwether.arena.execution import Venue
+from bellwether.arena.execution import MarketData
 from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, deciding_order, start_of, week_number
 from bellwether.arena.interventions import closures
-from bellwether.arena.market import Level, Market, Quote, wanted_tokens
+from bellwether.arena.market import Market, MarketStatus
+from bellwether.arena.methodology import Venue
 from bellwether.arena.portfolio import portfolio
 from bellwether.arena.prompt import messages
 from bellwether.arena.states import decisions_due
 from bellwether.arena.steps import Steps
-from bellwether.arena.units import divided, micros, price_micros
-from bellwether.arena.universe import status_of
 from bellwether.arena.weekly import state
 from bellwether.arena.weekly.asking import Asked, asking
-from bellwether.arena.weekly.means import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of
+from bellwether.arena.weekly.means import World, decided_at, deciding, frozen_cohort, frozen_universe, rules_of, terms_by_agent, venues_of
 from bellwether.errors import ConfigError
 from bellwether.forecasting.prompt import Message
-from bellwether.venues.polymarket import looks
 
 
 @dataclass(frozen=True)
 class WeekDecided:
-    """A week after a run: its universe, its own cohort (None when none was started), the cohorts that decide, and every decision with its
-    task, in the order in which they were made."""
+    """A week after a run: its universes by venue, that of its own cohort first; that cohort (None when none was started); the cohorts that decide, and
+    every decision with its task, in the order in which they were made."""
 
     week: date
-    universe: FrozenUniverse
+    universes: Mapping[Venue, FrozenUniverse]
     cohort: FrozenCohort | None
     cohorts: Sequence[FrozenCohort]
     decisions: Sequence[tuple[Task, Decided]]
 
+    @property
+    def universe(self) -> FrozenUniverse:
+        """The universe of the week's own cohort."""
+        return next(iter(self.universes.values()))
+
 
 @dataclass(frozen=True)
 class WeekPlanned:
-    """A week as it would be decided now: its universe, who decides, and each decision's task."""
+    """A week on one venue as it would be decided now: its universe, who decides, and each decision's task."""
 
+    venue: Venue
     universe: FrozenUniverse
     cohorts: Sequence[FrozenCohort]
     tasks: Sequence[Task]
     standing: state.Standing
 
 
-def plan_week(world: World, week: date, *, forced: bool = True) -> tuple[WeekPlanned, FrozenCohort | None]:
-    """Freeze the week's universe and start its cohort, where that was not done, and make the tasks of all deciding cohorts."""
-    universe = frozen_universe(world, week)
-    cohort = frozen_cohort(world, week, reconstructed=universe.reconstructed, forced=forced)
-    if cohort is not None and cohort.reconstructed != universe.reconstructed:
+def plan_week(world: World, week: date, *, forced: bool = True) -> tuple[list[WeekPlanned], FrozenCohort | None]:
+    """Freeze the week's universes and start its cohort, where that was not done, and make the tasks of all deciding cohorts: one plan for each venue."""
+    venues = venues_of(world, week)
+    universes = {venue: frozen_universe(world, week, venue) for venue in venues}
+    live = not universes[venues[0]].reconstructed
+    cohort = frozen_cohort(world, week, reconstructed=not live, forced=forced)
+    if cohort is not None and (cohort.reconstructed == live or rules_of(world, cohort).venue != venues[0]):
         raise ConfigError(
-            f"running the week {week}: its cohort and its universe are not both live; this journal cannot have come from one arena"
+            f"running the week {week}: its cohort and its universe are not both live, or of one venue; this journal cannot have come from one arena"
         )
-    return planned(world, week, universe, deciding(world, week, reconstructed=universe.reconstructed)), cohort
+    return [
+        planned(world, week, venue, found, deciding(world, week, reconstructed=found.reconstructed, venue=venue))
+        for venue, found in universes.items()
+    ], cohort
 
 
-def planned(world: World, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> WeekPlanned:
-    """The tasks of cohorts in a week, the newest cohort first, its agents in the week's order; of agents that were closed, those that were begun."""
+def planned(world: World, week: date, venue: Venue, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> WeekPlanned:
+    """The tasks of cohorts of one venue in a week, the newest cohort first, its agents in the week's order; of agents that were closed, those that were begun."""
     at = decided_at(week) if universe.reconstructed else world.now()
-    before = state.standing(world, week, cohorts, universe.universe, at, reconstructed=universe.reconstructed)
+    before = state.standing(world, week, venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
     tasks = [task for cohort in cohorts for task in _tasks(world, week, cohort, universe, before)]
     closed = closures(world.steps)
     tasks = [
         task for task in tasks if task.key.agent.agent_id not in closed or world.steps.stored("prompt", task.key.decision_id) is not None
     ]
-    return WeekPlanned(universe, cohorts, tasks, before)
+    return WeekPlanned(venue, universe, cohorts, tasks, before)
 
 
 def _tasks(world: World, week: date, cohort: FrozenCohort, universe: FrozenUniverse, before: state.Standing) -> Iterator[Task]:
@@ -94,22 +102,35 @@ def _tasks(world: World, week: date, cohort: FrozenCohort, universe: FrozenUnive
 
 def decide_week(world: World, week: date, *, forced: bool = True) -> WeekDecided:
     """Do what is left of a week's decisions. What was done is used as it is stored; a week before one that an agent has decided stays as it is."""
-    plan, cohort = plan_week(world, week, forced=forced)
-    order = {task.key.decision_id: number for number, task in enumerate(plan.tasks)}
-    left = _left_alone(world, plan.tasks)
-    asked = {task.key.decision_id: Asked(task.methodology, plan.universe.universe.markets) for task in plan.tasks}
-    now = (lambda: plan.standing.at) if plan.universe.reconstructed else world.now
-    with asking(world.models, asked, world.steps, world.registry) as ask:
-        means = Means(world.steps, ask, _look(world, plan), now)
-        due = [task for task in plan.tasks if task.key.decision_id not in left]
-        made = list(zip(due, decide_all(due, means), strict=True))
+    plans, cohort = plan_week(world, week, forced=forced)
+    tasks = [task for plan in plans for task in plan.tasks]
+    order = {task.key.decision_id: number for number, task in enumerate(tasks)}
+    left = _left_alone(world, tasks)
+    terms = terms_by_agent(cohort for plan in plans for cohort in plan.cohorts)
+    asked = {
+        task.key.decision_id: Asked(task.methodology, plan.universe.universe.markets, terms.get(task.key.agent.agent_id), week)
+        for plan in plans
+        for task in plan.tasks
+    }
+    made: list[tuple[Task, Decided]] = []
+    with asking(world.models, asked, world.steps, world.registry, world.budgets) as ask:
+        for plan in plans:
+            due = [task for task in plan.tasks if task.key.decision_id not in left]
+            made += zip(due, decide_all(due, Means(world.steps, ask, partial(_look, world, plan), _clock(world, plan))), strict=True)
     made += [
         (task, standing(task, world.steps, DecisionState.OPEN, left[task.key.decision_id]))
-        for task in plan.tasks
+        for task in tasks
         if task.key.decision_id in left
     ]
     made.sort(key=lambda pair: order[pair[0].key.decision_id])
-    return WeekDecided(week, plan.universe, cohort, plan.cohorts, made)
+    cohorts = sorted((one for plan in plans for one in plan.cohorts), key=lambda one: one.week, reverse=True)
+    return WeekDecided(week, {plan.venue: plan.universe for plan in plans}, cohort, cohorts, made)
+
+
+def _clock(world: World, plan: WeekPlanned) -> Callable[[], datetime]:
+    """The time of a plan's decisions: a past week's stands still."""
+    at = plan.standing.at
+    return (lambda: at) if plan.universe.reconstructed else world.now
 
 
 def _left_alone(world: World, tasks: Sequence[Task]) -> dict[str, str]:
@@ -137,9 +158,18 @@ def _overtaken(steps: Steps, task: Task) -> bool:
     return False
 
 
-def _look(world: World, plan: WeekPlanned) -> Look:
-    """What fetches the quotes of a decision."""
-    return partial(_past_look, plan) if plan.universe.reconstructed else partial(_present_look, world, plan)
+def _look(world: World, plan: WeekPlanned, decision: Decision) -> MarketData:
+    """The quotes of a decision: those of now, or of the plan's time where its week is past."""
+    listed, before, data = plan.universe.universe.by_id, plan.standing, world.data(plan.venue)
+    wanted = {name: before.markets[name] for name in _wanted(plan, decision) if name in before.markets}
+    if plan.universe.reconstructed:
+        quotes = {**before.quotes, **data.past_quotes({name: market for name, market in wanted.items() if name in listed}, before.at)}
+        return MarketData(listed, quotes, before.at, _outside(before.markets, listed))
+    if not wanted:
+        return MarketData(listed, {}, world.now())
+    statuses, quotes = data.look(wanted)
+    fresh = _with_status(before.markets, statuses)
+    return MarketData({name: fresh[name] for name in listed}, quotes, world.now(), _outside(fresh, listed))
 
 
 def _wanted(plan: WeekPlanned, decision: Decision) -> list[str]:
@@ -147,65 +177,10 @@ def _wanted(plan: WeekPlanned, decision: Decision) -> list[str]:
     return [*(bet.market_id for bet in decision.bets), *(position.market_id for position in positions if position is not None)]
 
 
-def _past_look(plan: WeekPlanned, decision: Decision) -> Venue:
-    listed, before = plan.universe.universe.by_id, plan.standing
-    quotes = {
-        market_id: state.quotes_of_universe(listed[market_id]) if market_id in listed else before.quotes.get(market_id, {})
-        for market_id in _wanted(plan, decision)
-    }
-    return Venue(listed, quotes, before.at, _outside(before.markets, listed))
-
-
-def _present_look(world: World, plan: WeekPlanned, decision: Decision) -> Venue:
-    listed, known = plan.universe.universe.by_id, plan.standing.markets
-    wanted = _wanted(plan, decision)
-    if not wanted:
-        return Venue(listed, {}, world.now())
-    tokens = wanted_tokens(known, wanted)
-
-    async def work(gamma: looks.GammaClient, clob: looks.ClobClient) -> tuple[looks.Seen, dict[str, looks.Book]]:
-        known_ids = [market_id for market_id in dict.fromkeys(wanted) if market_id in known]
-        return await looks.by_id(gamma, known_ids), await looks.books(clob, tokens)
-
-    seen, books = world.venue(work)
-    quotes: dict[str, dict[int, Quote]] = {}
-    for token, (market_id, place) in tokens.items():
-        if token in books:
-            quotes.setdefault(market_id, {})[place] = quote_of_book(books[token])
-    fresh = _with_status(known, seen)
-    return Venue({name: fresh[name] for name in listed}, quotes, world.now(), _outside(fresh, listed))
-
-
-def _with_status(known: Mapping[str, Market], seen: looks.Seen) -> dict[str, Market]:
+def _with_status(known: Mapping[str, Market], now: Mapping[str, MarketStatus]) -> dict[str, Market]:
     """The known markets, with where each stands now as far as that was looked at: one that has closed since is not traded."""
-    now = {row["market_id"]: status_of(row) for row in seen.rows}
     return {name: replace(market, status=now.get(name, market.status)) for name, market in known.items()}
 
 
 def _outside(known: Mapping[str, Market], listed: Mapping[str, Market]) -> dict[str, Market]:
     return {name: market for name, market in known.items() if name not in listed}
-
-
-def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:
-    """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
-    bid, ask = _best(book)
-    return Quote(_middle(bid, ask), bid, ask, book.at, source, _levels(book.bids), _levels(book.asks))
-
-
-def midpoint_of_book(book: looks.Book) -> int | None:
-    """The midpoint of a book (micro-dollars), as `quote_of_book` has it."""
-    return _middle(*_best(book))
-
-
-def _best(book: looks.Book) -> tuple[int | None, int | None]:
-    bid, ask = (price_micros(side[0][0]) if side else None for side in (book.bids, book.asks))
-    return bid, ask
-
-
-def _middle(bid: int | None, ask: int | None) -> int | None:
-    return divided(bid + ask, 2) if bid is not None and ask is not None else None
-
-
-def _levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:
-    found = ((price_micros(price), micros(size)) for price, size in side)
-    return tuple(Level(price, shares) for price, shares in found if price is not None and shares > 0)

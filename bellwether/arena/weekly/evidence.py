@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any
 
 import polars as pl
 
+from bellwether.arena.facts import Agent
 from bellwether.arena.frames import agents_of, cancellations_frame, evidence_frame, observations_of, trades_of
 from bellwether.arena.identity import WEEK, start_of, week_of
 from bellwether.arena.interventions import cancellations
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import MarketStatus
-from bellwether.arena.methodology import Methodology
+from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import Polled, awaited, due
-from bellwether.arena.resolution import evidence_of, settlements
+from bellwether.arena.resolution import settlements
 from bellwether.arena.universe import status_of
 from bellwether.arena.weekly.means import World
-from bellwether.arena.weekly.state import evidence_of_past
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
-from bellwether.venues.polymarket import looks
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
 
 @dataclass(frozen=True)
@@ -56,12 +53,12 @@ def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
         cancellations_frame([one for one in cancellations(world.steps) if week_of(one.at) == week]),
         known.evidence.filter(pl.col("week") == week),
     ]
-    book = _book(world, known, until, reconstructed=True)
-    waiting, rules = awaited(book), _rules(world, book)
-    if waiting:
-        made = world.venue(lambda gamma, clob: evidence_of_past(gamma, clob, waiting, until, rules))
-        within = [look for look in made if start_of(week) <= look["fetched_at"] < start_of(week) + WEEK]
-        found.append(evidence_frame(within, reconstructed=True))
+    for venue, book in _books(world, known, until, reconstructed=True).items():
+        waiting, rules = awaited(book), _rules(world, book)
+        if waiting:
+            made = world.data(venue).past_evidence(waiting, until, rules)
+            within = [look for look in made if start_of(week) <= look["fetched_at"] < start_of(week) + WEEK]
+            found.append(evidence_frame(within, reconstructed=True))
     if week == week_of(now):
         found.append(_looked_at(world, known, now))
     rows = pl.concat(found).unique(["market_id", "known_at"], keep="first", maintain_order=True)
@@ -70,30 +67,20 @@ def evidence_rows(world: World, week: date, known: Known) -> pl.DataFrame:
 
 def due_markets(world: World) -> list[str]:
     """Markets of live cohorts whose next look is due."""
-    return _due(world, Known.stored(world), world.now())
+    return [market_id for due_ones in _due(world, Known.stored(world), world.now()).values() for market_id in due_ones]
 
 
-def _due(world: World, known: Known, now: datetime) -> list[str]:
-    book = _book(world, known, now, reconstructed=False)
-    return due(book, polled(known.evidence.filter(pl.col("market_id").is_in(awaited(book)))), now)
+def _due(world: World, known: Known, now: datetime) -> dict[Venue, list[str]]:
+    """The markets that are due, by venue."""
+    return {
+        venue: due(book, polled(known.evidence.filter(pl.col("market_id").is_in(awaited(book)))), now)
+        for venue, book in _books(world, known, now, reconstructed=False).items()
+    }
 
 
 def _looked_at(world: World, known: Known, now: datetime) -> pl.DataFrame:
-    wanted = _due(world, known, now)
-    if not wanted:
-        return EVIDENCE.empty()
-    return evidence_frame(world.venue(lambda gamma, clob: _look(gamma, clob, wanted, now)))
-
-
-async def _look(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-    seen = await looks.by_id(gamma, market_ids)
-    flags = await looks.winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
-    at = seen.at or now
-    return [
-        evidence_of(row, fetched_at=at, winners=winners, is_50_50=half)
-        for row in seen.rows
-        for winners, half in [flags.get(row.get("condition_id") or "", (None, None))]
-    ]
+    looks = [look for venue, wanted in _due(world, known, now).items() if wanted for look in world.data(venue).evidence(wanted, now)]
+    return evidence_frame(looks)
 
 
 def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
@@ -111,9 +98,13 @@ def polled(evidence: pl.DataFrame) -> dict[str, Polled]:
     return found
 
 
-def _book(world: World, known: Known, at: datetime, *, reconstructed: bool) -> Book:
-    """The books of the live or the reconstructed agents as known at an instant."""
+def _books(world: World, known: Known, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
+    """The books of the live or the reconstructed agents as known at an instant, by venue."""
     agents = agents_of(known.agents.filter(pl.col("reconstructed") == reconstructed))
+    return {venue: _book(world, own, known, at) for venue, own in world.by_venue(agents).items()}
+
+
+def _book(world: World, agents: list[Agent], known: Known, at: datetime) -> Book:
     names = {agent.agent_id for agent in agents}
     trades = [trade for trade in trades_of(known.trades) if trade.agent_id in names and trade.executed_at <= at]
     held = {trade.market_id for trade in trades}

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
 
+from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_of, observations_of, prices_frame, prices_of, trades_of
 from bellwether.arena.history import Points
 from bellwether.arena.ledger import Book, fold
 from bellwether.arena.market import Market, wanted_tokens
-from bellwether.arena.marks import Price, PriceKey, Seen, Source, bucket, merged, price_key, tick
-from bellwether.arena.methodology import methodology
-from bellwether.arena.resolution import settlements
+from bellwether.arena.marks import Observed, Price, PriceKey, Source, bucket, merged, price_key, tick
+from bellwether.arena.methodology import Venue, methodology
+from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.units import price_micros
-from bellwether.arena.weekly.deciding import midpoint_of_book
 from bellwether.arena.weekly.means import World
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
-from bellwether.venues.polymarket import looks
 
 _DAY = timedelta(days=1)
 
@@ -33,12 +32,11 @@ def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     stamp = bucket(now, rules.mark_minutes)
     yesterday, today = (_stored(world, day) for day in (stamp.date() - _DAY, stamp.date()))
     last = {row[:2]: row for row in prices_of(_newest(pl.concat([yesterday, today])))}
-    keys, tokens = _held_now(world)
-    books = world.venue(lambda gamma, clob: looks.books(clob, tokens.values())) if keys else {}
-    seen: dict[PriceKey, Seen] = {}
-    for key, token in tokens.items():
-        if token in books:
-            seen[key] = Seen(midpoint_of_book(books[token]), books[token].at)
+    seen: dict[PriceKey, Observed] = {}
+    keys, of_venue = _held_now(world)
+    for venue, tokens in of_venue.items():
+        quoted = world.data(venue).midpoints(tokens.values()) if tokens else {}
+        seen |= {key: quoted[token] for key, token in tokens.items() if token in quoted}
     rows = tick(last, keys, seen, now, rules)
     if today.is_empty():
         changed = {row[:2] for row in rows}
@@ -53,17 +51,24 @@ def _newest(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.sort("at", maintain_order=True).unique(["market_id", "outcome"], keep="last", maintain_order=True)
 
 
-#: What is held by all cohorts, with the token of each price, by the lake and the marks of the tables that say so: a tick folds nothing while these stay.
-_held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[PriceKey, str]]] = {}
+Tokens = dict[PriceKey, str]
+
+#: What is held by all cohorts, with what quotes each price on its venue, by the lake and the marks of the tables that say so: a tick folds nothing while
+#: these stay.
+_held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[Venue, Tokens]]] = {}
 
 
-def _held_now(world: World) -> tuple[list[PriceKey], dict[PriceKey, str]]:
-    """The prices that are held, and the token of each."""
+def _held_now(world: World) -> tuple[list[PriceKey], dict[Venue, Tokens]]:
+    """The prices that are held, and what quotes each, by venue."""
     marks = tuple(world.lake.storage.mark(table.name) for table in (AGENTS, TRADES, EVIDENCE, UNIVERSE))
     found = _held.get(world.lake.uri)
     if found is None or found[0] != marks or None in marks:
-        keys = sorted(key for key, spans in held_spans(_book(world, reconstructed=None)).items() if spans[-1][1] is None)
-        found = _held[world.lake.uri] = marks, keys, _tokens(world, keys)
+        open_keys = {
+            venue: sorted(key for key, spans in held_spans(book).items() if spans[-1][1] is None)
+            for venue, book in _books(world, reconstructed=None).items()
+        }
+        keys = sorted({key for found_keys in open_keys.values() for key in found_keys})
+        found = _held[world.lake.uri] = marks, keys, {venue: _tokens(world, own) for venue, own in open_keys.items()}
     return found[1:]
 
 
@@ -82,19 +87,16 @@ def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
     """
     first, last = _start(min(days)), _start(max(days)) + _DAY
     now, minutes = world.now(), methodology(folder=world.registry).mark_minutes
-    spans: dict[PriceKey, list[tuple[datetime, datetime]]] = {}
-    for key, found in held_spans(_book(world, reconstructed=True)).items():
-        clipped = [(max(begin, first), min(end or now, last)) for begin, end in found]
-        spans[key] = [span for span in clipped if span[0] < span[1]]
-    spans = {key: found for key, found in spans.items() if found}
-    tokens = _tokens(world, sorted(spans))
-    asked = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
-    prices = world.venue(lambda gamma, clob: looks.past_prices(clob, asked)) if asked else {}
     made: dict[date, list[Price]] = {day: [] for day in days}
-    for key, token in tokens.items():
-        for row in _changes(key, prices[token], spans[key], minutes):
-            if row.at.date() in made:
-                made[row.at.date()].append(row)
+    for venue, book in _books(world, reconstructed=True).items():
+        spans = dict(_within(held_spans(book), first, last, now))
+        tokens = _tokens(world, sorted(spans))
+        asked = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
+        prices = world.data(venue).past_prices(asked) if asked else {}
+        for key, token in tokens.items():
+            for row in _changes(key, prices[token], spans[key], minutes):
+                if row.at.date() in made:
+                    made[row.at.date()].append(row)
     return {
         day: prices_frame(merged(rows, [row for row in prices_of(_stored(world, day)) if not row.reconstructed]))
         for day, rows in made.items()
@@ -104,10 +106,10 @@ def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
 def past_days(world: World) -> list[date]:
     """The days before today on which reconstructed cohorts held something, in order: those that `past_rows` has marks for."""
     today, days = world.now().date(), set[date]()
-    for spans in held_spans(_book(world, reconstructed=True)).values():
-        for begin, end in spans:
-            last = today if end is None else end.date()
-            days |= {begin.date() + number * _DAY for number in range((last - begin.date()).days + 1)}
+    held = (spans for book in _books(world, reconstructed=True).values() for spans in held_spans(book).values())
+    for begin, end in (span for spans in held for span in spans):
+        last = today if end is None else end.date()
+        days |= {begin.date() + number * _DAY for number in range((last - begin.date()).days + 1)}
     return sorted(day for day in days if day < today)
 
 
@@ -140,20 +142,34 @@ def held_spans(book: Book) -> dict[PriceKey, list[tuple[datetime, datetime | Non
     return spans
 
 
-def _book(world: World, *, reconstructed: bool | None) -> Book:
-    """The books of live or reconstructed cohorts, or of all."""
+def _within(
+    held: Mapping[PriceKey, Sequence[tuple[datetime, datetime | None]]], first: datetime, last: datetime, now: datetime
+) -> Iterator[tuple[PriceKey, list[tuple[datetime, datetime]]]]:
+    """The parts of spans between two instants, without what has none."""
+    for key, found in held.items():
+        clipped = [(max(begin, first), min(end or now, last)) for begin, end in found]
+        if spans := [span for span in clipped if span[0] < span[1]]:
+            yield key, spans
+
+
+def _books(world: World, *, reconstructed: bool | None) -> dict[Venue, Book]:
+    """The books of live or reconstructed cohorts, by venue; None: of all that are not archived."""
     rows = world.lake.slice(AGENTS, missing="skip").read()
-    agents = agents_of(rows if reconstructed is None else rows.filter(pl.col("reconstructed") == reconstructed))
-    names = {agent.agent_id for agent in agents}
-    trades = [trade for trade in trades_of(world.lake.slice(TRADES, missing="skip").read()) if trade.agent_id in names]
+    wanted = pl.col("archived_at").is_null() if reconstructed is None else pl.col("reconstructed") == reconstructed
+    agents = agents_of(rows.filter(wanted))
+    trades = trades_of(world.lake.slice(TRADES, missing="skip").read())
     seen = observations_of(world.lake.slice(EVIDENCE, missing="skip").read())
-    used = {agent.methodology for agent in agents}
+    return {venue: _book(world, own, trades, seen) for venue, own in world.by_venue(agents).items()}
+
+
+def _book(world: World, agents: Sequence[Agent], trades: Iterable[Trade], seen: Sequence[Observation]) -> Book:
+    names, used = {agent.agent_id for agent in agents}, {agent.methodology for agent in agents}
     settled = [one for name, rules in world.rules.items() if name in used for one in settlements(seen, rules)]
-    return fold(agents, trades, settled)
+    return fold(agents, [trade for trade in trades if trade.agent_id in names], settled)
 
 
 def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
-    """The token whose price each key is, from the universes in which the markets were."""
+    """What quotes each price, from the universes in which the markets were."""
     wanted = list(keys)
     ids = sorted({market_id for market_id, _ in wanted})
     rows = (

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from bellwether.arena.facts import Agent
 from bellwether.arena.frozen import FrozenCohort, FrozenUniverse, cohort_of, encoded_cohort, encoded_universe, universe_of
-from bellwether.arena.history import LATEST, SOONEST, SOURCE, candidates, past_universe, tokens_of
-from bellwether.arena.identity import WEEK, start_of
+from bellwether.arena.identity import WEEK, AgentKey, start_of
 from bellwether.arena.lineup import lineup
-from bellwether.arena.methodology import Methodology, methodologies
+from bellwether.arena.methodology import Methodology, Venue, methodologies, methodology
 from bellwether.arena.states import decisions_due, may_start
 from bellwether.arena.steps import Steps
-from bellwether.arena.universe import market_of, universe
-from bellwether.errors import ConfigError, SchemaError
+from bellwether.arena.terms import Terms, terms_of
+from bellwether.arena.weekly.budgets import UNLIMITED, WeekBudgets
+from bellwether.arena.weekly.kalshi import AskKalshi, Kalshi
+from bellwether.arena.weekly.polymarket import AskPolymarket, Polymarket
+from bellwether.arena.weekly.venue import VenueData
+from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.venues.polymarket import looks
-
-if TYPE_CHECKING:
-    from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
 #: Decisions are made as of so long after the start of a week.
 DECISION = timedelta(minutes=5)
 #: Longer than a step takes: a model's answer included.
 LEASE = timedelta(minutes=30)
-#: Markets of a reconstructed universe are asked for their past prices from so long before the decision.
-_PRICED = timedelta(days=1)
-
-T = TypeVar("T")
-
-
-class Venue(Protocol):
-    """Asks Polymarket."""
-
-    def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
-        """Run `work` with connected clients, and return what it returns."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -49,17 +36,21 @@ class World:
     """What the arena runs in.
 
     venue: asks Polymarket. models: asks language models; None where no model may be asked. now: of the venue's clock. run: who pays, and whose leases
-    they are. lineup: that new cohorts get. registry: the user's folder.
+    they are. lineup: that new cohorts get. registry: the user's folder. kalshi: asks Kalshi; None where no cohort bets there. methodology: of new
+    cohorts; their lineup's when None. budgets: of every week.
     """
 
     journal: Journal
     lake: Lake
-    venue: Venue
+    venue: AskPolymarket
     models: Models | None
     now: Callable[[], datetime]
     run: str
     lineup: str
     registry: Path | None = None
+    kalshi: AskKalshi | None = None
+    methodology: str | None = None
+    budgets: WeekBudgets = UNLIMITED
 
     @property
     def steps(self) -> Steps:
@@ -70,6 +61,27 @@ class World:
     def rules(self) -> Mapping[str, Methodology]:
         """The methodologies by name."""
         return methodologies(self.registry)
+
+    @property
+    def chosen(self) -> Methodology:
+        """The methodology of new cohorts. Raises `ConfigError` for a name that no methodology has."""
+        return methodology(self.methodology or lineup(self.lineup, self.registry).methodology, self.registry)
+
+    def data(self, venue: Venue) -> VenueData:
+        """The markets of a venue. Raises `ConfigError` for Kalshi where it cannot be asked."""
+        if venue == "polymarket":
+            return Polymarket(self.venue)
+        if self.kalshi is None:
+            raise ConfigError("asking Kalshi: a cohort bets there, and no client of Kalshi was given")
+        return Kalshi(self.kalshi)
+
+    def by_venue(self, agents: Iterable[Agent]) -> dict[Venue, list[Agent]]:
+        """Agents by the venue on which they bet; those whose methodology is no longer there are left out."""
+        found: dict[Venue, list[Agent]] = {}
+        for agent in agents:
+            if agent.methodology in self.rules:
+                found.setdefault(self.rules[agent.methodology].venue, []).append(agent)
+        return dict(sorted(found.items()))
 
 
 def decided_at(week: date) -> datetime:
@@ -84,46 +96,38 @@ def is_past(week: date, now: datetime, rules: Methodology) -> bool:
     return now >= decisions_due(start_of(week), rules)
 
 
-def frozen_universe(world: World, week: date) -> FrozenUniverse:
-    """The week's universe, the same in every run: taken now, or reconstructed when its decisions are past."""
-    return universe_of(world.steps.once("universe", week.isoformat(), lambda: encoded_universe(_seen(world, week))))
+def frozen_universe(world: World, week: date, venue: Venue | None = None) -> FrozenUniverse:
+    """The week's universe on a venue (that of the week's own cohort when left out), the same in every run: taken now, or reconstructed when its
+    decisions are past."""
+    where = venue or venues_of(world, week)[0]
+    return universe_of(world.steps.once("universe", _universe_name(week, where), lambda: encoded_universe(_seen(world, week, where))))
 
 
-def seen_universe(world: World, week: date) -> FrozenUniverse:
+def seen_universe(world: World, week: date, venue: Venue | None = None) -> FrozenUniverse:
     """The week's universe, without freezing it: the stored one, or as it would be taken now."""
-    body = world.steps.stored("universe", week.isoformat())
-    return _seen(world, week) if body is None else universe_of(body)
+    where = venue or venues_of(world, week)[0]
+    body = world.steps.stored("universe", _universe_name(week, where))
+    return _seen(world, week, where) if body is None else universe_of(body)
 
 
-def _seen(world: World, week: date) -> FrozenUniverse:
-    rules = world.rules[lineup(world.lineup, world.registry).methodology]
-    if is_past(week, world.now(), rules):
-        return world.venue(lambda gamma, clob: _past(gamma, clob, decided_at(week), rules.universe))
-    return world.venue(lambda gamma, clob: _present(gamma, rules.universe, world.now()))
+def venues_of(world: World, week: date) -> list[Venue]:
+    """The venues on which cohorts decide in a week: that of the cohort which starts in it, and those of earlier ones that still decide."""
+    own = stored_cohort(world.steps, week)
+    first = world.chosen.venue if own is None else _rules_of(own, world.rules).venue
+    earlier = {_rules_of(cohort, world.rules).venue for cohort in _still_deciding(world, week)}
+    return [first, *sorted(earlier - {first})]
 
 
-async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
-    seen = await looks.largest_open(gamma, limit)
-    at, markets, lacking = seen.at or now, [], seen.rejects
-    for row in seen.rows:
-        try:
-            markets.append(market_of(row, at))
-        except SchemaError:
-            lacking += 1
-    return FrozenUniverse(universe(markets, limit), at, False, "Gamma: open markets by volume", lacking)
+def _universe_name(week: date, venue: Venue) -> str:
+    return week.isoformat() if venue == "polymarket" else f"{week.isoformat()}/{venue}"
 
 
-async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
-    seen = await looks.ending(gamma, at + SOONEST, at + LATEST)
-    tokens: dict[str, tuple[datetime, datetime]] = {}
-    for row in candidates(seen.rows, at):
-        try:
-            tokens |= dict.fromkeys(tokens_of(market_of(row, at)), (at - _PRICED, at))
-        except SchemaError:
-            continue
-    prices = await looks.past_prices(clob, tokens)
-    source = f"Gamma: dates of markets that were to end {SOONEST.days} to {LATEST.days} days later; CLOB: {SOURCE}"
-    return FrozenUniverse(past_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
+def _seen(world: World, week: date, venue: Venue) -> FrozenUniverse:
+    rules, now = world.chosen, world.now()
+    if rules.venue != venue:
+        rules = next(found for cohort in _still_deciding(world, week) if (found := _rules_of(cohort, world.rules)).venue == venue)
+    data = world.data(venue)
+    return data.past(decided_at(week), rules.universe) if is_past(week, now, rules) else data.present(rules.universe, now)
 
 
 def stored_cohort(steps: Steps, week: date) -> FrozenCohort | None:
@@ -136,21 +140,39 @@ def frozen_cohort(world: World, week: date, *, reconstructed: bool, forced: bool
     """The cohort of a week, started now when it was not. forced: also later than in the first hour; else None then."""
     if not reconstructed and not forced and not may_start(world.now()) and stored_cohort(world.steps, week) is None:
         return None
+    make = partial(new_cohort, world, week, reconstructed=reconstructed)
+    return cohort_of(world.steps.once("cohort", week.isoformat(), lambda: encoded_cohort(make())))
+
+
+def terms_by_agent(cohorts: Iterable[FrozenCohort]) -> dict[str, Terms]:
+    """The terms of every model of some cohorts, by agent."""
+    return {AgentKey(cohort.week, family).agent_id: terms for cohort in cohorts for family, terms in cohort.terms.items()}
+
+
+def new_cohort(world: World, week: date, *, reconstructed: bool) -> FrozenCohort:
+    """A week's cohort as it would be started now: the lineup of the registry, on the terms in force."""
     chosen = lineup(world.lineup, world.registry)
-
-    def make() -> bytes:
-        at = decided_at(week) if reconstructed else world.now()
-        return encoded_cohort(FrozenCohort(week, chosen.name, chosen.methodology, reconstructed, chosen.families, at))
-
-    return cohort_of(world.steps.once("cohort", week.isoformat(), make))
+    at = decided_at(week) if reconstructed else world.now()
+    terms = terms_of(chosen, world.registry)
+    return FrozenCohort(week, chosen.name, world.chosen.name, reconstructed, chosen.members, at, terms)
 
 
-def deciding(world: World, week: date, *, reconstructed: bool) -> list[FrozenCohort]:
-    """The cohorts that decide in a week, the newest first: those of the last weeks that are live, or reconstructed, as the week is."""
+def deciding(world: World, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
+    """The cohorts that decide in a week, the newest first: those of the last weeks that are live, or reconstructed, as the week is; on one venue
+    or on all."""
+    return [
+        cohort
+        for cohort in _still_deciding(world, week)
+        if cohort.reconstructed == reconstructed and venue in (None, _rules_of(cohort, world.rules).venue)
+    ]
+
+
+def _still_deciding(world: World, week: date) -> list[FrozenCohort]:
+    """The cohorts that are young enough to decide in a week, the newest first."""
     rules, found = world.rules, []
     for age in range(max(one.decision_cohorts for one in rules.values())):
         cohort = stored_cohort(world.steps, week - age * WEEK)
-        if cohort is not None and cohort.reconstructed == reconstructed and age < _rules_of(cohort, rules).decision_cohorts:
+        if cohort is not None and age < _rules_of(cohort, rules).decision_cohorts:
             found.append(cohort)
     return found
 

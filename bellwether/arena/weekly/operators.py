@@ -1,14 +1,17 @@
-"""What operators do: cancel a market, close an agent. Both are recorded in the journal, whence the rows of arena/evidence and arena/agents have them."""
+"""What operators do: cancel a market, close an agent, dismiss a release, archive a cohort. Each is recorded in the journal, whence the rows of
+arena/evidence, arena/agents and arena/review have it."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 import polars as pl
 
-from bellwether.arena.interventions import Intervention, Kind, record
+from bellwether.arena.identity import AgentKey
+from bellwether.arena.interventions import Intervention, Kind, dismissals, record
 from bellwether.arena.weekly.means import World, stored_cohort
 from bellwether.arena.weekly.reading import agent_key
+from bellwether.arena.weekly.reviewing import reviewed
 from bellwether.errors import ConfigError
 from bellwether.tables.arena import EVIDENCE, TRADES
 
@@ -38,6 +41,31 @@ def close_agent(world: World, agent_id: str, by: str, reason: str) -> Interventi
     if cohort is None or key.family not in cohort.members:
         raise ConfigError(f"closing {agent_id}: there is no such agent; `bellwether arena show {key.cohort}` lists those of the cohort")
     return record(world.steps, Intervention(Kind.CLOSE, key.agent_id, by, reason, world.now()))
+
+
+def dismiss_release(world: World, family: str, model_id: str, by: str, reason: str) -> Intervention:
+    """Dismiss a later release of a family: reviews propose it no more. Raises `ConfigError` for one that the review does not propose."""
+    _require_words(f"dismissing {model_id}", by, reason)
+    offers = {one.family.name: [offer.model_id for offer in one.offers] for one in reviewed(world)}
+    if model_id not in offers.get(family, ()) and (family, model_id) not in dismissals(world.steps):
+        known = ", ".join(f"{name} {offer}" for name, found in offers.items() for offer in found) or "none"
+        raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {known}")
+    return record(world.steps, Intervention(Kind.DISMISS, f"{family}/{model_id}", by, reason, world.now()))
+
+
+def archive_cohort(world: World, cohort: date, by: str, reason: str) -> Intervention:
+    """Archive a cohort, from now on: its agents are closed, it is in no ranking and is marked no more; what it holds is still settled.
+
+    Raises `ConfigError` for a cohort that there is not.
+    """
+    _require_words(f"archiving {cohort}", by, reason)
+    found = stored_cohort(world.steps, cohort)
+    if found is None:
+        raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
+    done = record(world.steps, Intervention(Kind.ARCHIVE, cohort.isoformat(), by, reason, world.now()))
+    for family in sorted(found.members):
+        close_agent(world, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
+    return done
 
 
 def _require_words(what: str, by: str, reason: str) -> None:

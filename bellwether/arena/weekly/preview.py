@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from bellwether.arena.deciding import Task
-from bellwether.arena.frozen import FrozenCohort
-from bellwether.arena.lineup import lineup, rule_of
+from bellwether.arena.lineup import rule_of
+from bellwether.arena.terms import Terms
 from bellwether.arena.weekly.asking import model_of, parameters_of, registered
 from bellwether.arena.weekly.deciding import WeekPlanned, planned
-from bellwether.arena.weekly.means import World, decided_at, deciding, seen_universe, stored_cohort
+from bellwether.arena.weekly.means import World, deciding, new_cohort, seen_universe, stored_cohort, terms_by_agent, venues_of
 from bellwether.forecasting.prompt import Message
 from bellwether.models.model import Model
 
@@ -33,19 +33,21 @@ class Prompted:
 
 
 def preview(world: World, week: date) -> tuple[WeekPlanned, list[Prompted]]:
-    """The week as a run would make it now, with every prompt in the order in which it would be asked. Nothing is stored, and no model is asked."""
-    universe = seen_universe(world, week)
-    cohorts = deciding(world, week, reconstructed=universe.reconstructed)
+    """The week as a run would make it now, on the venue of its own cohort, with every prompt in the order in which it would be asked.
+
+    Nothing is stored, and no model is asked.
+    """
+    venue = venues_of(world, week)[0]
+    universe = seen_universe(world, week, venue)
+    cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)
     if stored_cohort(world.steps, week) is None:
-        chosen = lineup(world.lineup, world.registry)
-        at = decided_at(week) if universe.reconstructed else world.now()
-        cohorts = [FrozenCohort(week, chosen.name, chosen.methodology, universe.reconstructed, chosen.families, at), *cohorts]
-    plan = planned(world, week, universe, cohorts)
+        cohorts = [new_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
+    plan = planned(world, week, venue, universe, cohorts)
     known = registered(world.registry)
-    return plan, [_prompted(world, task, known) for task in plan.tasks]
+    return plan, [_prompted(world, task, known, terms_by_agent(cohorts).get(task.key.agent.agent_id)) for task in plan.tasks]
 
 
-def _prompted(world: World, task: Task, known: Mapping[str, Model]) -> Prompted:
+def _prompted(world: World, task: Task, known: Mapping[str, Model], terms: Terms | None) -> Prompted:
     asked = list(task.messages())
     name = task.key.decision_id
     stored = world.steps.stored("prompt", name) is not None
@@ -54,7 +56,7 @@ def _prompted(world: World, task: Task, known: Mapping[str, Model]) -> Prompted:
         return Prompted(name, task.model, 0, 0, stored, asked)
     from bellwether.models.prices import most_cost
 
-    model = model_of(task.model, task.methodology, known)
+    model = model_of(task.model, task.methodology, known, terms)
     return Prompted(
         name,
         task.model,

@@ -21,9 +21,23 @@ from bellwether.arena.weekly.state import keys_of
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.tables.arena import AGENTS, DECISIONS, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
+from bellwether.tables.arena import (
+    AGENTS,
+    DECISIONS,
+    LEADERBOARD,
+    LEDGER,
+    PORTFOLIOS,
+    POSITIONS,
+    PRICES,
+    REFUSALS,
+    SCORES,
+    TRADES,
+    UNIVERSE,
+)
 from bellwether.tables.schema import Table
 
+#: Tables without known_at that `as_known` has: what is folded anew, and marks, which have the time that they are of.
+AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name, PRICES.name})
 #: Reads the rows of a table.
 Rows = Callable[[Table], pl.DataFrame]
 
@@ -62,6 +76,22 @@ def as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> Rows
         return lake.slice(table, missing="skip").read().filter(pl.col("known_at") <= at)
 
     return rows
+
+
+#: Columns that say of when a row is, the first that a table has.
+_TIMES = ("at", "known_at", "opened_at", "day")
+
+
+def between(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
+    """The rows of a table from the start of a UTC day to the end of another, both included; None: without that bound.
+
+    Of when a row is, its column at, known_at, opened_at or day says. Raises `ConfigError` for a table that has none of them.
+    """
+    name = next((name for name in _TIMES if name in declared.names), None)
+    if name is None:
+        raise ConfigError(f"choosing days of {declared.name}: its rows are of no time; leave --from and --to out")
+    day = pl.col(name).cast(pl.Date())
+    return rows.filter(day >= first if first else pl.lit(value=True), day <= last if last else pl.lit(value=True))
 
 
 def status(lake: Lake, rules: Mapping[str, Methodology], now: datetime) -> pl.DataFrame:

@@ -11,15 +11,20 @@ import polars as pl
 from bellwether.arena.deciding import Decided, Task
 from bellwether.arena.frames import agents_frame, millionths, trades_frame, universe_frame
 from bellwether.arena.frozen import FrozenCohort, FrozenUniverse
-from bellwether.arena.interventions import closures
+from bellwether.arena.interventions import archives, closures
+from bellwether.arena.messages import said
 from bellwether.arena.weekly.deciding import WeekDecided
 from bellwether.arena.weekly.means import World, rules_of
-from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS
+from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, UNIVERSE
+from bellwether.tables.arena_messages import MESSAGES
 
 
-def universe_rows(week: date, found: FrozenUniverse) -> pl.DataFrame:
-    """Rows of arena/universe."""
-    return universe_frame(found.universe, week, found.at, reconstructed=found.reconstructed, source=found.source)
+def universe_rows(week: date, *universes: FrozenUniverse) -> pl.DataFrame:
+    """Rows of arena/universe: of one venue or of several."""
+    rows = [
+        universe_frame(one.universe, week, one.at, venue=one.venue, reconstructed=one.reconstructed, source=one.source) for one in universes
+    ]
+    return UNIVERSE.validate(pl.concat(rows).sort(UNIVERSE.order))
 
 
 def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
@@ -34,6 +39,8 @@ def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
         lineup=cohort.lineup,
         reconstructed=cohort.reconstructed,
         closed=closures(world.steps),
+        terms=cohort.terms,
+        archived=archives(world.steps).get(cohort.week.isoformat()),
     )
 
 
@@ -68,15 +75,32 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
         "call_keys": list(intent.calls) if intent else [],
         "cost": intent.cost if intent else 0 if plan is None else None,
         "reason": one.reason or None,
-        "reconstructed": done.universe.reconstructed,
+        "reconstructed": done.universes[task.methodology.venue].reconstructed,
         "methodology": task.methodology.name,
-        "known_at": _known_at(done, one),
+        "known_at": _known_at(done, task, one),
     }
 
 
-def _known_at(done: WeekDecided, one: Decided) -> datetime:
+def _known_at(done: WeekDecided, task: Task, one: Decided) -> datetime:
     """When the decision was executed, else when its prompt was made, else as of when the week's universe is."""
-    return one.execution.executed_at if one.execution else one.plan.planned_at if one.plan else done.universe.at
+    return one.execution.executed_at if one.execution else one.plan.planned_at if one.plan else done.universes[task.methodology.venue].at
+
+
+def messages_rows(world: World, done: WeekDecided) -> pl.DataFrame:
+    """Rows of arena/messages: what was said in the week's decisions."""
+    rows = [
+        {
+            "week": done.week,
+            "decision_id": one.decision_id,
+            "number": number,
+            "role": role,
+            "content": content,
+            "known_at": _known_at(done, task, one),
+        }
+        for task, one in done.decisions
+        for number, role, content in said(world.journal, one.plan, one.intent)
+    ]
+    return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
 
 
 def refusals_rows(done: WeekDecided) -> pl.DataFrame:

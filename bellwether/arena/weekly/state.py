@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import date, datetime
 
 import polars as pl
 
 from bellwether.arena.account import Account, Position
 from bellwether.arena.deciding import executions_of
 from bellwether.arena.facts import Agent, Settlement, Trade
-from bellwether.arena.frames import observations_of
+from bellwether.arena.frames import evidence_frame, observations_of
 from bellwether.arena.frozen import FrozenCohort
-from bellwether.arena.history import FRESH, SOURCE, as_of, past_evidence, past_quotes, tokens_of, was_open
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
 from bellwether.arena.ledger import Book, fold
-from bellwether.arena.market import YES, Market, MarketStatus, Quote, Quotes, folded
+from bellwether.arena.market import YES, Market, Quotes, folded
 from bellwether.arena.marks import Price, PriceKey, Source
-from bellwether.arena.methodology import Methodology
+from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import awaited
-from bellwether.arena.resolution import Observation, observations, settlements
+from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.steps import Steps
-from bellwether.arena.units import price_micros
-from bellwether.arena.universe import Universe, market_of
+from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.means import World, rules_of
+from bellwether.arena.weekly.venue import Held
 from bellwether.tables.arena import EVIDENCE
-from bellwether.venues.polymarket import looks
-from bellwether.venues.polymarket.client import ClobClient, GammaClient
-from bellwether.venues.polymarket.resolution import EVIDENCE as LOOK
-
-#: A held market without a price of the day is valued at the last one of so long before.
-_LAST = timedelta(days=14)
 
 
 @dataclass(frozen=True)
@@ -81,9 +73,9 @@ def trades_before(steps: Steps, cohorts: Iterable[FrozenCohort], week: date) -> 
 
 
 def standing(
-    world: World, week: date, cohorts: Sequence[FrozenCohort], universe: Universe, at: datetime, *, reconstructed: bool
+    world: World, week: date, venue: Venue, cohorts: Sequence[FrozenCohort], universe: Universe, *, at: datetime, reconstructed: bool
 ) -> Standing:
-    """What the cohorts have before a week is decided."""
+    """What the cohorts of a venue have before a week is decided."""
     agents = [agent for cohort in cohorts for agent in cohort.agents(rules_of(world, cohort))]
     trades = trades_before(world.steps, cohorts, week)
     rules = {cohort.methodology: rules_of(world, cohort) for cohort in cohorts}
@@ -92,11 +84,11 @@ def standing(
     waiting = awaited(book)
     listed = universe.by_id
     if reconstructed and waiting:
-        seen = [*seen, *world.venue(lambda gamma, clob: _evidence(gamma, clob, waiting, at, rules))]
+        seen = [*seen, *observations_of(evidence_frame(world.data(venue).past_evidence(waiting, at, rules), reconstructed=True))]
         book = _folded(agents, trades, seen, rules, at)
     missing = sorted({position.market_id for account in book.accounts.values() for position in account.open.values()} - set(listed))
-    held, prices, quotes = world.venue(lambda gamma, clob: _held(gamma, clob, missing, at, past=reconstructed)) if missing else ({}, {}, {})
-    return Standing(book, at, {**held, **listed}, {**prices, **_universe_prices(universe, at)}, quotes)
+    held = world.data(venue).held(missing, at, past=reconstructed) if missing else Held()
+    return Standing(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
 
 
 def stored_observations(world: World, at: datetime, market_ids: Iterable[str]) -> list[Observation]:
@@ -120,60 +112,6 @@ def _distinct(seen: Sequence[Observation]) -> list[Observation]:
     return list({(one.market_id, one.observed_at, one.by_operator): one for one in seen}.values())
 
 
-async def _evidence(
-    gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, rules: Mapping[str, Methodology]
-) -> list[Observation]:
-    found = await evidence_of_past(gamma, clob, market_ids, at, rules)
-    return observations(pl.DataFrame([{name: look[name] for name in LOOK} for look in found], schema=LOOK, orient="row"))
-
-
-async def evidence_of_past(
-    gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]
-) -> list[dict[str, Any]]:
-    """Looks at markets, as they could have been made by an instant: see `history.past_evidence`."""
-    seen = await looks.by_id(gamma, market_ids)
-    closed = [row for row in seen.rows if row.get("closed")]
-    flags = await looks.winners(clob, [row["condition_id"] for row in closed if row.get("condition_id")])
-    wait = max(one.dispute_window for one in rules.values())
-    return past_evidence(closed, flags, until, wait=wait, grace=max(one.grace for one in rules.values()))
-
-
-async def _held(
-    gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, *, past: bool
-) -> tuple[dict[str, Market], dict[PriceKey, Price], dict[str, Quotes]]:
-    """Held markets outside of the universe: whether they can be sold, the last price of each, and quotes as of the past."""
-    seen = await looks.by_id(gamma, market_ids)
-    markets: dict[str, Market] = {}
-    for row in seen.rows:
-        market = market_of(row, at)
-        status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
-        markets[market.market_id] = _as_of(market, status, past=past)
-    tokens = [token for market in markets.values() for token in tokens_of(market)]
-    prices = await looks.past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
-    quotes: dict[str, Quotes] = {market_id: past_quotes(market, prices, at) for market_id, market in markets.items() if past}
-    return markets, _last_prices(markets.values(), prices, at), quotes
-
-
-def _as_of(market: Market, status: MarketStatus, *, past: bool) -> Market:
-    return replace(market, status=status, prices=(None,) * len(market.outcomes), volume=None) if past else replace(market, status=status)
-
-
-def _last_prices(markets: Iterable[Market], prices: Mapping[str, looks.Points], at: datetime) -> dict[PriceKey, Price]:
-    found: dict[PriceKey, Price] = {}
-    for market in markets:
-        for place, token in enumerate(market.token_ids):
-            points = prices.get(token) or []
-            price = price_micros(points[-1][1]) if points else None
-            if price is None:
-                continue
-            name = YES if market.binary else folded(market.outcomes[place])
-            if market.binary and place != market.place(YES):
-                continue
-            source = Source.LIVE if as_of(points, at) and at - points[-1][0] <= FRESH else Source.PRIOR
-            found[market.market_id, name] = Price(market.market_id, name, at, price, source, points[-1][0])
-    return found
-
-
 def _universe_prices(universe: Universe, at: datetime) -> dict[PriceKey, Price]:
     found: dict[PriceKey, Price] = {}
     for market in universe.markets:
@@ -183,8 +121,3 @@ def _universe_prices(universe: Universe, at: datetime) -> dict[PriceKey, Price]:
                 name = side if market.binary else folded(side)
                 found[market.market_id, name] = Price(market.market_id, name, at, price, Source.LIVE, at)
     return found
-
-
-def quotes_of_universe(market: Market) -> Quotes:
-    """The quotes of a reconstructed universe's market: the prices that it was frozen at."""
-    return {place: Quote(price, source=SOURCE) for place, price in enumerate(market.prices) if price is not None}

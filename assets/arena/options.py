@@ -1,0 +1,15 @@
+"""Options that several commands of the arena have."""
+
+from __future__ import annotations
+
+from datetime import UTC
+
+import click
+
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+KNOWN_AT = click.option(
+    "--known-at",
+    type=click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
+    help="Show what was known at this time (UTC; a day is its 00:00): later trades, evidence and marks are left out.",
+)

@@ -1,0 +1,43 @@
+"""The weekly review of lineups: which families have a later release. It proposes; only the registry says who competes."""
+
+from collections import Counter
+
+import dagster as dg
+import polars as pl
+
+from bellwether.errors import BellwetherError
+from orchestration.declare import of, select
+from orchestration.precedence import AUTOMATIC
+from resources.arena import ArenaResource
+
+
+@dg.asset(**of("arena/review", "python"))
+def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
+    """One family whose releases the price map may have, as the last review of the lineups found it."""
+    from bellwether.arena.review import State, advice
+    from bellwether.arena.weekly.reviewing import review_rows, reviewed
+
+    try:
+        world = arena.world(context.run_id)
+        found = reviewed(world)
+        rows = review_rows(found, world.now())
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    counts = Counter(str(one.state) for one in found)
+    proposed = "\n".join(advice(one) for one in found if one.state is State.UPGRADE)
+    shown = {state: counts[state] for state in map(str, State)}
+    return dg.Output(rows, metadata={**shown, **({"to adopt": dg.MetadataValue.md(f"```toml\n{proposed}```")} if proposed else {})})
+
+
+#: Reads the catalogue; changes no lineup.
+REVIEW = dg.define_asset_job("arena_review", select("arena/review"), description="Review the lineups: which families have a later release?")
+
+weekly_review = dg.ScheduleDefinition(
+    name="weekly_review",
+    job=REVIEW,
+    cron_schedule="0 9 * * 1",
+    execution_timezone="UTC",
+    tags=AUTOMATIC,
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Monday 09:00 UTC: which families of the arena have a later release in the price map? It changes no lineup.",
+)

@@ -1,0 +1,212 @@
+"""Polymarket as the arena's weeks ask it: Gamma for markets, the CLOB for books, past prices and winners."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from bellwether.arena.frozen import FrozenUniverse
+from bellwether.arena.history import (
+    FRESH,
+    LATEST,
+    SOONEST,
+    SOURCE,
+    Points,
+    as_of,
+    candidates,
+    past_evidence,
+    past_quotes,
+    past_universe,
+    tokens_of,
+    was_open,
+)
+from bellwether.arena.market import YES, Level, Market, MarketStatus, Quote, Quotes, folded, wanted_tokens
+from bellwether.arena.marks import Observed, Price, PriceKey, Source
+from bellwether.arena.methodology import Methodology
+from bellwether.arena.resolution import evidence_of
+from bellwether.arena.units import divided, micros, price_micros
+from bellwether.arena.universe import market_of, status_of, universe
+from bellwether.arena.weekly.venue import Held
+from bellwether.errors import SchemaError
+from bellwether.venues.polymarket import looks
+
+if TYPE_CHECKING:
+    from bellwether.venues.polymarket.client import ClobClient, GammaClient
+
+#: Markets of a reconstructed universe are asked for their past prices from so long before the decision.
+_PRICED = timedelta(days=1)
+#: A held market without a price of the day is valued at the last one of so long before.
+_LAST = timedelta(days=14)
+
+T = TypeVar("T")
+
+
+class AskPolymarket(Protocol):
+    """Asks Polymarket."""
+
+    def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
+        """Run `work` with connected clients, and return what it returns."""
+        ...
+
+
+@dataclass(frozen=True)
+class Polymarket:
+    """`VenueData` of Polymarket."""
+
+    ask: AskPolymarket
+
+    def present(self, limit: int, now: datetime) -> FrozenUniverse:
+        """The open markets of the largest volume."""
+        return self.ask(lambda gamma, clob: _present(gamma, limit, now))
+
+    def past(self, at: datetime, limit: int) -> FrozenUniverse:
+        """See `history`."""
+        return self.ask(lambda gamma, clob: _past(gamma, clob, at, limit))
+
+    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
+        """Markets by id, with past prices of the last days."""
+        return self.ask(lambda gamma, clob: _held(gamma, clob, market_ids, at, past=past))
+
+    def look(self, markets: Mapping[str, Market]) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """Gamma's words and the CLOB's books."""
+        tokens = wanted_tokens(markets, list(markets))
+
+        async def work(gamma: GammaClient, clob: ClobClient) -> tuple[looks.MarketRows, dict[str, looks.Book]]:
+            return await looks.by_id(gamma, list(markets)), await looks.books(clob, tokens)
+
+        seen, books = self.ask(work)
+        quotes: dict[str, dict[int, Quote]] = {}
+        for token, (market_id, place) in tokens.items():
+            if token in books:
+                quotes.setdefault(market_id, {})[place] = quote_of_book(books[token])
+        return {row["market_id"]: status_of(row) for row in seen.rows}, dict(quotes)
+
+    def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
+        """The prices that the universe was frozen at; past bids and asks are not kept."""
+        return {
+            name: {place: Quote(price, source=SOURCE) for place, price in enumerate(market.prices) if price is not None}
+            for name, market in markets.items()
+        }
+
+    def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+        """Gamma's records, and the CLOB's flags of closed markets."""
+        return self.ask(lambda gamma, clob: _evidence(gamma, clob, market_ids, now))
+
+    def past_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
+        """See `history.past_evidence`."""
+        return self.ask(lambda gamma, clob: _past_evidence(gamma, clob, market_ids, until, rules))
+
+    def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
+        """Midpoints of books."""
+        books = self.ask(lambda gamma, clob: looks.books(clob, tokens))
+        return {token: Observed(midpoint_of_book(book), book.at) for token, book in books.items()}
+
+    def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
+        """Hourly points of /prices-history."""
+        return dict(self.ask(lambda gamma, clob: looks.past_prices(clob, spans)))
+
+
+async def _present(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
+    seen = await looks.largest_open(gamma, limit)
+    at, markets, lacking = seen.at or now, [], seen.rejects
+    for row in seen.rows:
+        try:
+            markets.append(market_of(row, at))
+        except SchemaError:
+            lacking += 1
+    return FrozenUniverse(universe(markets, limit), at, False, "Gamma: open markets by volume", lacking)
+
+
+async def _past(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
+    seen = await looks.ending(gamma, at + SOONEST, at + LATEST)
+    tokens: dict[str, tuple[datetime, datetime]] = {}
+    for row in candidates(seen.rows, at):
+        try:
+            tokens |= dict.fromkeys(tokens_of(market_of(row, at)), (at - _PRICED, at))
+        except SchemaError:
+            continue
+    prices = await looks.past_prices(clob, tokens)
+    source = f"Gamma: dates of markets that were to end {SOONEST.days} to {LATEST.days} days later; CLOB: {SOURCE}"
+    return FrozenUniverse(past_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
+
+
+async def _evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+    seen = await looks.by_id(gamma, market_ids)
+    flags = await looks.winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
+    at = seen.at or now
+    return [
+        evidence_of(row, fetched_at=at, winners=winners, is_50_50=half)
+        for row in seen.rows
+        for winners, half in [flags.get(row.get("condition_id") or "", (None, None))]
+    ]
+
+
+async def _past_evidence(
+    gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]
+) -> list[dict[str, Any]]:
+    seen = await looks.by_id(gamma, market_ids)
+    closed = [row for row in seen.rows if row.get("closed")]
+    flags = await looks.winners(clob, [row["condition_id"] for row in closed if row.get("condition_id")])
+    wait = max(one.dispute_window for one in rules.values())
+    return past_evidence(closed, flags, until, wait=wait, grace=max(one.grace for one in rules.values()))
+
+
+async def _held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
+    seen = await looks.by_id(gamma, market_ids)
+    markets: dict[str, Market] = {}
+    for row in seen.rows:
+        market = market_of(row, at)
+        status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
+        markets[market.market_id] = _as_of(market, status, past=past)
+    tokens = [token for market in markets.values() for token in tokens_of(market)]
+    prices = await looks.past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
+    quotes: dict[str, Quotes] = {market_id: past_quotes(market, prices, at) for market_id, market in markets.items() if past}
+    return Held(markets, _last_prices(markets.values(), prices, at), quotes)
+
+
+def _as_of(market: Market, status: MarketStatus, *, past: bool) -> Market:
+    return replace(market, status=status, prices=(None,) * len(market.outcomes), volume=None) if past else replace(market, status=status)
+
+
+def _last_prices(markets: Iterable[Market], prices: Mapping[str, looks.Points], at: datetime) -> dict[PriceKey, Price]:
+    found: dict[PriceKey, Price] = {}
+    for market in markets:
+        for place, token in enumerate(market.token_ids):
+            points = prices.get(token) or []
+            price = price_micros(points[-1][1]) if points else None
+            if price is None:
+                continue
+            name = YES if market.binary else folded(market.outcomes[place])
+            if market.binary and place != market.place(YES):
+                continue
+            source = Source.LIVE if as_of(points, at) and at - points[-1][0] <= FRESH else Source.PRIOR
+            found[market.market_id, name] = Price(market.market_id, name, at, price, source, points[-1][0])
+    return found
+
+
+def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:
+    """A book as a quote: its midpoint where both sides are quoted, and no midpoint otherwise."""
+    bid, ask = _best(book)
+    return Quote(_middle(bid, ask), bid, ask, book.at, source, _levels(book.bids), _levels(book.asks))
+
+
+def midpoint_of_book(book: looks.Book) -> int | None:
+    """The midpoint of a book (micro-dollars), as `quote_of_book` has it."""
+    return _middle(*_best(book))
+
+
+def _best(book: looks.Book) -> tuple[int | None, int | None]:
+    bid, ask = (price_micros(side[0][0]) if side else None for side in (book.bids, book.asks))
+    return bid, ask
+
+
+def _middle(bid: int | None, ask: int | None) -> int | None:
+    return divided(bid + ask, 2) if bid is not None and ask is not None else None
+
+
+def _levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:
+    found = ((price_micros(price), micros(size)) for price, size in side)
+    return tuple(Level(price, shares) for price, shares in found if price is not None and shares > 0)

@@ -1,0 +1,63 @@
+"""What running a week asks of a venue, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from bellwether.arena.frozen import FrozenUniverse
+from bellwether.arena.history import Points
+from bellwether.arena.market import Market, MarketStatus, Quotes
+from bellwether.arena.marks import Observed, Price, PriceKey
+from bellwether.arena.methodology import Methodology
+
+
+@dataclass(frozen=True)
+class Held:
+    """Markets that are held and in no universe. prices: the last of each. quotes: as of a past instant; empty for now."""
+
+    markets: Mapping[str, Market] = field(default_factory=dict)
+    prices: Mapping[PriceKey, Price] = field(default_factory=dict)
+    quotes: Mapping[str, Quotes] = field(default_factory=dict)
+
+
+class VenueData(Protocol):
+    """Markets, prices and evidence of one venue. What is quoted is named by a market's `token_ids`."""
+
+    def present(self, limit: int, now: datetime) -> FrozenUniverse:
+        """The universe as it is now: the open markets of the largest volume."""
+        ...
+
+    def past(self, at: datetime, limit: int) -> FrozenUniverse:
+        """The universe as of a past instant, from what the venue keeps; nothing in it became known later."""
+        ...
+
+    def held(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> Held:
+        """Markets outside of the universe: whether they can be sold, the last price of each, and in the past what they were quoted at."""
+        ...
+
+    def look(self, markets: Mapping[str, Market]) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
+        """Where markets stand now, as far as the venue says, and what they are quoted at."""
+        ...
+
+    def past_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
+        """What markets of a reconstructed universe were quoted at."""
+        ...
+
+    def evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
+        """One look at each market, open or not: rows as `frames.evidence_frame` takes them."""
+        ...
+
+    def past_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
+        """Looks at markets as they could have been made by an instant, dated so."""
+        ...
+
+    def midpoints(self, tokens: Iterable[str]) -> dict[str, Observed]:
+        """What is quoted now, without what the venue does not know."""
+        ...
+
+    def past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
+        """Hourly prices in a span of time, the earliest first."""
+        ...

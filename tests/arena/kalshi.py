@@ -1,0 +1,59 @@
+"""A small arena on the sandbox's Kalshi, otherwise as `tests.arena.weeks`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from bellwether import interruptible
+from bellwether.arena.weekly.means import World
+from bellwether.journal import Journal
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.kalshi.client import KalshiClient
+from bellwether.worlds import addresses
+from tests.arena import weeks
+from tests.arena.weeks import Arena
+
+METHODOLOGIES = """
+[small-kalshi-realistic]
+like = "v1-kalshi-realistic"
+title = "v1 with few markets of Kalshi, with fees"
+universe = 50
+
+[small-bets-kalshi]
+like = "small-kalshi-realistic"
+title = "the same, with bets that the sandbox's books have room for"
+bet_fraction = "0.02"
+"""
+
+
+@dataclass
+class KalshiArena(Arena):
+    """An arena whose new cohorts bet on Kalshi."""
+
+    methodology: str | None = "small-kalshi-realistic"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        (self.registry / "methodologies.toml").write_text(weeks.REGISTRY["methodologies.toml"] + METHODOLOGIES)
+
+    def world(self, journal: Journal, run: str = "r") -> World:
+        plain = super().world(journal, run)
+        fields = {name: getattr(plain, name) for name in World.__dataclass_fields__}
+        return World(**{**fields, "kalshi": self.ask_kalshi, "methodology": self.methodology})
+
+    def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
+        """What answers are fetched through."""
+        return inner
+
+    def ask_kalshi(self, work: Callable[[KalshiClient], Awaitable[Any]]) -> Any:
+        async def session() -> Any:
+            with addresses(self.config, served=False) as found:
+                how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": self.transport(found.transport)}
+                async with KalshiClient(found.kalshi, **how) as client:
+                    return await work(client)
+
+        return interruptible.run(session())

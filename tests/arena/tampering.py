@@ -1,0 +1,38 @@
+"""A venue whose answers are other ones, to test that nothing known later is used."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Any
+
+import httpx
+
+
+class Tampering(httpx.AsyncBaseTransport, ABC):
+    """Changes the objects of every JSON answer, outer ones first, and counts what it changed."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport, changed: Counter[str]) -> None:
+        self._inner, self.changed = inner, changed
+
+    @abstractmethod
+    def change(self, found: dict[str, Any]) -> None:
+        """Change an object in place."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._inner.handle_async_request(request)
+        body = await answer.aread()
+        try:
+            told = json.loads(body)
+        except ValueError:
+            return httpx.Response(answer.status_code, headers=answer.headers, content=body)
+        self._walk(told)
+        headers = {name: value for name, value in answer.headers.items() if name != "content-length"}
+        return httpx.Response(answer.status_code, headers=headers, content=json.dumps(told).encode())
+
+    def _walk(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self.change(value)
+        for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            self._walk(one)

@@ -1,0 +1,158 @@
+"""What Kalshi is asked for the arena, against answers of the test: archived contracts, whole events, candles in parts, refused instants."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+import polars as pl
+import pytest
+
+from bellwether.errors import ConfigError
+from bellwether.venues.http.client import RateLimit
+from bellwether.venues.kalshi import looks
+from bellwether.venues.kalshi.client import KalshiClient
+
+AT = datetime(2026, 4, 5, 0, 5, tzinfo=UTC)
+DATE = {"Date": "Sun, 05 Apr 2026 00:10:00 GMT"}
+HOUR = timedelta(hours=1)
+
+
+def contract(ticker: str, event: str = "KXA-1", **more: Any) -> dict[str, Any]:
+    """A market object of the wire."""
+    return {
+        "ticker": ticker,
+        "event_ticker": event,
+        "status": "active",
+        "result": "",
+        "created_time": "2026-03-01T00:00:00Z",
+        "open_time": "2026-03-01T00:00:00Z",
+        "close_time": "2026-04-09T00:00:00Z",
+        **more,
+    }
+
+
+def event(ticker: str) -> dict[str, Any]:
+    return {"event_ticker": ticker, "series_ticker": "KXA", "title": ticker, "mutually_exclusive": True}
+
+
+class Answers:
+    """Answers GETs by path; notes what was asked."""
+
+    def __init__(self, answers: dict[str, Callable[[dict[str, list[str]]], Any]]) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.raw_path.decode())
+        found = self.answers[request.url.path.removeprefix("/v2")](parse_qs(request.url.query.decode()))
+        return httpx.Response(404, json={}, headers=DATE) if found is None else httpx.Response(200, json=found, headers=DATE)
+
+
+def ask(answers: Answers, work: Callable[[KalshiClient], Any]) -> Any:
+    async def session() -> Any:
+        how: dict[str, Any] = {"limits": RateLimit(tokens_per_second=1e9), "transport": httpx.MockTransport(answers)}
+        async with KalshiClient("http://kalshi.test/v2", **how) as client:
+            return await work(client)
+
+    return asyncio.run(session())
+
+
+def listing(*contracts: dict[str, Any]) -> dict[str, Any]:
+    return {"markets": list(contracts), "cursor": ""}
+
+
+def test_names_are_contracts_live_or_archived_and_else_events_with_all_of_theirs() -> None:
+    live = {"KXB-1": contract("KXB-1", "KXB-1"), "KXA-1-X": contract("KXA-1-X")}
+    old = {"KXC-1": contract("KXC-1", "KXC-1"), "KXA-1-Y": contract("KXA-1-Y", status="finalized", result="no")}
+
+    def markets(kept: dict[str, Any]) -> Callable[[dict[str, list[str]]], Any]:
+        def answer(query: dict[str, list[str]]) -> Any:
+            if "tickers" in query:
+                return listing(*(kept[name] for name in query["tickers"][0].split(",") if name in kept))
+            return listing(*(one for one in kept.values() if one["event_ticker"] == query["event_ticker"][0]))
+
+        return answer
+
+    answers = Answers(
+        {
+            "/markets": markets(live),
+            "/historical/markets": markets(old),
+            "/events": lambda query: {"events": [event(name) for name in query["tickers"][0].split(",")], "cursor": ""},
+        }
+    )
+    seen, events = ask(answers, lambda client: looks.by_id(client, ["KXB-1", "KXC-1", "KXA-1", "KXZ-9"]))
+    assert set(seen.contracts) == {"KXB-1", "KXC-1", "KXA-1-X", "KXA-1-Y"}
+    assert events == {"KXA-1"}
+    assert set(seen.events) == {"KXB-1", "KXC-1", "KXA-1"}
+    assert seen.at == datetime(2026, 4, 5, 0, 10, tzinfo=UTC)
+
+
+def test_an_instant_before_the_cutoff_cannot_be_listed() -> None:
+    answers = Answers({"/historical/cutoff": lambda query: {"market_settled_ts": "2026-04-05T01:00:00Z"}})
+    with pytest.raises(ConfigError, match="what was paid out since 2026-04-05T01:00:00"):
+        ask(answers, lambda client: looks.closing_after(client, AT, pl.lit(True)))
+    assert answers.asked == ["/v2/historical/cutoff"]
+
+
+def test_contracts_that_closed_since_are_listed_and_only_the_wanted_kept() -> None:
+    answers = Answers(
+        {
+            "/historical/cutoff": lambda query: {"market_settled_ts": "2026-01-05T01:00:00Z"},
+            "/markets": lambda query: listing(contract("KXA-1-X"), contract("KXA-1-Y"), {"ticker": 7}),
+            "/events": lambda query: {"events": [event("KXA-1")], "cursor": ""},
+        }
+    )
+    seen = ask(answers, lambda client: looks.closing_after(client, AT, pl.col("ticker") != "KXA-1-Y"))
+    assert (set(seen.contracts), set(seen.events), seen.rejects) == ({"KXA-1-X"}, {"KXA-1"}, 1)
+    assert f"min_close_ts={int(AT.timestamp()) - 1}" in answers.asked[1]
+    assert "status" not in answers.asked[1]
+
+
+def _candle(at: datetime, bid: str) -> dict[str, Any]:
+    sides = {"yes_bid": {"close_dollars": bid}, "yes_ask": {"close_dollars": "0.6000"}, "price": {}}
+    return {"end_period_ts": int(at.timestamp()), "volume_fp": "0.00", "open_interest_fp": "0.00", **sides}
+
+
+def test_candles_of_archived_contracts_come_from_the_archive() -> None:
+    group = {
+        "market_ticker": "KXA-1-X",
+        "candlesticks": [_candle(AT + HOUR, "0.5000"), _candle(AT, "0.4000"), _candle(AT - HOUR, "0.3000")],
+    }
+    old = {"ticker": "KXC-1", "candlesticks": [{**_candle(AT, "0.1000"), "yes_bid": {"close": "0.1000"}, "yes_ask": {"close": "0.2000"}}]}
+    answers = Answers(
+        {
+            "/markets/candlesticks": lambda query: {"markets": [group]},
+            "/historical/markets/KXC-1/candlesticks": lambda query: old,
+            "/historical/markets/KXZ-9/candlesticks": lambda query: None,
+        }
+    )
+    found = ask(answers, lambda client: looks.candles(client, dict.fromkeys(["KXA-1-X", "KXC-1", "KXZ-9"], (AT - HOUR / 2, AT + HOUR))))
+    assert [(row["end_at"], row["yes_bid_close"]) for row in found["KXA-1-X"]] == [(AT, Decimal("0.4")), (AT + HOUR, Decimal("0.5"))]
+    assert [row["yes_bid_close"] for row in found["KXC-1"]] == [Decimal("0.1")]
+    assert found["KXZ-9"] == []
+
+
+def test_no_call_asks_for_more_candles_than_the_venue_gives() -> None:
+    names = [f"KXA-1-{number}" for number in range(70)]
+
+    def answer(query: dict[str, list[str]]) -> Any:
+        return {"markets": [{"market_ticker": name, "candlesticks": []} for name in query["market_tickers"][0].split(",")]}
+
+    answers = Answers({"/markets/candlesticks": answer})
+    assert ask(answers, lambda client: looks.candles(client, dict.fromkeys(names, (AT - timedelta(days=14), AT)))) == {
+        name: [] for name in names
+    }
+    assert len(answers.asked) == 3, "29 contracts with 337 hours each"
+
+
+def test_books_that_the_venue_does_not_know_are_left_out() -> None:
+    book = {"ticker": "KXA-1-X", "orderbook_fp": {"yes_dollars": [["0.4000", "5.00"]], "no_dollars": None}}
+    answers = Answers({"/markets/orderbooks": lambda query: {"orderbooks": [book]}})
+    found = ask(answers, lambda client: looks.books(client, ["KXA-1-X", "KXZ-9", "KXA-1-X"]))
+    assert found == {"KXA-1-X": looks.Book(((Decimal("0.4"), Decimal(5)),), (), datetime(2026, 4, 5, 0, 10, tzinfo=UTC))}
+    assert answers.asked == ["/v2/markets/orderbooks?tickers=KXA-1-X&tickers=KXZ-9"]

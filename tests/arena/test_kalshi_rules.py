@@ -1,0 +1,363 @@
+"""Kalshi's rules in the arena as literal values: which markets its contracts make, prices of both sides, fees, results."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import polars as pl
+import pytest
+
+from bellwether.arena.facts import Result
+from bellwether.arena.fees import KalshiFees, fees_of
+from bellwether.arena.frames import evidence_frame, observations_of
+from bellwether.arena.frozen import FrozenUniverse, encoded_universe, universe_of
+from bellwether.arena.invariants import violations
+from bellwether.arena.kalshi.markets import Listed, candidates, listed, market_of, past_universe
+from bellwether.arena.kalshi.quotes import Candle, as_of, quote_of_book, quote_of_candle
+from bellwether.arena.kalshi.resolution import NONE_OF_THEM, evidence_of, past_looks, ruling_of
+from bellwether.arena.ledger import fold
+from bellwether.arena.market import MarketStatus, Quote, quote_of
+from bellwether.arena.methodology import methodologies, methodology
+from bellwether.arena.resolution import UNKNOWN, Ruling, settlements
+from bellwether.arena.scores import score_bets
+from bellwether.arena.universe import frozen
+from bellwether.venues.polymarket.fees import FREE
+from tests.arena.world import KEY, NOW, account, agent, bet, bets, run, usd
+
+AT = datetime(2026, 4, 5, 0, 5, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+def contract(ticker: str = "KXA-1-X", event: str = "KXA-1", **more: Any) -> dict[str, Any]:
+    """A contract that opened a week before and ends a week after, still traded at 40 to 44 cents."""
+    plain = {
+        "ticker": ticker,
+        "event_ticker": event,
+        "title": "Who wins?",
+        "yes_sub_title": ticker.rpartition("-")[2],
+        "status": "active",
+        "result": "",
+        "created_at": AT - 8 * DAY,
+        "open_time": AT - 7 * DAY,
+        "close_time": AT + 9 * DAY,
+        "expected_expiration_time": AT + 7 * DAY,
+        "yes_bid": Decimal("0.40"),
+        "yes_ask": Decimal("0.44"),
+        "volume": Decimal("120.50"),
+        "price_level_structure": "linear_cent",
+        "is_combo": False,
+    }
+    return {**plain, **more}
+
+
+def event(ticker: str = "KXA-1", **more: Any) -> dict[str, Any]:
+    return {"event_ticker": ticker, "series_ticker": "KXA", "title": "The race", "mutually_exclusive": True, "category": "Sports", **more}
+
+
+def paid(result: str, value: str | None = None, ticker: str = "KXA-1-X", **more: Any) -> dict[str, Any]:
+    """A contract that was paid out at AT."""
+    word = {"yes": "1", "no": "0"}.get(result) if value is None else value
+    done = {"status": "finalized", "result": result, "settlement_value": word and Decimal(word), "settled_at": AT, "close_time": AT - HOUR}
+    return contract(ticker, **{**done, **more})
+
+
+RACE = [contract("KXA-1-X"), contract("KXA-1-Y", yes_bid=Decimal("0.50"), yes_ask=Decimal("0.52"))]
+SERIES: dict[str, dict[str, Any]] = {"KXA": {"fee_type": "quadratic", "fee_multiplier": Decimal("0.5"), "category": "Sports"}}
+
+
+# --- markets -----------------------------------------------------------------------------------------------------
+
+
+def test_contracts_of_an_exclusive_event_are_one_market_with_named_outcomes() -> None:
+    (one,) = listed(reversed(RACE), {"KXA-1": event()})
+    market = market_of(one, SERIES, AT)
+    assert (market.market_id, market.question, market.event_id, market.category) == ("KXA-1", "The race", "KXA-1", "Sports")
+    assert market.outcomes == ("X", "Y")
+    assert market.token_ids == ("KXA-1-X", "KXA-1-Y")
+    assert market.prices == (420_000, 510_000)
+    assert not market.binary
+    assert market.volume == usd("241")
+    assert (market.tick, market.min_shares, market.closes_at) == (10_000, None, AT + 7 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("contracts", "events"),
+    [
+        (RACE, {"KXA-1": event(mutually_exclusive=False)}),
+        (RACE, {"KXA-1": event(mutually_exclusive=None)}),
+        (RACE, {}),
+        ([RACE[0], {**RACE[1], "yes_sub_title": " x"}], {"KXA-1": event()}),
+        ([RACE[0], {**RACE[1], "yes_sub_title": ""}], {"KXA-1": event()}),
+        ([RACE[0], {**RACE[1], "yes_sub_title": "No"}], {"KXA-1": event()}),
+        ([RACE[0], {**RACE[1], "ticker": "KXA-1"}], {"KXA-1": event()}),
+    ],
+)
+def test_other_contracts_are_markets_with_two_sides(contracts: list[dict[str, Any]], events: dict[str, dict[str, Any]]) -> None:
+    found = [market_of(one, SERIES, AT) for one in listed(contracts, events)]
+    assert sorted(market.market_id for market in found) == sorted(row["ticker"] for row in contracts)
+    assert {market.outcomes for market in found} == {("Yes", "No")}
+    by_id = {market.market_id: market for market in found}
+    assert by_id["KXA-1-X"].prices == (420_000, 580_000)
+    assert by_id["KXA-1-X"].token_ids == ("KXA-1-X",)
+
+
+def test_a_contract_alone_and_a_combo() -> None:
+    single, combo = contract("KXB-1", "KXB-1", yes_sub_title="Yes"), contract("KXMVE-1-Z", "KXMVE-1", is_combo=True)
+    (one,) = listed([single, combo], {"KXB-1": event("KXB-1", title="Who wins?")})
+    assert (market_of(one, {}, AT).market_id, market_of(one, {}, AT).question) == ("KXB-1", "Who wins?")
+
+
+@pytest.mark.parametrize(
+    ("title", "label", "event_title", "said"),
+    [
+        ("Will it rain?", "In May", "Rain", "Will it rain?"),
+        ("Rain in?", "May", "Rain in?", "Rain in? — May"),
+        ("Rain in?", "Yes", "rain in?", "Rain in?"),
+        ("", "May", "Rain in?", "Rain in? — May"),
+        ("", "", "", "KXA-1-X"),
+    ],
+)
+def test_the_question_of_a_contract(title: str, label: str, event_title: str, said: str) -> None:
+    row = contract(title=title, yes_sub_title=label)
+    (one,) = listed([row], {"KXA-1": event(title=event_title, mutually_exclusive=False)})
+    assert market_of(one, {}, AT).question == said
+
+
+def test_one_side_alone_is_no_price_and_a_closed_contract_has_none() -> None:
+    rows = [contract("KXA-1-X", yes_ask=None), contract("KXA-1-Y", status="closed")]
+    (one,) = listed(rows, {"KXA-1": event()})
+    market = market_of(one, {}, AT)
+    assert market.prices == (None, None)
+    assert market.status is MarketStatus.ACTIVE
+    closed = market_of(Listed("KXA-1-Y", None, (rows[1],), named=False), {}, AT)
+    assert (closed.status, closed.prices) == (MarketStatus.CLOSED, (None, None))
+
+
+def test_a_universe_on_kalshi_survives_its_record() -> None:
+    chosen = frozen([market_of(one, SERIES, AT) for one in listed([*RACE, contract("KXB-1", "KXB-1")], {"KXA-1": event()})])
+    kept = FrozenUniverse(chosen, AT, False, "Kalshi: open events by volume", venue="kalshi")
+    assert universe_of(encoded_universe(kept)) == kept
+    assert chosen.markets[0].fees == KalshiFees("kalshi-2026-03-09", "quadratic", "0.5")
+
+
+# --- prices ------------------------------------------------------------------------------------------------------
+
+
+def test_who_bids_for_no_offers_yes() -> None:
+    quote = quote_of_book([(Decimal("0.38"), Decimal(9)), (Decimal("0.40"), Decimal(5))], [(Decimal("0.56"), Decimal("7.5"))], AT)
+    assert (quote.bid, quote.mid, quote.ask) == (400_000, 420_000, 440_000)
+    assert [(level.price, level.shares) for level in quote.bids] == [(400_000, 5_000_000), (380_000, 9_000_000)]
+    assert [(level.price, level.shares) for level in quote.asks] == [(440_000, 7_500_000)]
+    market = market_of(listed([contract()], {})[0], {}, AT)
+    no = quote_of(market, "NO", {0: quote})
+    assert no is not None
+    assert (no.bid, no.mid, no.ask) == (560_000, 580_000, 600_000), "what YES is bid leaves NO's ask of a dollar"
+    assert (no.at, no.source) == (AT, "orderbook")
+
+
+def test_without_a_bid_for_yes_nobody_offers_no() -> None:
+    quote = quote_of_book([], [(Decimal("0.99"), Decimal(1))], AT)
+    assert (quote.bid, quote.mid, quote.ask) == (None, None, 10_000)
+    assert (quote.opposite().bid, quote.opposite().ask) == (990_000, None)
+
+
+def test_a_candle_counts_from_its_end() -> None:
+    early, late = Candle(AT - HOUR, Decimal("0.2"), Decimal("0.3")), Candle(AT + HOUR, Decimal("0.8"), Decimal("0.9"))
+    assert as_of([late, early], AT) == early
+    assert as_of([late], AT) is None
+    assert quote_of_candle(early) == Quote(250_000, 200_000, 300_000, AT - HOUR, "candlesticks")
+    assert quote_of_candle(Candle(AT, None, Decimal("0.3"))).mid is None
+
+
+# --- fees --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("day", "contracts", "price", "fee"),
+    [
+        # 0.07 x 0.25 = 0.0175: the next cent; then cents of the balance; then hundredths of a cent; then millionths.
+        ("2025-06-01", "1", "0.50", "0.02"),
+        ("2025-06-01", "100", "0.50", "1.75"),
+        ("2026-04-05", "1", "0.50", "0.02"),
+        ("2026-04-05", "100", "0.33", "1.55"),
+        ("2026-06-01", "1", "0.50", "0.0175"),
+        ("2026-06-01", "3", "0.45", "0.052"),
+        ("2026-09-01", "1", "0.451", "0.0174"),
+    ],
+)
+def test_the_fee_of_a_fill_by_the_day(day: str, contracts: str, price: str, fee: str) -> None:
+    fees = fees_of(None, None, datetime.fromisoformat(f"{day}T00:05:00+00:00"))
+    assert fees.of_order([(Decimal(contracts), Decimal(price))], "buy") == [Decimal(fee)]
+
+
+def test_fees_by_series_and_event() -> None:
+    series, stated = (
+        {"fee_type": "quadratic_with_maker_fees", "fee_multiplier": Decimal("0.500000")},
+        {"fee_multiplier_override": Decimal(0)},
+    )
+    assert fees_of(None, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0.5")
+    assert fees_of(stated, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0")
+    assert fees_of(None, series, AT).of_order([(Decimal(100), Decimal("0.50"))], "buy") == [Decimal("0.88")]
+    assert fees_of(None, {"fee_type": "flat", "fee_multiplier": 3}, AT) == KalshiFees("kalshi-2026-03-09"), (
+        "an unknown formula: the general fee"
+    )
+
+
+def test_what_rounds_the_fills_of_one_order_is_given_back() -> None:
+    """0.0175 each, two fills of half a dollar: 0.0025 is rounded up twice, which is less than a cent; five of them give one back."""
+    fees = fees_of(None, None, AT)
+    assert fees.of_order([(Decimal(1), Decimal("0.5"))] * 6, "buy") == [Decimal("0.02")] * 4 + [Decimal("0.01")] + [Decimal("0.02")]
+
+
+def test_no_fee_before_its_waiver_ends() -> None:
+    until = (AT + DAY).isoformat()
+    row = contract(body=orjson.dumps({"fee_waiver_expiration_time": until}).decode())
+    (one,) = listed([row], {})
+    assert market_of(one, SERIES, AT).fees == FREE
+    assert market_of(one, SERIES, AT + DAY).fees != FREE
+
+
+def test_a_bet_pays_the_ask_and_the_fee() -> None:
+    """100 dollars at an ask of 0.44: 227.27 contracts cost 99.9988; 0.07 x 227.27 x 0.44 x 0.56 = 3.9199 are rounded to 3.92 and to whole cents."""
+    (one,) = listed([contract()], {})
+    market = market_of(one, {}, AT)
+    quote = quote_of_book([(Decimal("0.40"), Decimal(5000))], [(Decimal("0.56"), Decimal(5000))], AT)
+    done = run(bets(bet(market_id="KXA-1-X")), account(), market, quotes={"KXA-1-X": {0: quote}}, rules=methodology("v1-kalshi-realistic"))
+    (trade,) = done.trades
+    assert (trade.shares, trade.price, trade.amount) == (usd("227.27"), usd("0.44"), usd("99.9988"))
+    assert trade.fee == usd("3.9212")
+    assert (trade.amount + trade.fee) % 10_000 == 0, "the balance stays in whole cents in April 2026"
+    assert (trade.bid, trade.mid, trade.ask, trade.quote_source) == (400_000, 420_000, 440_000, "orderbook")
+
+
+# --- the past ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "chosen"),
+    [
+        ({}, True),
+        ({"close_time": AT + HOUR, "status": "finalized", "result": "yes"}, True),
+        ({"close_time": AT}, False),
+        ({"created_at": AT + HOUR}, False),
+        ({"open_time": AT + HOUR}, False),
+        ({"expected_expiration_time": None}, False),
+        ({"expected_expiration_time": AT + HOUR}, False),
+        ({"expected_expiration_time": AT + 15 * DAY, "close_time": AT + 2 * DAY}, False),
+    ],
+)
+def test_markets_of_the_past_are_chosen_by_what_was_known(more: dict[str, Any], chosen: bool) -> None:
+    """An early close moves close_time: it says nothing but that the market was open."""
+    assert [one.market_id for one in candidates([contract(**more)], {}, AT)] == ["KXA-1-X"] * chosen
+
+
+def test_a_past_universe_has_the_prices_of_candles_and_nothing_of_today() -> None:
+    found = candidates([*RACE, contract("KXB-1", "KXB-1", expected_expiration_time=AT + 2 * DAY)], {"KXA-1": event()}, AT)
+    candles = {"KXA-1-X": Candle(AT - HOUR, Decimal("0.1"), Decimal("0.2")), "KXA-1-Y": None, "KXB-1": None}
+    (market,) = past_universe(found, SERIES, candles, AT, 10).markets
+    assert (market.market_id, market.outcomes, market.prices) == ("KXA-1", ("X", "Y"), (150_000, None))
+    assert (market.volume, market.tick, market.closes_at) == (None, None, AT + 7 * DAY)
+    assert [one.market_id for one in found] == ["KXB-1", "KXA-1"], "the soonest end first"
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+YES_NO = ["Yes", "No"]
+ABC = ["A", "B", "C"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "results", "values", "ruling"),
+    [
+        (YES_NO, ["yes"], ["1", "0"], Ruling(Result.WON, (("yes", 1_000_000), ("no", 0)), "Yes")),
+        (YES_NO, ["no"], None, Ruling(Result.WON, (("yes", 0), ("no", 1_000_000)), "No")),
+        (YES_NO, ["scalar"], ["0.24", "0.76"], Ruling(Result.SPLIT, (("yes", 240_000), ("no", 760_000)))),
+        (YES_NO, ["void"], None, Ruling(Result.CANCELLED)),
+        (YES_NO, ["scalar"], None, UNKNOWN),
+        (YES_NO, ["maybe"], ["1", "0"], UNKNOWN),
+        (YES_NO, ["yes"], ["0.5", "0.5"], UNKNOWN),
+        (ABC, ["no", "yes", "no"], ["0", "1", "0"], Ruling(Result.WON, (("a", 0), ("b", 1_000_000), ("c", 0)), "B")),
+        (ABC, ["no", "no", "no"], None, Ruling(Result.WON, (("a", 0), ("b", 0), ("c", 0)), NONE_OF_THEM)),
+        (ABC, ["yes", "yes", "no"], None, Ruling(Result.SPLIT, (("a", 1_000_000), ("b", 1_000_000), ("c", 0)))),
+        (ABC, ["scalar", "scalar", "no"], ["0.5", "0.5", "0"], Ruling(Result.SPLIT, (("a", 500_000), ("b", 500_000), ("c", 0)))),
+        (ABC, ["no", "void", "no"], None, Ruling(Result.CANCELLED)),
+        (ABC, ["no", "yes", "?"], None, UNKNOWN),
+        (["A", "a", "C"], ["no", "yes", "no"], None, UNKNOWN),
+    ],
+)
+def test_what_results_say(outcomes: list[str], results: list[str], values: list[str] | None, ruling: Ruling) -> None:
+    assert ruling_of(outcomes, results, None if values is None else [Decimal(value) for value in values]) == ruling
+
+
+@pytest.mark.parametrize("word", ["active", "closed", "determined", "disputed", "amended"])
+def test_only_what_is_paid_out_is_a_result(word: str) -> None:
+    look = evidence_of(Listed("KXA-1-X", None, (contract(status=word, result="yes"),), named=False), fetched_at=AT)
+    (one,) = observations_of(evidence_frame([look]))
+    assert (one.ruling, one.rule) == (None, f"Kalshi: {word}")
+    assert look["closed"] == (word != "active")
+
+
+def test_an_event_is_over_when_its_last_contract_is_paid_out() -> None:
+    half = (paid("no", ticker="KXA-1-X"), contract("KXA-1-Y", status="determined", result="yes", close_time=AT))
+    look = evidence_of(Listed("KXA-1", event(), half, named=True), fetched_at=AT + HOUR)
+    assert (look["resolution_status"], look["settled_at"], look["closed_at"]) == ("determined", None, AT)
+    (open_one,) = observations_of(evidence_frame([look]))
+    assert open_one.ruling is None
+    whole = (half[0], paid("yes", ticker="KXA-1-Y", settled_at=AT + HOUR))
+    (one,) = observations_of(evidence_frame([evidence_of(Listed("KXA-1", event(), whole, named=True), fetched_at=AT + 3 * HOUR)]))
+    assert one.ruling == Ruling(Result.WON, (("x", 0), ("y", 1_000_000)), "Y")
+    assert (one.final_at, one.rule) == (AT + HOUR, "Kalshi: no, yes")
+
+
+def test_past_looks_are_dated_when_the_window_for_disputes_was_over() -> None:
+    rules = {"wait": timedelta(hours=2), "grace": timedelta(days=14)}
+    known, open_one = Listed("A", None, (paid("yes"),), named=False), Listed("B", None, (contract(),), named=False)
+    assert [(one["market_id"], one["fetched_at"]) for one in past_looks([known, open_one], AT + DAY, **rules)] == [("A", AT + 2 * HOUR)]
+    assert past_looks([known], AT + HOUR, **rules) == []
+    unknown = Listed("C", None, (paid("maybe"),), named=False)
+    assert [one["fetched_at"] for one in past_looks([unknown], AT + 20 * DAY, **rules)] == [AT + 2 * HOUR, AT + 2 * HOUR + 14 * DAY]
+
+
+def _settled(results: tuple[str, ...]) -> tuple[Any, Any]:
+    """A book after a bet of 102 dollars on Y at 0.51 in a race with these results, seen by rules without fees; and its trades."""
+    rules = methodology("v1-kalshi")
+    (one,) = listed(RACE, {"KXA-1": event()})
+    market = market_of(one, SERIES, AT)
+    holder = account()
+    quotes = {"KXA-1": {0: Quote(420_000), 1: Quote(510_000)}}
+    done = run(bets(bet("102", "y", "KXA-1", 0.6)), holder, market, quotes=quotes, rules=rules)
+    assert [(trade.side, trade.shares, trade.fee) for trade in done.trades] == [("Y", usd(200), 0)]
+    contracts = tuple(paid(word, ticker=row["ticker"]) for word, row in zip(results, RACE, strict=True))
+    look = evidence_of(Listed("KXA-1", event(), contracts, named=True), fetched_at=AT + 3 * HOUR)
+    settled = settlements(observations_of(evidence_frame([look])), rules)
+    return fold([agent(rules="v1-kalshi")], done.trades, settled), done.trades
+
+
+@pytest.mark.parametrize(
+    ("results", "cash", "brier"),
+    [(("no", "yes"), "10098", 0.16), (("yes", "no"), "9898", 0.36), (("no", "no"), "9898", 0.36), (("void", "void"), "10000", None)],
+)
+def test_a_race_settles_as_a_whole(results: tuple[str, ...], cash: str, brier: float | None) -> None:
+    book, trades = _settled(results)
+    assert book.accounts[KEY.agent.agent_id].cash == usd(cash)
+    assert violations(book, trades) == []
+    assert [round(one.brier_stated or 0, 6) for one in score_bets(book)] == ([] if brier is None else [brier])
+
+
+def test_methodologies_name_their_venue() -> None:
+    venues = {name: rules.venue for name, rules in methodologies().items()}
+    assert venues["v1"] == venues["v2-realistic"] == "polymarket"
+    assert {name for name, venue in venues.items() if venue == "kalshi"} == {
+        f"{name}-kalshi{kind}" for name in ("v1", "v2") for kind in ("", "-realistic")
+    }
+    realistic = methodology("v1-kalshi-realistic")
+    assert (realistic.fees, realistic.fill, realistic.limit) == ("venue", "realistic", "bet")
+
+
+def test_looks_of_both_venues_are_rows_of_one_table() -> None:
+    rows = evidence_frame([evidence_of(Listed("KXA-1-X", None, (paid("yes"),), named=False), fetched_at=NOW)])
+    assert rows.filter(pl.col("results").is_not_null()).height == 1
+    assert rows["uma_resolution_status"].null_count() == rows["winners"].null_count() == 1

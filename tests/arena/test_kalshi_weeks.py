@@ -1,0 +1,330 @@
+"""Weeks on the sandbox's Kalshi: one reconstructed after a week on Polymarket, one lived through; the same whatever happened later; the money adds up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+
+from bellwether.arena.exporting import cohort_tables, export_cohort
+from bellwether.arena.identity import week_of
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.weekly.marking import mark, past_rows
+from bellwether.arena.weekly.means import decided_at, frozen_universe, venues_of
+from bellwether.arena.weekly.preview import preview
+from bellwether.errors import ConfigError
+from bellwether.sandbox.world import GeneratedWorld
+from bellwether.tables import arena as tables
+from tests.arena.kalshi import KalshiArena
+from tests.arena.tampering import Tampering
+from tests.arena.test_exporting import asked
+from tests.arena.test_time_travel import prompts
+from tests.arena.weeks import LATER, SEVEN, WEEK
+
+pytestmark = pytest.mark.slow
+
+NEXT = WEEK + SEVEN
+AT = decided_at(NEXT)
+KALSHI = pl.col("market_id").str.starts_with("KX")
+
+
+# --- a plain computation of the ledger -----------------------------------------------------------------------------
+
+
+def fee(shares: Decimal, price: Decimal, half: bool, *, sold: bool = False) -> Decimal:
+    """April 2026: 7 % of price x (1 - price), up to a hundredth of a cent; then whatever makes the change of the balance whole cents."""
+    trade = (Decimal("0.07") / (2 if half else 1) * shares * price * (1 - price)).quantize(Decimal("0.0001"), ROUND_CEILING)
+    change = (shares * price if sold else -shares * price) - trade
+    return trade + change - change.quantize(Decimal("0.01"), ROUND_FLOOR)
+
+
+def payout(world: GeneratedWorld, market_id: str, side: str) -> Decimal | None:
+    """Dollars that a share pays by the sandbox's own truth; None for a void."""
+    found = world.market(market_id)
+    if found is None:
+        event = world.event(market_id)
+        assert event is not None
+        found = next(one for one in event.markets if one.terms["yes_sub_title"].strip() == side)
+        side = "YES"
+    if found.determination.value is None:
+        return None
+    yes = Decimal(found.determination.value) / 10_000
+    return yes if side == "YES" else 1 - yes
+
+
+def plain_cash(trades: pl.DataFrame) -> dict[str, Decimal]:
+    """The cash of each agent that bought and never sold, when everything is paid out."""
+    world, cash = GeneratedWorld(7), {}
+    for row in trades.iter_rows(named=True):
+        assert row["action"] == "BUY"
+        cash.setdefault(row["agent_id"], Decimal(10_000))
+        pays = payout(world, row["market_id"], row["side"])
+        cost = row["amount"]
+        assert abs(row["shares"] * row["price"] - cost) <= row["shares"] / 1_000_000, "the price is the average of what was paid"
+        paid = cost if pays is None else (row["shares"] * pays).quantize(Decimal("0.000001"), ROUND_HALF_EVEN)
+        cash[row["agent_id"]] += paid - cost - row["fee"]
+    return cash
+
+
+# --- a reconstructed week, after one on Polymarket ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
+    """A cohort on Polymarket, and a week later one on Kalshi; both decide in the second week."""
+    arena = KalshiArena(tmp_path_factory.mktemp("venues"), lineup="few", methodology=None)
+    arena.decide(WEEK)
+    arena.lineup, arena.methodology = "tiny", "small-kalshi-realistic"
+    arena.decide(NEXT)
+    for number in range(5):
+        arena.evidence(WEEK + number * SEVEN)
+    return arena
+
+
+def test_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
+    universe, trades, agents = (decided.read(one) for one in (tables.UNIVERSE, tables.TRADES, tables.AGENTS))
+    both = universe.filter(pl.col("week") == NEXT)
+    assert Counter(both["venue"]) == {"polymarket": 25, "kalshi": 50}
+    assert both.group_by("digest").agg(first=pl.col("place").min(), last=pl.col("place").max())["first"].to_list() == [1, 1]
+    assert universe.filter(pl.col("week") == WEEK, KALSHI).is_empty()
+    assert dict(agents.select("week", "methodology").iter_rows()) == {WEEK: "small", NEXT: "small-kalshi-realistic"}
+    of_cohort = (
+        trades.with_columns(cohort=pl.col("agent_id").str.slice(0, 10), kalshi=KALSHI).group_by("cohort").agg(pl.col("kalshi").unique())
+    )
+    assert dict(of_cohort.iter_rows()) == {str(WEEK): [False], str(NEXT): [True]}
+    assert decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT).height == agents.height, "every agent of both cohorts decides once"
+
+
+def test_the_past_is_rebuilt_from_dates_and_candles(decided: KalshiArena) -> None:
+    universe = decided.read(tables.UNIVERSE).filter(KALSHI)
+    assert universe["known_at"].unique().to_list() == [AT]
+    assert universe["reconstructed"].all()
+    assert universe["volume"].null_count() == universe["tick"].null_count() == universe.height
+    assert universe.filter(~pl.col("closes_at").is_between(AT + timedelta(days=1), AT + timedelta(days=14))).is_empty()
+    assert {2} < set(universe["outcomes"].list.len()), "contracts with two sides, and races with more outcomes"
+    trades = decided.read(tables.TRADES).filter(KALSHI)
+    assert trades.height > 3
+    assert trades["quote_source"].unique().to_list() == ["candlesticks"]
+    assert trades.filter(pl.col("quoted_at") > AT).is_empty()
+    assert trades["ask"].null_count() == 0
+    assert trades.filter(pl.col("price") != pl.col("ask")).is_empty(), "a realistic fill pays the ask"
+
+
+def test_the_ledger_is_what_a_plain_computation_gives(decided: KalshiArena) -> None:
+    found = decided.results()
+    assert found.violations == []
+    trades = decided.read(tables.TRADES).filter(KALSHI)
+    world = GeneratedWorld(7)
+    for row in trades.iter_rows(named=True):
+        series = world.market(row["market_id"]) or world.event(row["market_id"])
+        assert series is not None
+        half = "Financials" in str(decided.read(tables.UNIVERSE).filter(pl.col("market_id") == row["market_id"])["category"][0])
+        assert row["fee"] == fee(row["shares"], row["price"], half), row["trade_id"]
+    positions = found.frames["arena/positions"].filter(KALSHI)
+    assert set(positions["status"]) == {"settled"}
+    ledger = found.frames["arena/ledger"].filter(KALSHI)
+    assert set(ledger["kind"]) >= {"BUY", "FEE", "SETTLE"}
+    last = dict(ledger.sort("number").group_by("agent_id").agg(pl.col("cash").last()).iter_rows())
+    assert {name: Decimal(cash) for name, cash in last.items()} == plain_cash(trades)
+    assert all(cash == cash.quantize(Decimal("0.01")) for cash in ledger.filter(pl.col("kind") == "FEE")["cash"]), "cents, in April 2026"
+
+
+def test_settlements_follow_kalshis_results(decided: KalshiArena) -> None:
+    evidence = decided.read(tables.EVIDENCE).filter(KALSHI)
+    assert evidence["reconstructed"].all()
+    assert evidence.filter(pl.col("known_at") < pl.col("settled_at") + pl.duration(hours=2)).is_empty()
+    settled = decided.results().frames["arena/settlements"].filter(KALSHI)
+    assert set(settled["methodology"]) == {"small-kalshi-realistic"}
+    assert settled["rule"].str.starts_with("Kalshi: ").all()
+    assert evidence["uma_resolution_status"].null_count() == evidence.height
+
+
+def test_past_marks_are_midpoints_of_candles(decided: KalshiArena) -> None:
+    with decided.journal() as journal:
+        rows = past_rows(decided.world(journal), [NEXT + timedelta(days=number) for number in range(4)])
+    prices = pl.concat(rows.values())
+    assert {True, False} == set(prices.select(KALSHI).to_series())
+    mine = prices.filter(KALSHI)
+    assert mine["reconstructed"].all()
+    assert mine.filter(~pl.col("price").is_between(0, 1, closed="none")).is_empty()
+    held = decided.read(tables.TRADES).filter(KALSHI)
+    assert set(mine["market_id"]) <= set(held["market_id"])
+    binary = set(held.filter("is_binary")["market_id"])
+    assert set(mine.filter(pl.col("market_id").is_in(list(binary)))["outcome"]) <= {"YES"}
+
+
+def test_the_leaderboard_never_mixes_venues(decided: KalshiArena) -> None:
+    board = decided.results().frames["arena/leaderboard"]
+    cohorts = {WEEK: "small", NEXT: "small-kalshi-realistic"}
+    assert dict(board.group_by("methodology").agg(pl.col("cohorts").max()).iter_rows()) == dict.fromkeys(cohorts.values(), 1)
+    assert board.group_by("methodology", "family").len()["len"].to_list() == [1] * decided.read(tables.AGENTS).height
+
+
+def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
+    before, asked = decided.stored(), len(decided.calls)
+    decided.methodology = None
+    decided.decide(NEXT, run="again")
+    decided.methodology = "small-kalshi-realistic"
+    assert len(decided.calls) == asked
+    for name, rows in decided.stored().items():
+        assert rows.equals(before[name]), name
+
+
+def test_the_preview_shows_the_venue_of_the_lineup(decided: KalshiArena) -> None:
+    with decided.journal() as journal:
+        world = decided.world(journal)
+        plan, made = preview(world, NEXT)
+        assert plan.venue == "kalshi"
+        assert {one.decision_id.split("/")[0] for one in made} == {str(NEXT)}
+        assert venues_of(world, NEXT + SEVEN) == venues_of(world, NEXT) == ["kalshi", "polymarket"]
+        assert venues_of(world, WEEK - SEVEN) == ["kalshi"], "a week without a cohort would start one of the chosen methodology"
+
+
+def test_an_export_has_the_universe_of_its_venue(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rules = methodologies(decided.registry)
+    for cohort, venue in ((WEEK, "Polymarket"), (NEXT, "Kalshi")):
+        exported = cohort_tables(decided.lake, rules, cohort)
+        assert exported["universe"]["venue"].unique().to_list() == [venue.lower()]
+        folder = export_cohort(exported, cohort, tmp_path_factory.mktemp("export") / "cohort")
+        assert f"open markets of {venue};" in (folder / "README.md").read_text()
+        found, expected = asked(folder), exported["leaderboard"].sort("family")
+        assert found.select("family", "bets", "profit").equals(expected.select("family", "bets", "profit"))
+
+
+# --- the same, whatever happened later -----------------------------------------------------------------------------
+
+
+@dataclass
+class Tampered(KalshiArena):
+    """An arena to which Kalshi tells other things of the time after `AT`."""
+
+    changed: Counter[str] = field(default_factory=Counter)
+
+    def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
+        assert inner is not None
+        return _Tampering(inner, self.changed)
+
+
+#: What a listing says of now: other values must change nothing.
+NOW_FIELDS: dict[str, Any] = {
+    "last_price_dollars": "0.1230",
+    "yes_bid_dollars": "0.1100",
+    "yes_ask_dollars": "0.1300",
+    "no_bid_dollars": "0.8700",
+    "no_ask_dollars": "0.8900",
+    "volume_fp": "987654.25",
+    "volume_24h_fp": "4321.00",
+    "open_interest_fp": "999.00",
+    "price_level_structure": "deci_cent",
+    "updated_time": "2026-06-30T01:02:03Z",
+    "expiration_value": "another",
+}
+
+
+class _Tampering(Tampering):
+    def change(self, found: dict[str, Any]) -> None:
+        if "yes_sub_title" in found:
+            self._contract(found)
+        if "end_period_ts" in found and datetime.fromtimestamp(found["end_period_ts"], UTC) > AT:
+            found["yes_bid"], found["yes_ask"] = ({**found[side], "close_dollars": price} for side, price in _OTHER_CANDLE)
+            self.changed["candle"] += 1
+
+    def _contract(self, contract: dict[str, Any]) -> None:
+        self.changed["contract"] += 1
+        contract.update(NOW_FIELDS)
+        close = datetime.fromisoformat(contract["close_time"])
+        if close > AT:
+            contract["close_time"] = (close + timedelta(hours=5)).isoformat().replace("+00:00", "Z")
+            self.changed["close"] += 1
+        other = {"yes": ("no", "0.0000"), "no": ("yes", "1.0000")}.get(contract["result"])
+        if other is not None:
+            contract["result"], contract["settlement_value_dollars"] = other
+            self.changed["result"] += 1
+        if "settlement_ts" in contract:
+            contract["settlement_ts"] = (
+                (datetime.fromisoformat(contract["settlement_ts"]) + timedelta(hours=7)).isoformat().replace("+00:00", "Z")
+            )
+
+
+_OTHER_CANDLE = (("yes_bid", "0.2200"), ("yes_ask", "0.2300"))
+
+
+def test_later_facts_change_nothing(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Reconstructed at another time, and from a venue whose every later fact is another."""
+    tampered = Tampered(tmp_path_factory.mktemp("tampered"), now=datetime(2026, 5, 20, 1, tzinfo=UTC))
+    tampered.decide(NEXT)
+    assert min(tampered.changed[what] for what in ("contract", "close", "result")) > 50
+    own = pl.col("agent_id").str.starts_with(f"{NEXT}/")
+    for declared, mine in ((tables.UNIVERSE, KALSHI), (tables.AGENTS, own), (tables.DECISIONS, own), (tables.TRADES, own)):
+        assert decided.read(declared).filter(mine).equals(tampered.read(declared)), declared.name
+    assert tampered.read(tables.TRADES).height > 3
+    said, told = prompts(tampered), prompts(decided)
+    assert len(said) == tampered.read(tables.AGENTS).height >= 5
+    assert said == {name: told[name] for name in said}
+    assert sum(map(len, said.values())) > 10_000
+    first = decided.read(tables.EVIDENCE).filter(KALSHI)
+    other = pl.concat([tampered.evidence(NEXT + number * SEVEN) for number in range(2)])
+    assert first.height > 0
+    assert not first.select("market_id", "results").equals(other.select("market_id", "results")), "the later facts are really others"
+
+
+def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+    arena = KalshiArena(tmp_path_factory.mktemp("old"), now=LATER)
+    with arena.journal() as journal, pytest.raises(ConfigError, match="choose a later week"):
+        frozen_universe(arena.world(journal), WEEK - 4 * SEVEN)
+
+
+# --- a live week ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
+    """A live week of the rules, marked and looked after until its bets are paid out."""
+    start = AT + timedelta(minutes=5)
+    arena = KalshiArena(tmp_path_factory.mktemp("live"), lineup="rules", methodology="small-bets-kalshi", now=start)
+    arena.decide(start.date(), forced=False)
+    for hours in (1, 80, 169, 240, 337, 400, 505, 673, 841, 1009, 1177):
+        arena.now = start + timedelta(hours=hours)
+        arena.evidence(week_of(arena.now))
+        if hours < 240:
+            with arena.journal() as journal:
+                mark(arena.world(journal))
+        if set(arena.results().frames["arena/positions"]["status"]) == {"settled"}:
+            break
+    return arena
+
+
+def test_a_live_universe_has_the_largest_volumes(lived: KalshiArena) -> None:
+    universe = lived.read(tables.UNIVERSE)
+    assert universe.height == 50
+    assert not universe["reconstructed"].any()
+    assert universe["volume"].is_sorted(descending=True)
+    assert set(universe["tick"]) <= {Decimal("0.01"), Decimal("0.001")}
+    assert universe["source"].unique().to_list() == ["Kalshi: open events by volume"]
+    assert universe.filter(pl.col("fees").str.contains("kalshi-2026-03-09").not_()).is_empty()
+
+
+def test_live_bets_are_filled_from_books_marked_and_paid_out(lived: KalshiArena) -> None:
+    trades, evidence, prices = (lived.read(one) for one in (tables.TRADES, tables.EVIDENCE, tables.PRICES))
+    assert trades.height > 2
+    assert trades["quote_source"].unique().to_list() == ["orderbook"]
+    assert trades.filter(pl.col("price") < pl.col("ask")).is_empty()
+    assert not evidence["reconstructed"].any()
+    assert set(evidence.filter(~pl.col("closed"))["resolution_status"]) <= {"active"}
+    assert set(prices["source"]) <= {"live", "prior"}
+    assert prices.height >= trades["market_id"].n_unique()
+    found = lived.results()
+    assert found.violations == []
+    positions = found.frames["arena/positions"]
+    assert set(positions["status"]) == {"settled"}
+    last = dict(found.frames["arena/ledger"].sort("number").group_by("agent_id").agg(pl.col("cash").last()).iter_rows())
+    assert {name: Decimal(cash) for name, cash in last.items()} == plain_cash(trades)
+    assert set(found.frames["arena/ledger"]["kind"]) == {"BUY", "FEE", "SETTLE"}
+    settled = found.frames["arena/settlements"].join(evidence.group_by("market_id").agg(pl.col("settled_at").min()), on="market_id")
+    assert settled.filter(pl.col("known_at") < pl.col("settled_at")).is_empty(), "nothing counts before it was paid out"

@@ -1,0 +1,153 @@
+"""The same weeks lived through and reconstructed afterwards: which fields are equal is the table of docs/arena.md, field by field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from bellwether.arena.history import LATEST, SOONEST
+from bellwether.arena.market import Market
+from bellwether.arena.universe import Universe, frozen
+from bellwether.arena.weekly import polymarket
+from bellwether.arena.weekly.marking import mark, past_rows
+from bellwether.arena.weekly.means import decided_at, seen_universe
+from bellwether.tables import arena as tables
+from tests.arena.weeks import SEVEN, Arena
+
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[2] / "docs" / "arena.md"
+START = datetime(2026, 3, 1, 0, 7, tzinfo=UTC)
+WEEKS, DECIDED = 4, 2
+#: What makes a row of one arena that of the other.
+SAME = {
+    "universe": ["week", "market_id"],
+    "agents": ["week", "agent_id"],
+    "decisions": ["week", "decision_id"],
+    "trades": ["week", "agent_id", "market_id", "side"],
+    "evidence": ["market_id"],
+    "settlements": ["market_id", "methodology"],
+    "prices": ["market_id", "outcome", "at"],
+}
+
+
+class Wide(Arena):
+    """An arena of a model and two rules whose universe has every market that may be in it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        (self.registry / "methodologies.toml").write_text('[small]\nlike = "v1"\ntitle = "v1"\n')
+        (self.registry / "lineups.toml").write_text(
+            '[tiny]\ntitle = "a model and two rules"\nmethodology = "small"\nworlds = ["sandbox"]\n\n[tiny.families]\n'
+            'calibrated = "sandbox-calibrated"\nproportional = "rule/proportional"\nrandom = "rule/random"\n'
+        )
+
+
+@pytest.fixture(scope="module")
+def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Universe]:
+    """The weeks lived through, the same reconstructed, and the first universe as it is chosen live.
+
+    Live, too, the markets are those that a reconstruction chooses, so that the same agents see the same ones.
+    """
+    live, past = (Wide(tmp_path_factory.mktemp(name)) for name in ("live", "past"))
+    live.now = START
+    with live.journal() as journal:
+        largest = seen_universe(live.world(journal), START.date()).universe
+
+    def alike(markets: Sequence[Market], _limit: int) -> Universe:
+        at = decided_at(live.now.date())
+        ends = [(one.closes_at, one.market_id, one) for one in markets if one.closes_at and SOONEST <= one.closes_at - at <= LATEST]
+        return frozen([one for *_, one in sorted(ends, key=lambda end: end[:2])])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(polymarket, "universe", alike)
+        for number in range(WEEKS):
+            live.now = START + number * SEVEN
+            sunday = live.now.date()
+            if number < DECIDED:
+                live.decide(sunday, forced=False)
+            for hours in (1, 60, 160):
+                live.now = START + number * SEVEN + timedelta(hours=hours)
+                live.evidence(sunday)
+                with live.journal() as journal:
+                    mark(live.world(journal))
+    for number in range(WEEKS):
+        sunday = (START + number * SEVEN).date()
+        if number < DECIDED:
+            past.decide(sunday)
+        past.evidence(sunday)
+    days = [START.date() + timedelta(days=number) for number in range(7 * WEEKS)]
+    with past.journal() as journal:
+        for day, rows in past_rows(past.world(journal), days).items():
+            past.lake.write(tables.PRICES, (day.isoformat(),), rows, run_id="test")
+    return live, past, largest
+
+
+def rows_of(arena: Arena, name: str) -> pl.DataFrame:
+    """Rows of a table; of evidence the last look at each market."""
+    if name == "settlements":
+        return arena.results().frames["arena/settlements"]
+    rows = arena.read(getattr(tables, name.upper()))
+    return rows.filter("closed").sort("known_at").unique("market_id", keep="last") if name == "evidence" else rows
+
+
+def classified(live: pl.DataFrame, past: pl.DataFrame, same: list[str]) -> dict[str, str]:
+    """Each further field of the rows that both have: equal, empty (in both), missing (in the reconstruction alone) or other."""
+    both = live.join(past, on=same, suffix="_past")
+    assert both.height >= 6
+    found = {}
+    for name in live.columns:
+        if name not in same:
+            one, other = both[name], both[f"{name}_past"]
+            empty = (one.null_count() == both.height, other.null_count() == both.height)
+            equal = one.eq_missing(other).all()
+            found[name] = "empty" if all(empty) else "equal" if equal else "missing" if empty[1] else "other"
+    return found
+
+
+def told(name: str) -> dict[str, str]:
+    """The classification of a table's fields as the page has it."""
+    found: dict[str, str] = {}
+    for word, fields in re.findall(rf"^\| `arena/{name}` \| (\w+) \| ([^|]*) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        for field in re.findall(r"`(\w+)`", fields):
+            assert field not in found, f"{name}.{field} stands twice"
+            found[field] = word
+    return found
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_page_says_which_fields_are_equal(arenas: tuple[Arena, Arena, Universe], name: str) -> None:
+    live, past, _ = arenas
+    assert classified(rows_of(live, name), rows_of(past, name), SAME[name]) == told(name)
+
+
+def test_reconstructed_universes_are_other_markets(arenas: tuple[Arena, Arena, Universe]) -> None:
+    """Live, the largest volumes; afterwards the soonest ends, and without a price of the day before a market is left out."""
+    live, past, largest = arenas
+    first = past.read(tables.UNIVERSE).filter(week=START.date()).sort("place")
+    ids = [one.market_id for one in largest.markets]
+    assert set(first["market_id"]) < set(ids)
+    assert first["closes_at"].is_sorted()
+    volumes = [one.volume or 0 for one in largest.markets]
+    assert volumes == sorted(volumes, reverse=True)
+    unpriced = set(live.read(tables.UNIVERSE).filter(week=START.date())["market_id"]) - set(first["market_id"])
+    assert len(unpriced) <= 2
+
+
+def test_a_book_without_both_sides_refuses_what_history_fills(arenas: tuple[Arena, Arena, Universe]) -> None:
+    live, past, _ = arenas
+    refused = live.read(tables.REFUSALS).filter(pl.col("message").str.contains("no validated price"))
+    assert refused.height > 0
+    assert past.read(tables.REFUSALS).is_empty()
+    mine, theirs = (set(arena.read(tables.TRADES).select("week", "agent_id", "market_id", "side").rows()) for arena in arenas[:2])
+    rules = {row for row in theirs if "calibrated" not in row[1]}
+    assert {row for row in mine if "calibrated" not in row[1]} < rules
+
+
+def test_money_adds_up_in_both(arenas: tuple[Arena, Arena, Universe]) -> None:
+    assert [arena.results().violations for arena in arenas[:2]] == [[], []]

@@ -1,0 +1,38 @@
+"""Homes of an older version: what their tables lack is added once, and nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from bellwether.arena.frames import evidence_frame, universe_frame
+from bellwether.arena.resolution import evidence_of
+from bellwether.arena.universe import universe
+from bellwether.arena.weekly.renewing import renew
+from bellwether.errors import LakeError
+from bellwether.lake import Lake
+from bellwether.tables.arena import EVIDENCE, UNIVERSE
+from tests.arena.world import binary
+
+NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
+WEEK = (date(2026, 3, 1).isoformat(),)
+
+
+def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    look = evidence_of({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
+    made = {EVIDENCE: evidence_frame([look]), UNIVERSE: universe_frame(universe([binary()], 5), date(2026, 3, 1), NOW)}
+    for table, rows in made.items():
+        lacking = {"results", "settled_at", "venue"}
+        older = replace(table, version="1", sort=(), columns=tuple(one for one in table.columns if one.name not in lacking))
+        lake.write(older, WEEK, rows.select(older.names), run_id="old")
+        with pytest.raises(LakeError, match="written by version 1"):
+            lake.slice(table).read()
+    assert renew(lake) == 2
+    for table, rows in made.items():
+        assert lake.slice(table).read().equals(rows), table.name
+    assert renew(lake) == 0
+    assert {manifest.run_id for table in made for manifest in lake.manifests(table).values()} == {"renewed"}

@@ -1,0 +1,180 @@
+"""The weekly review proposes a later release where there is exactly one with prices, and otherwise asks."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from assets.arena.review import review as review_asset
+from bellwether.arena.families import Family
+from bellwether.arena.interventions import recorded
+from bellwether.arena.review import Finding, Offer, State, advice, catalogue, review
+from bellwether.arena.weekly import operators, reviewing
+from bellwether.arena.weekly.means import World, stored_cohort
+from bellwether.errors import ConfigError
+from bellwether.models import prices
+from bellwether.models.model import Model
+from tests.arena.weeks import LATER, WEEK, Arena
+
+PRICED = (Decimal(5), Decimal(30))
+
+
+def _family(name: str, provider: str, release: str, *has: str, without: tuple[str, ...] = (), control: bool = False) -> Family:
+    releases = {release: {"released": date(2026, 1, 1)}}
+    return Family.model_validate(
+        {"name": name, "title": name, "provider": provider, "has": has, "without": without, "releases": releases, "control": control}
+    )
+
+
+def _model(name: str, model_id: str) -> Model:
+    return Model.model_validate({"name": name, "model": model_id})
+
+
+GPT = _family("gpt", "openai", "gpt-5.5", "gpt", without=("oss", "mini"))
+KIMI = _family("kimi", "moonshotai", "kimi-k2.6", "kimi")
+QWEN = _family("qwen", "qwen", "qwen3.6-max", "qwen", "max", without=("plus", "thinking"))
+MODELS = {
+    "gpt-5.5": _model("gpt-5.5", "openai/gpt-5.5"),
+    "kimi-k2.6": _model("kimi-k2.6", "moonshotai/kimi-k2.6"),
+    "qwen3.6-max": _model("qwen3.6-max", "qwen/qwen3.6-max-preview"),
+}
+
+
+def _reviewed(*offers: Offer, families: tuple[Family, ...] = (GPT,), dismissed: tuple[tuple[str, str], ...] = ()) -> dict[str, Finding]:
+    return {one.family.name: one for one in review(families, offers, MODELS, {}, dismissed)}
+
+
+def test_f2_two_later_releases_of_one_version_need_a_review() -> None:
+    found = _reviewed(Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.6-preview", *PRICED))["gpt"]
+    assert found.state is State.NEEDS_REVIEW
+    assert [one.model_id for one in found.offers] == ["openai/gpt-5.6", "openai/gpt-5.6-preview"]
+
+
+def test_f3_a_later_release_without_a_price_needs_a_review() -> None:
+    found = _reviewed(Offer("openai/gpt-5.7"))["gpt"]
+    assert found.state is State.NEEDS_REVIEW
+    assert (found.offers[0].input_price, found.offers[0].output_price) == (None, None)
+
+
+def test_f4_only_what_is_of_the_family_and_newer_is_proposed() -> None:
+    names = ("openai/gpt-oss-120b", "moonshotai/kimi-k2-0905", "qwen/qwen-plus-2025-07-28:thinking", "qwen/qwen3.7-max-preview")
+    found = _reviewed(*(Offer(name, *PRICED) for name in names), families=(GPT, KIMI, QWEN))
+    assert {name: one.state for name, one in found.items()} == {"gpt": "unchanged", "kimi": "unchanged", "qwen": "upgrade"}
+    assert [one.model_id for one in found["qwen"].offers] == ["qwen/qwen3.7-max-preview"]
+
+
+def test_f7_a_dismissed_release_is_proposed_no_more() -> None:
+    offers = (Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.5", *PRICED))
+    assert _reviewed(*offers)["gpt"].state is State.UPGRADE
+    assert _reviewed(*offers, dismissed=(("gpt", "openai/gpt-5.6"),))["gpt"].state is State.DISMISSED
+    assert _reviewed(*offers, dismissed=(("kimi", "openai/gpt-5.6"),))["gpt"].state is State.UPGRADE
+
+
+def test_a_dated_id_and_its_alias_are_one_release() -> None:
+    found = _reviewed(Offer("openai/gpt-5.6", *PRICED), Offer("openai/gpt-5.6-2026-08-01", *PRICED))["gpt"]
+    assert found.state is State.UPGRADE
+    assert [one.model_id for one in found.offers] == ["openai/gpt-5.6-2026-08-01"]
+
+
+def test_a_control_is_not_reviewed() -> None:
+    assert _reviewed(Offer("openai/gpt-9", *PRICED), families=(_family("c", "openai", "gpt-5.5", "gpt", control=True),)) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("openai/gpt-5.2", (5, 2)),
+        ("openai/gpt-5.2-2025-12-11", (5, 2)),
+        ("openai/gpt-4o-2024-05-13", (4,)),
+        ("anthropic/claude-opus-4-5-20251101", (4, 5)),
+        ("fireworks_ai/accounts/fireworks/models/deepseek-v3p2", (3, 2)),
+        ("moonshotai/kimi-k2-0905", (2,)),
+        ("together_ai/Qwen/Qwen3-235B-A22B-Instruct-2507", (3,)),
+        ("gemini/gemini-3.10-pro", (3, 10)),
+        ("gemini/gemini-3.0-pro", (3,)),
+        ("gemini/gemini-pro-latest", ()),
+    ],
+)
+def test_a_version_is_read_part_by_part_without_date_stamps(name: str, version: tuple[int, ...]) -> None:
+    assert Offer(name).version == version
+
+
+def test_the_catalogue_is_of_chat_models_that_are_not_retired() -> None:
+    entries: dict[str, dict[str, object]] = {
+        "gpt-5.6": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 5e-06, "output_cost_per_token": 3e-05},
+        "gpt-5.4": {"litellm_provider": "openai", "mode": "chat", "deprecation_date": "2026-03-01"},
+        "gpt-image": {"litellm_provider": "openai", "mode": "image_generation"},
+        "xai/grok-5": {"litellm_provider": "xai", "mode": "chat"},
+    }
+    own = Model.model_validate({"name": "own", "model": "openai/own", "input_price": "1", "output_price": "2"})
+    found = {one.model_id: one for one in catalogue({"own": own}, entries, date(2026, 4, 1))}
+    assert set(found) == {"openai/gpt-5.6", "xai/grok-5", "openai/own"}
+    assert (found["openai/gpt-5.6"].input_price, found["openai/gpt-5.6"].output_price) == PRICED
+    assert found["xai/grok-5"].input_price is None
+    assert found["openai/own"].output_price == 2
+
+
+SOLD = {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 5e-06, "output_cost_per_token": 3e-05}
+
+
+@pytest.fixture
+def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arena:
+    """An arena where the price map has one later GPT."""
+    monkeypatch.setattr(prices, "price_map", lambda: {"gpt-5.2": SOLD, "gpt-9.1": SOLD})
+    return Arena(tmp_path)
+
+
+def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F7: no family, release or lineup is made of a dismissal."""
+    files = {path: path.read_bytes() for path in arena.registry.iterdir()}
+    monkeypatch.setattr(reviewing, "families", lambda models, folder: {"gpt": GPT_NOW})
+    with arena.journal() as journal:
+        world = arena.world(journal)
+        (found,) = reviewing.reviewed(world)
+        assert (found.state, [one.model_id for one in found.offers]) == (State.UPGRADE, ["openai/gpt-9.1"])
+        with pytest.raises(ConfigError, match=r"does not propose it; it proposes gpt openai/gpt-9\.1"):
+            operators.dismiss_release(world, "gpt", "openai/gpt-8", "ann", "never heard of it")
+        operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "ann", "too dear")
+        assert operators.dismiss_release(world, "gpt", "openai/gpt-9.1", "bob", "again").by == "ann", "the first word stands"
+        assert [one.author for one in recorded(world.steps)] == ["ann (too dear)"]
+        (found,) = reviewing.reviewed(world)
+        assert stored_cohort(world.steps, WEEK) is None
+    rows = reviewing.review_rows([found], LATER)
+    assert rows.select("family", "state", "input_price").rows() == [("gpt", "dismissed", None)]
+    assert files == {path: path.read_bytes() for path in arena.registry.iterdir()}
+
+
+GPT_NOW = _family("gpt", "openai", "gpt-5.2", "gpt", without=("mini",))
+
+
+def test_an_upgrade_says_what_to_add_to_the_registry() -> None:
+    found = _reviewed(Offer("openai/gpt-5.6", *PRICED))["gpt"]
+    text = advice(found)
+    assert '["gpt-5.6"]\nmodel = "openai/gpt-5.6"\ninput_price = 5\noutput_price = 30\n' in text
+    assert '[gpt.releases."gpt-5.6"]' in text and 'gpt = "gpt-5.6"' in text
+
+
+def test_the_asset_has_the_rows_and_numbers_of_the_review(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reviewing, "families", lambda models, folder: {"gpt": GPT_NOW})
+    with arena.journal() as journal:
+
+        class Means:
+            def world(self, run: str) -> World:
+                return arena.world(journal, run)
+
+        made = review_asset(dg.build_asset_context(), arena=Means())
+    assert isinstance(made, dg.Output)
+    assert made.value.select("family", "state", "model_id", "known_at").rows() == [("gpt", "upgrade", "openai/gpt-5.2", LATER)]
+    assert made.value["offers"].to_list() == [["openai/gpt-9.1"]]
+    assert made.value.select("input_price", "output_price").rows() == [PRICED]
+    assert {name: one.value for name, one in made.metadata.items() if isinstance(one, dg.IntMetadataValue)} == {
+        "unchanged": 0,
+        "upgrade": 1,
+        "needs_review": 0,
+        "dismissed": 0,
+    }
+    assert '["gpt-9.1"]' in str(made.metadata["to adopt"].value)

@@ -1,0 +1,97 @@
+"""Equity by range: acceptance rows K16, K18, K19 and K20."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from bellwether.arena.rankings import Inputs
+from bellwether.arena.rankings.windows import WINDOWS, equity_in, points
+from bellwether.arena.show import is_preview
+from bellwether.tables import arena as tables
+from bellwether.tables.schema import TIME
+
+SNAPSHOTS = [
+    datetime(2026, 1, 24, 12, 30, tzinfo=UTC),
+    datetime(2026, 2, 23, 12, 30, tzinfo=UTC),
+    datetime(2026, 3, 3, 12, 30, tzinfo=UTC),
+    datetime(2026, 3, 5, 11, 30, tzinfo=UTC),
+]
+
+
+def shown(name: str, *at: datetime) -> list[str]:
+    return [f"{one:%Y-%m-%d %H:%M}" for one in points(pl.Series(at, dtype=TIME), WINDOWS[name])]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("1W", ["2026-03-03 12:00", "2026-03-05 11:00"]),
+        ("1M", ["2026-02-23 12:00", "2026-03-03 12:00", "2026-03-05 06:00"]),
+        ("3M", ["2026-01-24 00:00", "2026-02-23 00:00", "2026-03-03 00:00", "2026-03-05 00:00"]),
+    ],
+)
+def test_k18_a_range_has_a_point_per_interval_that_changed(name: str, expected: list[str]) -> None:
+    assert shown(name, *SNAPSHOTS) == expected
+
+
+def test_k19_all_has_a_point_per_week() -> None:
+    found = shown("ALL", datetime(2025, 11, 5, 12, tzinfo=UTC), *SNAPSHOTS)
+    assert [one[:10] for one in found] == ["2025-10-30", "2026-01-22", "2026-02-19", "2026-02-26", "2026-03-05"]
+
+
+def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> None:
+    """On 10 March, with a newest portfolio of 5 March, a day is that of 5 March."""
+    assert shown("1D", *SNAPSHOTS, datetime(2026, 3, 4, 11, 29, tzinfo=UTC), datetime(2026, 3, 4, 11, 30, tzinfo=UTC)) == [
+        "2026-03-04 11:30",
+        "2026-03-05 11:30",
+    ]
+
+
+def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:
+    times = [datetime(2026, 2, 28, 11, tzinfo=UTC), datetime(2026, 2, 28, 13, tzinfo=UTC), datetime(2026, 3, 31, 12, tzinfo=UTC)]
+    assert shown("1M", *times) == ["2026-02-28 12:00", "2026-03-31 12:00"]
+    assert shown("ALL") == []
+
+
+def inputs(*totals: tuple[str, int, datetime]) -> Inputs:
+    """Agents of one family, of cohorts that started on 1 March, with their portfolios."""
+    names = ("decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
+    empty = {name: getattr(tables, name.upper()).empty() for name in names}
+    agents = pl.DataFrame(
+        {
+            "agent_id": sorted({name for name, *_ in totals} | {"d"}),
+            "family": "acme",
+            "model": "m",
+            "methodology": "v1",
+            "reconstructed": False,
+            "week": date(2026, 3, 1),
+            "initial_cash": 10_000.0,
+            "archived_at": None,
+        }
+    ).with_columns(week=pl.when(pl.col("agent_id") == "d").then(date(2026, 3, 15)).otherwise("week"))
+    rows = pl.DataFrame(totals, schema={"agent_id": pl.String, "total": pl.Int64, "at": TIME}, orient="row")
+    return Inputs(**{**empty, "portfolios": rows}, agents=agents, cutoffs={})
+
+
+def test_k16_agents_of_a_family_are_one_point() -> None:
+    at = SNAPSHOTS[-1]
+    found = equity_in(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
+    assert found.select("family", "at", "n", "total").rows() == [("acme", datetime(2026, 3, 5, 11, tzinfo=UTC), 3, 11_000.0)]
+
+
+def test_an_agent_that_did_not_change_keeps_its_total_and_one_that_has_not_started_does_not_count() -> None:
+    first = datetime(2026, 3, 2, 5, tzinfo=UTC)
+    found = equity_in(
+        inputs(("a", 12_000, first), ("b", 9_000, first + timedelta(days=1)), ("a", 11_000, first + timedelta(days=14))), WINDOWS["1M"]
+    )
+    assert found.select("n", "total").rows() == [(2, 11_000.0), (2, 10_500.0), (3, 10_000.0)]
+
+
+@pytest.mark.parametrize(("traded", "preview"), [(10, False), (0, True)])
+def test_k26_a_board_on_which_nothing_was_traded_is_a_preview(traded: int, preview: bool) -> None:
+    """P/L 0 and no bet of the families: live with 10 markets traded, a preview with none."""
+    board = pl.DataFrame({"profit": [0, 0], "bets": [0, 0], "turnover": [0.0, 0.1 * traded]})
+    assert is_preview(board) is preview
