@@ -7,16 +7,17 @@ from functools import partial
 
 import polars as pl
 
-from bellwether.site import arena_agents, arena_curves, arena_markets
-from bellwether.site.arena_names import agent_path, cohort_path, family_path
+from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
+from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, family_path
+from bellwether.site.arena_rankings import Rankings
 from bellwether.site.charts import Colours
-from bellwether.site.model import Cell, Grid, Head, Links, Note, Page, Part, Section, Table
+from bellwether.site.model import Cell, Grid, Head, Links, Note, Page, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import any_value, money, number, percent, text, yes_no
+from bellwether.site.values import any_value, money, number, percent, slug, text, when, yes_no
+from bellwether.tables.arena_rankings import GROUP
 
-ABOVE = [("Arena", "arena/index.html")]
 _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "prices", "volume", "closes_at", "reconstructed")
 
 
@@ -33,18 +34,19 @@ def units(source: Source, colours: Colours) -> Iterator[Unit]:
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
     of_names = colours.of(agents["family"].unique().sort().to_list())
     curves = arena_curves.read(agents, portfolios)
-    yield Unit("arena", key(board, agents, curves.calendar, curves.age, of_names), partial(_overview, board, agents, curves, of_names))
+    rankings = Rankings.read(source)
+    digest = key(board, agents, *rankings.frames, curves.calendar, curves.age, of_names)
+    yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names))
     books = arena_agents.Books.read(source, agents, portfolios, universe)
     for (week,), part in agents.group_by("week", maintain_order=True):
         book = books.of(part)
-        yield Unit(f"cohort {week}", key(*book.frames, of_names), partial(arena_agents.pages, week, book, of_names))
+        messages = [source.digest("arena/messages", starts=str(one)) for one in book.decisions["week"].unique().sort()]
+        yield Unit(f"cohort {week}", key(*book.frames, messages, of_names), partial(arena_agents.pages, source, week, book, of_names))
     yield from arena_markets.units(source, books)
 
 
-def board_heads() -> list[Head]:
-    """Heads of the arena's leaderboard."""
+def _books_heads() -> list[Head]:
     return [
-        Head("Rank", number=True),
         Head("Family"),
         Head("Cohorts", number=True),
         Head("Completed", number=True),
@@ -64,11 +66,9 @@ def board_heads() -> list[Head]:
     ]
 
 
-def board_rows(board: pl.DataFrame) -> list[list[Cell]]:
-    """Rows under `board_heads`, ranked families first."""
+def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
     return [
         [
-            number(row["rank"]),
             text(row["family"], family_path(row["family"])),
             number(row["cohorts"]),
             number(row["completed"]),
@@ -86,22 +86,30 @@ def board_rows(board: pl.DataFrame) -> list[list[Cell]]:
             number(row["invalid"]),
             money(row["cost"]),
         ]
-        for row in board.sort("rank", "family", nulls_last=True).iter_rows(named=True)
+        for row in board.sort("family").iter_rows(named=True)
     ]
 
 
-def group_title(methodology: str, reconstructed: bool) -> str:
-    """A group of cohorts that are ranked together."""
-    return f"{methodology}, {'reconstructed' if reconstructed else 'live'} cohorts"
-
-
-def _overview(board: pl.DataFrame, agents: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[File]:
-    sections = []
+def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:
+    """Live and reconstructed cohorts apart, and in rankings models that could know the outcomes too."""
+    ranked = list(rankings.groups)
     for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
-        title = group_title(str(methodology), bool(reconstructed))
-        parts: list[Part] = [Table(f"Leaderboard of {title}", board_heads(), board_rows(part))]
-        parts += arena_curves.charts_of(curves, str(methodology), bool(reconstructed), colours)
-        sections.append(Section(title[0].upper() + title[1:], parts))
+        title = arena_rankings.group_title(str(methodology), bool(reconstructed))
+        own = [one for one in ranked if (one.methodology, one.reconstructed) == (methodology, reconstructed)]
+        for one in own:
+            yield Section(f"Ranking: {one.title}", arena_rankings.parts(one, colours))
+        if not own:
+            yield Section(f"Ranking: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
+        note = Note("All agents of a family together, those whose model could know the outcomes too; rankings hold these apart.")
+        books = Table(f"Books of {title}", _books_heads(), _books_rows(part))
+        drawn = arena_curves.charts_of(curves, str(methodology), bool(reconstructed), colours)
+        yield Section(f"Money: {title}", [*drawn, note, books])
+
+
+def _overview(
+    board: pl.DataFrame, agents: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]
+) -> Iterator[File]:
+    sections = list(_sections(board, rankings, curves, colours))
     if not sections:
         sections.append(Section("Leaderboard", [Note("The warehouse has no leaderboard of the arena yet.")]))
     sections += [
@@ -111,7 +119,8 @@ def _overview(board: pl.DataFrame, agents: pl.DataFrame, curves: arena_curves.Cu
     lead = "Each week a cohort of agents starts with the same paper money and bets on open markets. Reconstructed cohorts were decided afterwards, as of their time."
     yield from render(Page("arena/index.html", "Arena", lead, sections))
     for (name,), part in agents.group_by("family", maintain_order=True):
-        yield from _family(str(name), part, board.filter(pl.col("family") == name), curves, colours)
+        own = pl.col("family") == name
+        yield from _family(str(name), part, curves, colours, board=board.filter(own), rankings=rankings.rankings.filter(own))
 
 
 def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
@@ -126,17 +135,27 @@ def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
                 text(week, cohort_path(week)),
                 text(part["methodology"][0]),
                 yes_no(part["reconstructed"][0]),
+                when(part["archived_at"][0]),
                 number(part.height),
                 percent(last["return"].mean(), 2),
                 text(best["family"], agent_path(best["agent_id"])) if best else Cell("–"),
                 percent(best["return"] if best else None, 2),
             ]
         )
-    heads = [Head("Cohort"), Head("Methodology"), Head("Reconstructed"), Head("Agents", number=True), Head("Mean return", number=True)]
+    heads = [
+        Head("Cohort"),
+        Head("Methodology"),
+        Head("Reconstructed"),
+        Head("Archived", "from then on in no leaderboard, ranking or curve"),
+        Head("Agents", number=True),
+        Head("Mean return", number=True),
+    ]
     return Grid("cohorts", "Cohorts, newest first", [*heads, Head("Best agent"), Head("Its return", number=True)], rows, filters=(1, 2))
 
 
-def _family(name: str, agents: pl.DataFrame, board: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[File]:
+def _family(
+    name: str, agents: pl.DataFrame, curves: arena_curves.Curves, colours: dict[str, str], *, board: pl.DataFrame, rankings: pl.DataFrame
+) -> Iterator[File]:
     last = {row["agent_id"]: row for row in curves.last.iter_rows(named=True)}
     rows = []
     model = None
@@ -170,8 +189,12 @@ def _family(name: str, agents: pl.DataFrame, board: pl.DataFrame, curves: arena_
             ],
         )
     ]
+    for (methodology, reconstructed, contaminated), part in sorted(rankings.partition_by(GROUP, as_dict=True).items()):
+        title = arena_rankings.group_title(methodology, reconstructed, contaminated=contaminated)
+        name_of = f"metrics-{slug(title)}"
+        sections.append(Section(f"Metrics: {title}", [arena_rankings.estimates(name_of, f"{name} in {title}", [part])]))
     for line in board.iter_rows(named=True):
-        title = group_title(line["methodology"], line["reconstructed"])
-        facts = [[Cell(column.replace("_", " ")), any_value(value)] for column, value in line.items()]
-        sections.append(Section(f"Leaderboard: {title}", [Table(f"{name} in {title}", [Head("Number"), Head("Value")], facts)]))
+        title = arena_rankings.group_title(line["methodology"], line["reconstructed"])
+        facts = [[Cell(column.replace("_", " ")), any_value(value)] for column, value in line.items() if column != "rank"]
+        sections.append(Section(f"Books: {title}", [Table(f"Books of {name}: {title}", [Head("Number"), Head("Value")], facts)]))
     yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))

@@ -7,20 +7,19 @@ from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any
 
-import orjson
 import polars as pl
 
-from bellwether.site import charts
-from bellwether.site.arena_names import agent_path, cohort_path, decision_path, family_path, market_path
-from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Section, Table, Text
+from bellwether.site import arena_decisions, charts
+from bellwether.site.arena_decisions import Rows
+from bellwether.site.arena_downloads import archive
+from bellwether.site.arena_names import ABOVE, agent_path, archive_path, cohort_path, decision_path, family_path, market_cell, market_path
+from bellwether.site.model import Cell, Facts, Grid, Head, Links, Note, Page, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
-from bellwether.site.values import any_value, finite, money, number, percent, text, thin, when, yes_no
+from bellwether.site.values import any_value, finite, floats, grouped, minute, money, number, percent, text, thin, when, yes_no
+from bellwether.site.words import Decided
 
 _POINTS = 150
-_ABOVE = [("Arena", "arena/index.html")]
-#: Columns of a decision that its page shows apart.
-_TEXTS = ("decision", "reasoning", "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +63,35 @@ class Books:
 _OF_AGENTS = ("portfolios", "decisions", "trades", "positions", "ledger", "scores")
 
 
-def pages(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
+def pages(source: Source, week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     """The page of the cohort, of each agent, and of each decision."""
     yield from _cohort(week, book, colours)
-    parts = {name: getattr(book, name).partition_by("agent_id", as_dict=True) for name in _OF_AGENTS}
-    refusals = book.refusals.partition_by("decision_id", as_dict=True)
+    yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
+    decided = {one: _words(source, week, one, book.decisions) for one in book.decisions["week"].unique().sort()}
+    for of_week in decided.values():
+        yield from of_week.files()
+    parts = {name: grouped(floats(getattr(book, name)), "agent_id") for name in _OF_AGENTS}
+    refusals = grouped(book.refusals, "decision_id")
     for agent in book.agents.iter_rows(named=True):
-        own = {name: part.get((agent["agent_id"],), getattr(book, name).clear()) for name, part in parts.items()}
-        yield from _agent(week, agent, own, book.questions, colours)
-        scored = {row["trade_id"]: row for row in own["scores"].iter_rows(named=True)}
-        held = {row["position_id"]: row for row in own["positions"].iter_rows(named=True)}
-        for decision in own["decisions"].iter_rows(named=True):
-            refused = refusals.get((decision["decision_id"],), book.refusals.clear())
-            trades = own["trades"].filter(pl.col("week") == decision["week"])
-            yield from _decision(week, agent, decision, trades=trades, refused=refused, scored=scored, held=held, questions=book.questions)
+        own = {name: part.get(agent["agent_id"], []) for name, part in parts.items()}
+        scored = {row["trade_id"]: row for row in own["scores"]}
+        yield from _agent(week, agent, own, scored, book.questions, colours=colours)
+        held = {row["position_id"]: row for row in own["positions"]}
+        for decision in own["decisions"]:
+            trades = [row for row in own["trades"] if row["week"] == decision["week"]]
+            said = decided[decision["week"]].entries(decision["decision_id"])
+            legs = arena_decisions.legs_of(trades, scored, held, book.questions)
+            yield from arena_decisions.page(week, agent, decision, legs=legs, refused=refusals.get(decision["decision_id"], []), said=said)
 
 
-def _curve(name: str, part: pl.DataFrame) -> list[dict[str, Any]]:
-    shown = part.select("at", "total")[list(thin(part.height, _POINTS))]
-    return [{"name": name, "x": f"{at:%Y-%m-%dT%H:%M}Z", "y": finite(total)} for at, total in shown.iter_rows()]
+def _words(source: Source, cohort: date, week: date, decisions: pl.DataFrame) -> Decided:
+    ids = decisions.filter(pl.col("week") == week)["decision_id"].to_list()
+    messages = source.frame("arena/messages", week=week).filter(pl.col("decision_id").is_in(ids))
+    return Decided.of(messages, f"arena/cohort/{cohort}/prompt-{week}")
 
 
-def _market(questions: dict[str, str], market_id: str) -> Cell:
-    return text(questions.get(market_id, market_id), market_path(market_id), most=110)
+def _curve(name: str, rows: Rows) -> list[dict[str, Any]]:
+    return [{"name": name, "x": minute(rows[place]["at"]), "y": finite(rows[place]["total"])} for place in thin(len(rows), _POINTS)]
 
 
 # --- the cohort --------------------------------------------------------------------------------------------------------
@@ -117,16 +122,17 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     heads += [Head("Trades", number=True), Head("Open", number=True), Head("Ended", number=True)]
     curves = []
     families = dict(book.agents.select("agent_id", "family").iter_rows())
-    for (name,), part in book.portfolios.group_by("agent_id", maintain_order=True):
+    for name, part in grouped(floats(book.portfolios), "agent_id").items():
         curves += _curve(families[name], part)
     first = book.agents.row(0, named=True)
     sections = [Section("Agents", [Table(f"Agents of the cohort of {week}", heads, rows)])]
     if curves:
         sections.append(Section("Value", [charts.lines("Cash and positions", "UTC", "dollars", curves, colours, step=True)]))
     sections.append(Section("Universe of its first week", [_universe(book.universe, set(book.trades["market_id"]))]))
+    sections.append(Section("Download", [Links([Cell("All rows of the cohort as Parquet and CSV", href=archive_path(week))])]))
     kind = "reconstructed" if first["reconstructed"] else "live"
     lead = f"{book.agents.height} agents, {kind}, methodology {first['methodology']}, lineup {first['lineup']}."
-    yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, _ABOVE))
+    yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, ABOVE))
 
 
 def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
@@ -160,7 +166,13 @@ def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
 
 
 def _agent(
-    week: date, agent: dict[str, Any], own: dict[str, pl.DataFrame], questions: dict[str, str], colours: dict[str, str]
+    week: date,
+    agent: dict[str, Any],
+    own: dict[str, list[dict[str, Any]]],
+    scored: dict[str, dict[str, Any]],
+    questions: dict[str, str],
+    *,
+    colours: dict[str, str],
 ) -> Iterator[File]:
     curve = _curve(agent["family"], own["portfolios"])
     sections = [
@@ -172,20 +184,20 @@ def _agent(
             else [Note("The warehouse has no marks of this agent yet.")],
         ),
         Section("Positions", [_positions(own["positions"], questions)]),
-        Section("Trades", [_trades(own["trades"], questions, {row["trade_id"]: row for row in own["scores"].iter_rows(named=True)})]),
+        Section("Trades", [_trades(own["trades"], questions, scored)]),
         Section("Ledger", [_ledger(own["ledger"], questions)]),
         Section("The agent", [Facts([(name, any_value(value)) for name, value in agent.items()])]),
     ]
-    last = own["portfolios"].row(-1, named=True) if own["portfolios"].height else None
+    last = own["portfolios"][-1] if own["portfolios"] else None
     lead = f"Model {agent['model']}, cohort of {week}." + (
         f" Worth {money(last['total']).text}, profit {money(last['profit'], signed=True).text}." if last else ""
     )
-    above = [*_ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], family_path(agent["family"]))]
+    above = [*ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], family_path(agent["family"]))]
     yield from render(Page(agent_path(agent["agent_id"]), f"{agent['family']}, {week}", lead, sections, above))
 
 
-def _decisions(decisions: pl.DataFrame) -> Table | Note:
-    if not decisions.height:
+def _decisions(decisions: Rows) -> Table | Note:
+    if not decisions:
         return Note("It has decided nothing yet.")
     heads = [
         Head("Week"),
@@ -206,13 +218,13 @@ def _decisions(decisions: pl.DataFrame) -> Table | Note:
             number(row["cost"], 4, unit="$"),
             text(row["problem"] or row["reason"]),
         ]
-        for row in decisions.iter_rows(named=True)
+        for row in decisions
     ]
     return Table("One decision per week", heads, rows)
 
 
-def _positions(positions: pl.DataFrame, questions: dict[str, str]) -> Grid | Note:
-    if not positions.height:
+def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
+    if not positions:
         return Note("It holds and has held nothing.")
     heads = [Head("Market"), Head("Side"), Head("Status"), Head("Result"), Head("Shares", number=True), Head("Cost", number=True)]
     heads += [
@@ -224,7 +236,7 @@ def _positions(positions: pl.DataFrame, questions: dict[str, str]) -> Grid | Not
     ]
     rows = [
         [
-            _market(questions, row["market_id"]),
+            market_cell(questions, row["market_id"]),
             text(row["side"]),
             text(row["status"]),
             text(row["result"] if row["won"] is None else f"{row['result']}: its side {'won' if row['won'] else 'lost'}"),
@@ -236,13 +248,13 @@ def _positions(positions: pl.DataFrame, questions: dict[str, str]) -> Grid | Not
             when(row["opened_at"]),
             when(row["ended_at"]),
         ]
-        for row in positions.iter_rows(named=True)
+        for row in positions
     ]
     return Grid("positions", "Open, sold and settled positions", heads, rows, filters=(1, 2), search=(0, 1))
 
 
-def _trades(trades: pl.DataFrame, questions: dict[str, str], scored: dict[str, dict[str, Any]]) -> Grid | Note:
-    if not trades.height:
+def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str, Any]]) -> Grid | Note:
+    if not trades:
         return Note("It has not traded.")
     heads = [
         Head("Week"),
@@ -261,12 +273,12 @@ def _trades(trades: pl.DataFrame, questions: dict[str, str], scored: dict[str, d
     ]
     heads += [Head("Won"), Head("Brier, stated", number=True)]
     rows = []
-    for row in trades.iter_rows(named=True):
+    for row in trades:
         score = scored.get(row["trade_id"], {})
         rows.append(
             [
                 text(row["week"]),
-                _market(questions, row["market_id"]),
+                market_cell(questions, row["market_id"]),
                 text(row["action"]),
                 text(row["side"]),
                 number(row["shares"], 2),
@@ -283,8 +295,8 @@ def _trades(trades: pl.DataFrame, questions: dict[str, str], scored: dict[str, d
     return Grid("trades", "Executed legs, with the quotes that they saw", heads, rows, filters=(0, 2, 3), search=(1, 3))
 
 
-def _ledger(ledger: pl.DataFrame, questions: dict[str, str]) -> Grid | Note:
-    if not ledger.height:
+def _ledger(ledger: Rows, questions: dict[str, str]) -> Grid | Note:
+    if not ledger:
         return Note("No cash has moved.")
     heads = [
         Head("#", number=True),
@@ -303,81 +315,12 @@ def _ledger(ledger: pl.DataFrame, questions: dict[str, str]) -> Grid | Note:
             text(row["kind"]),
             money(row["amount"], signed=True),
             money(row["cash"]),
-            _market(questions, row["market_id"]),
+            market_cell(questions, row["market_id"]),
             text(row["side"]),
             number(row["shares"], 2),
             money(row["cost"]),
             yes_no(row["corrects"]),
         ]
-        for row in ledger.iter_rows(named=True)
+        for row in ledger
     ]
     return Grid("ledger", "Cash movements", heads, rows, filters=(2,), search=(5,))
-
-
-# --- the decision ------------------------------------------------------------------------------------------------------
-
-
-def _decision(
-    week: date,
-    agent: dict[str, Any],
-    decision: dict[str, Any],
-    *,
-    trades: pl.DataFrame,
-    refused: pl.DataFrame,
-    scored: dict[str, dict[str, Any]],
-    held: dict[str, dict[str, Any]],
-    questions: dict[str, str],
-) -> Iterator[File]:
-    became = []
-    for row in trades.iter_rows(named=True):
-        position = held.get(row["position_id"], {})
-        score = scored.get(row["trade_id"], {})
-        became.append(
-            [
-                _market(questions, row["market_id"]),
-                text(f"{row['action']} {row['side']}"),
-                number(row["shares"], 2),
-                number(row["price"], 4),
-                money(row["amount"]),
-                text(position.get("status")),
-                yes_no(score.get("won")),
-                money(position.get("realized"), signed=True),
-            ]
-        )
-    heads = [Head("Market"), Head("Leg"), Head("Shares", number=True), Head("Price", number=True), Head("Amount", number=True)]
-    heads += [Head("Position now"), Head("Side won"), Head("Gain", "of the position, without fees", number=True)]
-    legs = [[number(row["leg"]), text(row["reason"]), text(row["message"], most=600)] for row in refused.iter_rows(named=True)]
-    parsed = (
-        Text("Decision as it was read", _pretty(decision["decision"]))
-        if decision["decision"]
-        else Note("Nothing could be read as a decision.")
-    )
-    said = Text("The model's own words", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
-    parts = [parsed, said, *([Text("What was wrong with it", decision["message"])] if decision["message"] else [])]
-    facts = [(name.replace("_", " "), any_value(value)) for name, value in decision.items() if name not in _TEXTS]
-    sections = [
-        Section("Answer", parts),
-        Section("Filled, and what became of it", [Table("Executed legs", heads, became)]),
-        Section(
-            "Refused", [Table("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], legs)]
-        ),
-        Section(
-            "The decision",
-            [
-                Facts(facts),
-                Note(f"`bellwether arena explain` with {decision['decision_id']} shows the prompt and the answers word for word."),
-            ],
-        ),
-    ]
-    title = f"{agent['family']}: {text(decision['action'] or decision['state']).text}, {decision['week']}"
-    above = [*_ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], agent_path(agent["agent_id"]))]
-    lead = f"The decision of the week of {decision['week']}: {decision['legs']} legs, {trades.height} executed, {refused.height} refused."
-    yield from render(Page(decision_path(decision["decision_id"]), title, lead, sections, above))
-
-
-def _pretty(decision: str) -> str:
-    """JSON with line breaks; a text that is no JSON as it is."""
-    try:
-        return orjson.dumps(orjson.loads(decision), option=orjson.OPT_INDENT_2).decode()
-    except orjson.JSONDecodeError:
-        return decision

@@ -11,6 +11,7 @@ import polars as pl
 from bellwether.site import charts
 from bellwether.site.model import Chart
 from bellwether.site.values import finite, thin
+from bellwether.tables.schema import midnight
 
 #: Points of a curve.
 _POINTS = 80
@@ -27,7 +28,7 @@ class Curves:
 
 
 def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
-    """The curves; agents without a portfolio yet are left out.
+    """The curves; agents without a portfolio yet are left out, and of calendar and age those of archived cohorts.
 
     The calendar is sampled on at most some 80 days, a portfolio stands from a row on until the next.
     """
@@ -35,10 +36,12 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
     rows = (
         portfolios.select("agent_id", "at", total=pl.col("total").cast(pl.Float64))
         .join(told, on="agent_id")
-        .with_columns(start=pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
+        .with_columns(start=midnight(pl.col("week")))
         .sort("at", "agent_id")
     )
     last = rows.group_by("agent_id", maintain_order=True).last().with_columns((pl.col("total") / pl.col("initial") - 1).alias("return"))
+    kept = agents.filter(pl.col("archived_at").is_null())["agent_id"].implode()
+    told, rows = (one.filter(pl.col("agent_id").is_in(kept)) for one in (told, rows))
     if not rows.height:
         empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
         return Curves(empty, empty, last.select("agent_id", "family", "total", "return"))
@@ -56,7 +59,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
     weeks = pl.DataFrame({"weeks": range(days // 7 + 1)}, schema={"weeks": pl.Int64})
     aged = (
         told.join(weeks, how="cross")
-        .with_columns(at=pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC") + pl.duration(weeks=pl.col("weeks")))
+        .with_columns(at=midnight(pl.col("week")) + pl.duration(weeks=pl.col("weeks")))
         .filter(pl.col("at") <= end)
         .sort("at", "agent_id")
         .join_asof(rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False)
@@ -72,7 +75,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
 
 def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
     """What every started agent was worth at each instant."""
-    every = told.join(instants, how="cross").filter(pl.col("at") > pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC"))
+    every = told.join(instants, how="cross").filter(pl.col("at") > midnight(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
         rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
     )

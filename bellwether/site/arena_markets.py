@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -16,8 +16,10 @@ from bellwether.site.model import Grid, Head, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import finite, money, number, text, thin, when, yes_no
+from bellwether.site.values import finite, floats, grouped, minute, money, number, text, thin, when, yes_no
 
+#: Rows of a table about one market.
+Rows = Sequence[Mapping[str, Any]]
 LIST = "arena/markets.html"
 _ABOVE = [("Arena", "arena/index.html"), ("Markets", LIST)]
 _POINTS = 150
@@ -36,6 +38,11 @@ class _Traded:
     evidence: pl.DataFrame
 
 
+def in_order(listed: pl.DataFrame) -> pl.DataFrame:
+    """Markets by trades, then by volume, the most first; by id where both are the same, so that pages hold the same markets every time."""
+    return listed.sort("market_id").sort("trades", "volume", descending=True, nulls_last=True, maintain_order=True)
+
+
 def units(source: Source, books: Books) -> Iterator[Unit]:
     """The list, and the pages of markets by the week in which they were first traded."""
     newest = books.universe.sort("week", "place").unique("market_id", keep="last", maintain_order=True)
@@ -43,7 +50,7 @@ def units(source: Source, books: Books) -> Iterator[Unit]:
     weeks = books.universe.group_by("market_id").agg(first=pl.col("week").min(), weeks=pl.col("week").n_unique()).sort("market_id")
     ends = source.frame("arena/settlements", "market_id", "result", "winner").unique("market_id", keep="last", maintain_order=True)
     listed = newest.join(counts, on="market_id", how="left").join(weeks, on="market_id").join(ends, on="market_id", how="left")
-    listed = listed.sort("market_id").sort("trades", "volume", descending=True, nulls_last=True, maintain_order=True)
+    listed = in_order(listed)
     yield Unit("arena markets", key(listed), partial(_list, listed))
     every = _Traded(
         newest,
@@ -86,13 +93,13 @@ def _list(listed: pl.DataFrame) -> Iterator[File]:
 
 
 def _pages(ids: list[str], own: _Traded) -> Iterator[File]:
-    parts = {one.name: getattr(own, one.name).partition_by("market_id", as_dict=True) for one in fields(own)}
+    parts = {one.name: grouped(floats(getattr(own, one.name)), "market_id") for one in fields(own)}
     for name in ids:
-        yield from _page(name, {one: part.get((name,), getattr(own, one).clear()) for one, part in parts.items()})
+        yield from _page(name, {one: part.get(name, []) for one, part in parts.items()})
 
 
-def _page(name: str, own: dict[str, pl.DataFrame]) -> Iterator[File]:
-    about: dict[str, Any] = own["universe"].row(0, named=True) if own["universe"].height else {}
+def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
+    about: Mapping[str, Any] = own["universe"][0] if own["universe"] else {}
     title = text(about.get("question", name)).text
     sections = [
         Section("Positions", [_positions(own["positions"])]),
@@ -106,8 +113,8 @@ def _page(name: str, own: dict[str, pl.DataFrame]) -> Iterator[File]:
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
 
 
-def _positions(positions: pl.DataFrame) -> Grid | Note:
-    if not positions.height:
+def _positions(positions: Rows) -> Grid | Note:
+    if not positions:
         return Note("Nobody holds or has held it.")
     heads = [Head("Agent"), Head("Side"), Head("Status"), Head("Shares", number=True), Head("Cost", number=True), Head("Gain", number=True)]
     heads += [Head("Won"), Head("Opened"), Head("Ended")]
@@ -123,27 +130,27 @@ def _positions(positions: pl.DataFrame) -> Grid | Note:
             when(row["opened_at"]),
             when(row["ended_at"]),
         ]
-        for row in positions.iter_rows(named=True)
+        for row in positions
     ]
     return Grid("positions", "Positions of all agents", heads, rows, filters=(1, 2), search=(0,))
 
 
-def _prices(prices: pl.DataFrame) -> list[Part]:
-    rows: list[dict[str, Any]] = []
-    outcomes = []
-    for (outcome,), part in prices.sort("outcome", "at").group_by("outcome", maintain_order=True):
-        outcomes.append(str(outcome))
-        shown = part[list(thin(part.height, _POINTS))]
-        rows += [
-            {"name": outcome, "x": f"{at:%Y-%m-%dT%H:%M}Z", "y": finite(price)} for at, price in shown.select("at", "price").iter_rows()
-        ]
+def _prices(prices: Rows) -> list[Part]:
+    by_outcome: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(prices, key=lambda row: (row["outcome"], row["at"])):
+        by_outcome.setdefault(row["outcome"], []).append(row)
+    rows = [
+        {"name": outcome, "x": minute(own[place]["at"]), "y": finite(own[place]["price"])}
+        for outcome, own in by_outcome.items()
+        for place in thin(len(own), _POINTS)
+    ]
     if not rows:
         return [Note("The warehouse has no marks of this market.")]
-    colours = {name: charts.PALETTE[place % len(charts.PALETTE)] for place, name in enumerate(outcomes)}
+    colours = {name: charts.PALETTE[place % len(charts.PALETTE)] for place, name in enumerate(by_outcome)}
     return [charts.lines("Price by which positions are marked", "UTC", "dollars per share", rows, colours, step=True, height=240)]
 
 
-def _trades(trades: pl.DataFrame) -> Grid:
+def _trades(trades: Rows) -> Grid:
     heads = [
         Head("Week"),
         Head("Agent"),
@@ -163,12 +170,12 @@ def _trades(trades: pl.DataFrame) -> Grid:
             number(row["price"], 4),
             money(row["amount"]),
         ]
-        for row in trades.iter_rows(named=True)
+        for row in trades
     ]
     return Grid("trades", "Trades of all agents", heads, rows, filters=(0, 2, 3), search=(1,))
 
 
-def _settlements(settlements: pl.DataFrame) -> Table:
+def _settlements(settlements: Rows) -> Table:
     heads = [
         Head("Methodology"),
         Head("Number", "above 1 a correction", number=True),
@@ -186,12 +193,12 @@ def _settlements(settlements: pl.DataFrame) -> Table:
             text(row["rule"]),
             when(row["known_at"]),
         ]
-        for row in settlements.iter_rows(named=True)
+        for row in settlements
     ]
     return Table("Resolutions that count", heads, rows)
 
 
-def _evidence(evidence: pl.DataFrame) -> Grid:
+def _evidence(evidence: Rows) -> Grid:
     heads = [
         Head("Looked at"),
         Head("Closed"),
@@ -211,6 +218,6 @@ def _evidence(evidence: pl.DataFrame) -> Grid:
             when(row["closed_at"]),
             text(row["cancelled_by"]),
         ]
-        for row in evidence.iter_rows(named=True)
+        for row in evidence
     ]
     return Grid("evidence", "Looks at the market, as the venue answered", heads, rows)

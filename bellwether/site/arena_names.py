@@ -1,8 +1,14 @@
-"""Where the pages of the arena stand."""
+"""Where the pages of the arena stand, and links to them."""
 
 from __future__ import annotations
 
-from bellwether.site.values import slug
+from collections.abc import Mapping
+
+from bellwether.site.model import Cell
+from bellwether.site.values import slug, text
+
+#: The pages above those of a cohort.
+ABOVE = [("Arena", "arena/index.html")]
 
 
 def family_path(family: str) -> str:
@@ -13,6 +19,11 @@ def family_path(family: str) -> str:
 def cohort_path(week: object) -> str:
     """The page of a cohort."""
     return f"arena/cohort/{week}/index.html"
+
+
+def archive_path(week: object) -> str:
+    """The archive with the rows of a cohort."""
+    return f"arena/cohort/{week}/cohort.zip"
 
 
 def agent_path(agent_id: str) -> str:
@@ -30,3 +41,8 @@ def decision_path(decision_id: str) -> str:
 def market_path(market_id: str) -> str:
     """The page of a market."""
     return f"arena/market/{slug(market_id)}.html"
+
+
+def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
+    """The question of a market, which leads to its page."""
+    return text(questions.get(market_id, market_id), market_path(market_id), most=110)

@@ -79,7 +79,7 @@ def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str]) -> 
 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n."""
+    """Observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n; and low, high where there is a band."""
     unit: dict[str, Any] = {"domain": [0, 1]}
     x: dict[str, Any] = {"field": "forecast", "type": "quantitative", "title": "mean forecast", "scale": unit}
     tips: list[dict[str, Any]] = [
@@ -89,9 +89,12 @@ def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Seque
     tips.append({"field": "n", "type": "quantitative", "title": "forecasts"})
     own: dict[str, Any] = {"x": x, "color": _colour(colours), "tooltip": tips}
     y: dict[str, Any] = {"field": "observed", "type": "quantitative", "title": "share that came true", "scale": unit}
+    band = {"mark": {"type": "area", "opacity": 0.16}, "encoding": {**own, "y": {**y, "field": "low"}, "y2": {"field": "high"}}}
+    banded = any(row.get("low") is not None for row in rows)
     body = {
         "height": 320,
         "layer": [
+            *([band] if banded else []),
             {
                 "data": {"values": [{"at": 0}, {"at": 1}]},
                 "mark": {"type": "line", "strokeDash": [4, 4], "color": GREY},
@@ -105,7 +108,9 @@ def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Seque
             },
         ],
     }
-    description = f"{title}: the closer to the dashed diagonal, the better calibrated; bars are 95 % intervals over clusters"
+    bars = "bars are 95 % intervals over clusters"
+    shade = "; shaded: where 95 % of the points would lie if the forecasts were calibrated" if banded else ""
+    description = f"{title}: the closer to the dashed diagonal, the better calibrated; {bars}{shade}"
     return _chart(title, description, rows, colours, body=body, by="name", first=first)
 
 

@@ -15,6 +15,7 @@ from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.unit import Unit, key
 from bellwether.site.values import any_value, number, text, when, yes_no
+from bellwether.spreadsheets import neutralised
 from bellwether.tables import TABLES
 
 #: Larger tables are downloaded as Parquet only.
@@ -30,8 +31,6 @@ _MORE = (
     "arena/scores",
     "arena/settlements",
 )
-#: What a spreadsheet takes for the start of a formula.
-_FORMULA = r"^[=+\-@\t\r]"
 _ABOVE = [("Data", "data/index.html")]
 
 _QUERY = """\
@@ -178,7 +177,4 @@ def _downloads(source: Source, name: str) -> Iterator[File]:
 def csv(frame: pl.DataFrame) -> bytes:
     """A frame as CSV that a spreadsheet shows as texts and numbers: a text that would be a formula has an apostrophe before it."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
-    plain = frame.with_columns(lists)
-    texts = [pl.col(one) for one, dtype in plain.schema.items() if dtype == pl.String]
-    guarded = [pl.when(one.str.contains(_FORMULA)).then(pl.lit("'") + one).otherwise(one).name.keep() for one in texts]
-    return plain.with_columns(guarded).write_csv().encode()
+    return neutralised(frame.with_columns(lists)).write_csv().encode()

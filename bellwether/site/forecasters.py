@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import polars as pl
+from typing import Any
 
 from bellwether.site import charts
 from bellwether.site.model import Facts, Grid, Head, Note, Page, Part, Section
-from bellwether.site.release import Material, bins, forecaster_path, question_path
+from bellwether.site.questions import answer_cell
+from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
+from bellwether.site.reliability import bins
 from bellwether.site.render import File, render
-from bellwether.site.values import any_value, interval, money, number, text, yes_no
+from bellwether.site.values import any_value, grouped, interval, money, number, text, yes_no
 
 path = forecaster_path
 
@@ -21,19 +22,23 @@ def pages(material: Material) -> Iterator[File]:
     asked = {
         row["id"]: row for row in material.questions.select("id", "question", "category", "ground_truth", "price_24h").iter_rows(named=True)
     }
-    scores = material.scores.partition_by("forecaster", as_dict=True)
-    answers = material.answers.partition_by("forecaster", as_dict=True)
+    scores = grouped(material.scores, "forecaster")
+    answers = grouped(material.answers, "forecaster")
     drawn = material.reliability.partition_by("forecaster", as_dict=True)
     for line in material.board.iter_rows(named=True):
         name = line["forecaster"]
-        diagram = bins(drawn[name,]) if (name,) in drawn else []
+        diagram = bins(drawn[name,], "forecaster") if (name,) in drawn else []
         calibration: list[Part] = [Note("The warehouse has no reliability diagram of this forecaster.")]
         if diagram:
-            calibration = [charts.reliability(f"Reliability of {name}", diagram, {name: material.colours[name]})]
+            calibration = [
+                charts.reliability(
+                    f"Reliability of {name}; shaded: where calibrated forecasts would lie", diagram, {name: material.colours[name]}
+                )
+            ]
         sections = [
-            Section("Its forecasts", [_answers(material, answers.get((name,)), asked)]),
+            Section("Its forecasts", [_answers(material, answers.get(name, []), asked)]),
             Section("Calibration", calibration),
-            Section("Every metric", [_scores(scores.get((name,)))]),
+            Section("Every metric", [_scores(scores.get(name, []))]),
             Section("Its line of the leaderboard", [Facts([(column, any_value(value)) for column, value in line.items()])]),
         ]
         above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
@@ -41,11 +46,11 @@ def pages(material: Material) -> Iterator[File]:
         yield from render(Page(path(material.name, name), name, lead, sections, above))
 
 
-def _answers(material: Material, answers: pl.DataFrame | None, asked: dict[str, dict[str, object]]) -> Grid:
+def _answers(material: Material, answers: list[dict[str, Any]], asked: dict[str, dict[str, object]]) -> Grid:
     heads = [
         Head("Question"),
         Head("Category"),
-        Head("Probability of yes", number=True),
+        Head("Probability of yes", "leads to the prompt and the answer", number=True),
         Head("Price 24 h before", number=True),
         Head("Outcome"),
         Head("Brier", number=True),
@@ -54,14 +59,14 @@ def _answers(material: Material, answers: pl.DataFrame | None, asked: dict[str, 
         Head("Problem", "why there is no forecast"),
     ]
     rows = []
-    for row in answers.iter_rows(named=True) if answers is not None else ():
+    for row in answers:
         about = asked.get(row["question_id"])
         question = text(about["question"], question_path(material.name, row["question_id"])) if about else text(row["question_id"])
         rows.append(
             [
                 question,
                 text(about["category"] if about else None),
-                number(row["p_yes"], 3),
+                answer_cell(material.name, row["question_id"], row),
                 number(about["price_24h"] if about else None, 2),
                 text(about["ground_truth"] if about else None),
                 number(row["brier"], 3),
@@ -73,7 +78,7 @@ def _answers(material: Material, answers: pl.DataFrame | None, asked: dict[str, 
     return Grid("forecasts", "One row per question", heads, rows, filters=(1, 4, 6), search=(0, 1, 8))
 
 
-def _scores(scores: pl.DataFrame | None) -> Grid:
+def _scores(scores: list[dict[str, Any]]) -> Grid:
     heads = [Head("Part"), Head("Metric"), Head("Value [95 %]", number=True), Head("Forecasts", number=True), Head("No interval because")]
     rows = [
         [
@@ -83,7 +88,7 @@ def _scores(scores: pl.DataFrame | None) -> Grid:
             number(row["n"]),
             text(row["reason"]),
         ]
-        for row in (scores.iter_rows(named=True) if scores is not None else ())
+        for row in scores
         if row["value"] is not None
     ]
     return Grid("scores", "Every metric that is defined", heads, rows, filters=(0, 1), search=(0, 1))

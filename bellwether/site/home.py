@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import polars as pl
 
-from bellwether.site import arena, charts, release, trading
+from bellwether.site import arena_rankings, charts, release, trading
+from bellwether.site.arena_rankings import Rankings
 from bellwether.site.charts import Colours
 from bellwether.site.model import Cell, Facts, Head, Links, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
@@ -16,8 +17,8 @@ from bellwether.site.values import NONE, interval, number, text, when
 
 #: Lines of a leaderboard at a glance.
 _LINES = 8
-#: Tables that were written last.
-_TABLES = 12
+#: Columns of a ranking of the arena at a glance: rank, family, group, two metrics.
+_COLUMNS = 5
 #: Writes so long before the newest are shown as changes.
 _RECENT = timedelta(days=1)
 _DOMAINS = ("clean", "benchmark", "replay", "arena")
@@ -28,7 +29,7 @@ def pages(source: Source, colours: Colours) -> Iterator[File]:
     sections = [
         Section("Benchmark", _benchmark(source, colours)),
         Section("Trading", _trading(source)),
-        Section("Arena", _arena(source)),
+        Section("Arena", _arena(source, colours)),
         Section("Freshness", [_freshness(source)]),
         Section("Written last", [_changes(source)]),
     ]
@@ -82,17 +83,15 @@ def _trading(source: Source) -> list[Part]:
     return [table, Links([Cell("All agents and episodes", href="trading/index.html")])]
 
 
-def _arena(source: Source) -> list[Part]:
-    board = source.frame("arena/leaderboard")
-    if not board.height:
+def _arena(source: Source, colours: Colours) -> list[Part]:
+    if not source.rows("arena/leaderboard"):
         return [Note("No week of the arena has been run: the warehouse has no rows of arena.leaderboard.")]
-    chosen = (0, 1, 2, 4, 5, 7, 12)
-    heads = arena.board_heads()
     parts: list[Part] = []
-    for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
-        rows = [[row[place] for place in chosen] for row in arena.board_rows(part)[:_LINES]]
-        title = arena.group_title(str(methodology), bool(reconstructed))
-        parts.append(Table(f"Best of {part.height} families: {title}", [heads[place] for place in chosen], rows))
+    for ranking in Rankings.read(source).groups:
+        parts += arena_rankings.drawn(ranking, colours.of(ranking.families))[:1]
+        heads = arena_rankings.heads(ranking.metrics)[:_COLUMNS]
+        rows = [row[:_COLUMNS] for row in arena_rankings.rows(ranking)[:_LINES]]
+        parts.append(Table(f"Best of {len(ranking.families)} families: {ranking.title}", heads, rows))
     return [*parts, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
 
 

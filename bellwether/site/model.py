@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 #: What a cell is sorted by.
 SortKey = float | int | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """A value as it is shown: its text, what it is sorted by, where it leads (from the root of the site), and more of it on pointing."""
 
     text: str
@@ -20,8 +19,7 @@ class Cell:
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The head of a column, its meaning, and whether it holds numbers."""
 
     text: str
@@ -78,6 +76,24 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """Texts that belong together under a title, with the anchor that leads to them: label, text, and the path of a file with the end of the text."""
+
+    anchor: str
+    title: str
+    texts: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts word for word that are loaded when they are asked for, from one file beside the page; equal texts stand in it once."""
+
+    name: str
+    entries: Sequence[Entry]
+    kind: str = "texts"
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A sentence of ours."""
 
@@ -109,7 +125,7 @@ class Links:
     kind: str = "links"
 
 
-Part = Links | Table | Grid | Chart | Text | Note | Code | Facts
+Part = Links | Table | Grid | Chart | Text | Texts | Note | Code | Facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from bellwether.lake.sql import sql_text
-from bellwether.site import charts
-from bellwether.site.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text
+from bellwether.site import charts, words
+from bellwether.site.model import Cell, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
 from bellwether.site.release import Material, forecaster_path, question_path
 from bellwether.site.release import path as release_path
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
-from bellwether.site.values import any_value, finite, number, text, when, yes_no
+from bellwether.site.values import any_value, finite, grouped, minute, number, text, when, yes_no
 from bellwether.tables.benchmark import HORIZONS
 
+#: Forecasts for which a model was asked.
+_ASKED = pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()
 #: Points of a curve of prices.
 _POINTS = 120
-_DETAILS = (
-    "as_of",
-    "answer",
-    "confidence",
-    "elicitation",
-    "parsed_by",
-    "contradiction",
-    "output_tokens",
-    "cost",
-    "attempts",
-    "prompt_hash",
-    "call_key",
-)
 
 
 def pages(material: Material, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
     """One page per question of the release."""
-    answers = material.answers.partition_by("question_id", as_dict=True)
-    forecasts = material.forecasts.partition_by("question_id", as_dict=True)
-    curves = prices.partition_by("id", as_dict=True)
+    answers = grouped(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
+    asked = grouped(material.forecasts.filter(_ASKED).select(words.COLUMNS), "question_id")
+    curves = grouped(prices, "id")
     ended = {row.pop("id"): row for row in evidence.iter_rows(named=True)}
     for row in material.questions.iter_rows(named=True):
         name = row["id"]
         yield from _page(
             material,
             row,
-            answers=answers.get((name,)),
-            forecasts=forecasts.get((name,)),
-            prices=curves.get((name,)),
+            answers=answers.get(name, []),
+            asked=asked.get(name, []),
+            prices=curves.get(name, []),
             evidence=ended.get(name),
         )
 
@@ -56,9 +45,9 @@ def _page(
     material: Material,
     row: dict[str, Any],
     *,
-    answers: pl.DataFrame | None,
-    forecasts: pl.DataFrame | None,
-    prices: pl.DataFrame | None,
+    answers: list[dict[str, Any]],
+    asked: list[dict[str, Any]],
+    prices: list[dict[str, Any]],
     evidence: dict[str, Any] | None,
 ) -> Iterator[File]:
     title = text(row["question"], most=200).text
@@ -67,10 +56,10 @@ def _page(
         texts.insert(0, Text("The whole question", row["question"]))
     sections = [
         Section("Outcome", [Facts(_facts(row, evidence))]),
-        Section("Forecasts", _answers(material, answers)),
+        Section("Forecasts", _answers(material, row["id"], answers)),
         Section("Price", _price(prices)),
         Section("Text", texts),
-        Section("Answers as they came", _raw(forecasts)),
+        Section("Prompts and answers, word for word", _words(row, asked)),
     ]
     above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
     lead = f"Question {row['ordinal']} of {material.name}: {text(row['category'], most=60).text}; the outcome was {row['ground_truth']}."
@@ -93,10 +82,9 @@ def _facts(row: dict[str, Any], evidence: dict[str, Any] | None) -> list[tuple[s
     return facts
 
 
-def _answers(material: Material, answers: pl.DataFrame | None) -> list[Part]:
-    if answers is None:
+def _answers(material: Material, question: str, answers: list[dict[str, Any]]) -> list[Part]:
+    if not answers:
         return [Note("Nobody was asked this question.")]
-    found = answers.sort("brier", "forecaster", nulls_last=True)
     heads = [
         Head("Forecaster"),
         Head("Probability of yes", number=True),
@@ -110,7 +98,7 @@ def _answers(material: Material, answers: pl.DataFrame | None) -> list[Part]:
     rows = [
         [
             text(one["forecaster"], forecaster_path(material.name, one["forecaster"]) if one["forecaster"] in on_board else ""),
-            number(one["p_yes"], 3),
+            answer_cell(material.name, question, one),
             number(one["brier"], 3),
             yes_no(
                 None if one["p_yes"] is None or one["yes"] is None or one["p_yes"] == 0.5 else (one["p_yes"] > 0.5) == (one["yes"] == 1)
@@ -119,37 +107,32 @@ def _answers(material: Material, answers: pl.DataFrame | None) -> list[Part]:
             number(one["samples"]),
             text(one["error"]),
         ]
-        for one in found.iter_rows(named=True)
+        for one in answers
     ]
-    return [Table("Best first", heads, rows)]
+    return [Table("Best first; a probability leads to the prompt and the answer behind it", heads, rows)]
 
 
-def _price(prices: pl.DataFrame | None) -> list[Part]:
-    if prices is None:
+def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
+    """A probability, which leads to the words behind it where a model was asked."""
+    shown = number(answer["p_yes"], 3)
+    if not answer["asked"]:
+        return shown
+    return Cell(shown.text, shown.key, f"{question_path(release, question)}#{words.anchor(answer['forecaster'])}", shown.title)
+
+
+def _price(prices: list[dict[str, Any]]) -> list[Part]:
+    if not prices:
         return [Note("The warehouse has no prices of this market.")]
-    rows = [{"name": "price", "x": f"{at:%Y-%m-%dT%H:%M}Z", "y": finite(price)} for _, at, price in prices.iter_rows()]
+    rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"])} for row in prices]
     return [charts.lines("Price of YES over time", "UTC", "dollars", rows, {"price": charts.LINE}, step=True, height=220)]
 
 
-def _raw(forecasts: pl.DataFrame | None) -> list[Part]:
-    """What models said, word for word, and what was read from it."""
-    asked = forecasts.filter(pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()) if forecasts is not None else None
-    if asked is None or not asked.height:
+def _words(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
+    """What models were asked and said, word for word, and how it was read."""
+    if not asked:
         return [Note("No language model was asked.")]
-    heads = [Head("Forecaster"), Head("Sample", number=True), *(Head(name.replace("_", " ")) for name in _DETAILS)]
-    rows = [
-        [text(one["forecaster"]), number(one["sample"]), *(any_value(one[name]) for name in _DETAILS)]
-        for one in asked.iter_rows(named=True)
-    ]
-    parts: list[Part] = []
-    for one in asked.iter_rows(named=True):
-        who = f"{one['forecaster']}, sample {one['sample']}" if asked["sample"].max() else one["forecaster"]
-        if one["raw_response"]:
-            parts.append(Text(f"{who}: response", one["raw_response"], open=False))
-        if one["reasoning"]:
-            parts.append(Text(f"{who}: reasoning", one["reasoning"], open=False))
-    note = "The prompts stand in the journal of model calls, under the call keys; the hash of a prompt tells whether two are the same."
-    return [Note(note), *parts, Table("How each answer was asked for and read", heads, rows)]
+    note = "A prompt is made again from the question, and shown where its hash is the one that was recorded with the forecast."
+    return [Note(note), Texts("said", words.entries(row, asked))]
 
 
 def prices(source: Source, release: str) -> pl.DataFrame:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
-from bellwether.site import charts
+from bellwether.site import charts, pairs
 from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
+from bellwether.site.reliability import bands, bins
 from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.values import finite, interval, number, percent, slug, text, when
@@ -19,7 +21,7 @@ METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "ac
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Rows of one release, and the colours of its forecasters. answers: question_id, forecaster, p_yes, brier, cost, could_know, samples."""
+    """Rows of one release, and the colours of its forecasters. answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked."""
 
     name: str
     colours: dict[str, str]
@@ -67,12 +69,14 @@ def read(source: Source, name: str, colours: dict[str, str]) -> Material:
             could_know=pl.col("could_know").any(),
             samples=pl.len(),
             error=pl.col("error").drop_nulls().first(),
+            asked=(pl.col("raw_response").is_not_null() | pl.col("call_key").is_not_null()).any(),
         )
         .join(truth, left_on="question_id", right_on="id", how="left", maintain_order="left")
         .with_columns(brier=(pl.col("p_yes") - pl.col("yes")) ** 2)
     )
+    banded = frames["reliability"].join(bands(answers, frames["questions"]), on=["forecaster", "bin"], how="left", maintain_order="left")
     board = frames["leaderboard"].sort("rank", "brier", "forecaster", nulls_last=True)
-    return Material(name, colours, board, frames["questions"], scores, frames["reliability"], frames["comparisons"], forecasts, answers)
+    return Material(name, colours, board, frames["questions"], scores, banded, frames["comparisons"], forecasts, answers)
 
 
 def pages(material: Material) -> Iterator[File]:
@@ -190,28 +194,16 @@ def _parts(material: Material) -> list[Part]:
 
 
 def _calibration(material: Material) -> list[Part]:
-    rows = bins(material.reliability)
+    rows = bins(material.reliability, "forecaster")
     if not rows:
         return [Note("The warehouse has no reliability diagrams of this release.")]
     ranked = material.board["forecaster"].to_list()
     asked = material.board.filter(pl.col("kind") == "language_model")["forecaster"].to_list()
     rows.sort(key=lambda row: ranked.index(row["name"]) if row["name"] in ranked else len(ranked))
-    return [charts.reliability("Reliability diagrams", rows, material.colours, (asked or ranked)[:3])]
-
-
-def bins(reliability: pl.DataFrame) -> list[dict[str, object]]:
-    """Rows of a reliability diagram; empty bins are left out."""
     return [
-        {
-            "name": row["forecaster"],
-            "forecast": row["mean_forecast"],
-            "observed": row["yes_rate"],
-            "lower": finite(row["yes_rate_lower"]),
-            "upper": finite(row["yes_rate_upper"]),
-            "n": row["n"],
-        }
-        for row in reliability.iter_rows(named=True)
-        if finite(row["mean_forecast"]) is not None and finite(row["yes_rate"]) is not None
+        charts.reliability(
+            "Reliability diagrams; shaded: where calibrated forecasts would lie", rows, material.colours, (asked or ranked)[:3]
+        )
     ]
 
 
@@ -237,39 +229,11 @@ def _cost(material: Material) -> list[Part]:
 def _pairs(material: Material) -> list[Part]:
     if not material.comparisons.height:
         return [Note("The warehouse compares no pairs of this release.")]
-    cells = []
-    for row in material.comparisons.iter_rows(named=True):
-        value = finite(row["difference"])
-        if value is None:
-            continue
-        p = finite(row["p_holm"])
-        note = f"p {p:.3g} after Holm" if p is not None else (row["reason"] or "")
-        marked = int(p is not None and p < 0.05)
-        cells.append({"name": row["forecaster"], "other": row["other"], "value": value, "note": note, "mark": marked})
-        cells.append({"name": row["other"], "other": row["forecaster"], "value": -value, "note": note, "mark": marked})
-    ranked = material.board["forecaster"].to_list()
-    heads = [
-        Head("Forecaster"),
-        Head("Other"),
-        Head("Difference [95 %]", "mean Brier score less the other's; negative: better", number=True),
-        Head("p", "two-sided", number=True),
-        Head("p, Holm", "corrected over all pairs of the release", number=True),
-        Head("Questions", number=True),
-    ]
-    rows = [
-        [
-            text(row["forecaster"], forecaster_path(material.name, row["forecaster"])),
-            text(row["other"], forecaster_path(material.name, row["other"])),
-            interval(row["difference"], row["lower"], row["upper"], 4, row["reason"]),
-            number(row["p"], 4),
-            number(row["p_holm"], 4),
-            number(row["n"]),
-        ]
-        for row in material.comparisons.iter_rows(named=True)
-    ]
     title = "Differences of Brier scores (row less column; a dot: significant after Holm's correction)"
-    parts: list[Part] = [charts.matrix(title, "difference", cells, ranked, ranked, middle=0)] if cells else []
-    return [*parts, Grid("pairs", "All pairs", heads, rows, filters=(0, 1), search=(0, 1))]
+    drawn = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
+    path_of = partial(forecaster_path, material.name)
+    rows = [pairs.line(row, "forecaster", path_of) for row in material.comparisons.iter_rows(named=True)]
+    return [*drawn, Grid("pairs", "All pairs", pairs.heads("Forecaster", "Other", "Questions"), rows, filters=(0, 1), search=(0, 1))]
 
 
 def _questions(material: Material) -> Grid:

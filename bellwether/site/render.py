@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from bellwether.site.model import Cell, Chart, Grid, Head, Page, Text
+from bellwether.site.model import Cell, Chart, Entry, Grid, Head, Page, Text, Texts
 from bellwether.site.script import json_bytes, script
 from bellwether.site.values import visible
 
@@ -22,12 +22,15 @@ SHOWN = 25
 CHUNK = 250
 #: Values of a column beyond which it gets no list to choose from.
 MOST_CHOICES = 100
-#: Larger data of charts stands in a file of its own.
+#: Larger data of charts stand in a file beside the page, that of all its charts.
 _INLINE = 12_000
-#: Cells of longer texts are wide.
-_LONG = 40
+#: Cells of longer texts are wide, and those of longer ones than a time may break.
+_LONG, _WHOLE = 40, 20
 #: Longer texts are shown by their beginning.
 _TEXT = 3_000
+
+#: Stands in no text of a cell: it is shown as a symbol.
+_BETWEEN = "\x1f"
 
 #: The parts of the site: title, path.
 PARTS = (
@@ -58,13 +61,20 @@ def render(page: Page) -> Iterator[File]:
     """The page and the files beside it, by path from the root of the site; the same page gives the same bytes."""
     count, extra, sections = 0, [], []
     stem = page.path.removesuffix(".html")
+    charts: list[bytes] = []
     for section in page.sections:
         parts = []
         for part in section.parts:
             count += 1
-            shown, made = _part(part, f"p{count}", stem)
+            if isinstance(part, Chart):
+                shown, data = _chart(part, f"p{count}")
+                if data:
+                    shown = replace(shown, data=json_bytes({"path": f"{stem}.charts", "place": len(charts)}).decode())
+                    charts.append(data)
+            else:
+                shown, made = _part(part, f"p{count}", stem)
+                extra.extend(made)
             parts.append(shown)
-            extra.extend(made)
         sections.append((section.title, parts))
     here = page.path.partition("/")[0]
     html = _template().render(
@@ -73,43 +83,85 @@ def render(page: Page) -> Iterator[File]:
         root="../" * page.path.count("/"),
         policy=POLICY,
         lines=partial(_lines, "../" * page.path.count("/")),
+        heads=lambda heads: _heads(tuple(heads)),
+        entries=_entries,
+        facts=partial(_facts, "../" * page.path.count("/")),
         parts=[(title, path, path.partition("/")[0] == here) for title, path in PARTS],
     )
     yield page.path, html.encode()
     yield from extra
+    if charts:
+        yield f"{stem}.charts.js", b"bellwether.put(" + json_bytes(f"{stem}.charts") + b",[" + b",".join(charts) + b"]);\n"
 
 
-def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]]) -> str:
-    """Rows of a table as HTML, every text escaped: the many cells of a big table are slow in a template."""
+def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, keyed: bool = True) -> str:
+    """Rows of a table as HTML, every text escaped: the many cells of a big table are slow in a template. keyed: with what they are sorted by."""
     if not rows:
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
+    width = len(heads)
+    assert all(len(row) == width for row in rows)
+    cells = _cells(root, [one for row in rows for one in row], [head.number for head in heads] * len(rows), keyed=keyed)
+    return "\n".join(f"<tr>{''.join(cells[start : start + width])}</tr>" for start in range(0, len(cells), width))
+
+
+@lru_cache(maxsize=256)
+def _heads(heads: tuple[Head, ...]) -> str:
+    """The heads of a table as HTML: most tables of a site share theirs."""
     made = []
-    for row in rows:
-        cells = []
-        for head, one in zip(heads, row, strict=True):
-            shown = escape(one.text)
-            if one.href:
-                shown = f'<a href="{root}{escape(one.href)}">{shown}</a>'
-            kind = ' class="n"' if head.number else ' class="t"' if len(one.text) > _LONG else ""
-            key = f' data-key="{escape(str(one.key))}"' if one.key is not None else ""
-            title = f' title="{escape(one.title)}"' if one.title else ""
-            cells.append(f"<td{kind}{key}{title}>{shown}</td>")
-        made.append(f"<tr>{''.join(cells)}</tr>")
+    for head in heads:
+        kind = ' class="n"' if head.number else ""
+        meaning = f' title="{escape(head.meaning)}"' if head.meaning else ""
+        made.append(f'<th scope="col"{kind}{meaning}>{escape(head.text)}</th>')
+    return "".join(made)
+
+
+def _entries(entries: Sequence[Entry]) -> str:
+    """Closed texts as HTML."""
+    anchors, titles = _escaped([one.anchor for one in entries]), _escaped([one.title for one in entries])
+    made = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
     return "\n".join(made)
+
+
+def _facts(root: str, rows: Sequence[tuple[str, Cell]]) -> str:
+    """Values by name as rows of HTML."""
+    cells = _cells(root, [one for _, one in rows], [False] * len(rows))
+    names = _escaped([name for name, _ in rows])
+    return "\n".join(f'<tr><th scope="row">{name}</th>{cell}</tr>' for name, cell in zip(names, cells, strict=True))
+
+
+def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: bool = True) -> list[str]:
+    texts, links, titles = (
+        _escaped(found) for found in ([one.text for one in cells], [one.href for one in cells], [one.title for one in cells])
+    )
+    keys = _escaped([str(one.key) if keyed and one.key is not None else "" for one in cells])
+    made = []
+    for one, is_number, shown, link, title, sorted_by in zip(cells, numbers, texts, links, titles, keys, strict=True):
+        size = len(one.text)
+        kind = ' class="n"' if is_number else "" if size <= _WHOLE else ' class="t"' if size > _LONG else ' class="m"'
+        order = f' data-key="{sorted_by}"' if keyed and one.key is not None else ""
+        more = f' title="{title}"' if title else ""
+        made.append(f'<td{kind}{order}{more}><a href="{root}{link}">{shown}</a></td>' if link else f"<td{kind}{order}{more}>{shown}</td>")
+    return made
+
+
+def _escaped(texts: Sequence[str]) -> list[str]:
+    """The texts with what HTML would read as markup written so that it does not; all at once, as one call per text takes most of a build."""
+    found = escape(_BETWEEN.join(texts)).split(_BETWEEN)
+    return found if len(found) == len(texts) else [escape(one) for one in texts]
 
 
 def _part(part: Any, name: str, stem: str) -> tuple[_Shown, list[File]]:
     if isinstance(part, Grid):
         return _grid(part, name, f"{stem}.{part.name}")
-    if isinstance(part, Chart):
-        return _chart(part, name, f"{stem}.{name}")
     if isinstance(part, Text):
         return _text(part, name, f"{stem}.{name}")
+    if isinstance(part, Texts):
+        return _texts(part, name, f"{stem}.{part.name}")
     return _Shown(part.kind, part, name, rows=getattr(part, "rows", ())), []
 
 
 def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
-    """A grid whose rows all stand in the page is a table."""
+    """A grid whose rows all stand in the page is a table. A cell in its files is a text; or text, link and title."""
     if len(grid.rows) <= SHOWN:
         return _Shown("table", grid, name, rows=grid.rows), []
     choices = {}
@@ -127,8 +179,8 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
         "numbers": [head.number for head in grid.heads],
         "heads": [head.text for head in grid.heads],
     }
-    rows = [[_packed(cell) for cell in row] for row in grid.rows]
-    keys = [[row[column].key for row in grid.rows] for column in range(len(grid.heads))]
+    rows = [[[cell[0], cell[2], cell[3]] if cell[2] or cell[3] else cell[0] for cell in row] for row in grid.rows]
+    keys = [[cell[1] for cell in column] for column in zip(*grid.rows, strict=True)]
     if len(rows) <= CHUNK:
         made = [(f"{path}.js", script(path, {"rows": rows, "columns": keys}))]
     else:
@@ -140,20 +192,19 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_Shown, list[File]]:
     return _Shown("grid", grid, name, json_bytes(about).decode(), grid.rows[:SHOWN]), made
 
 
-def _packed(cell: Cell) -> Any:
-    """Text; or text, link, title."""
-    if cell.href or cell.title:
-        return [cell.text, cell.href, cell.title]
-    return cell.text
+def _chart(chart: Chart, name: str) -> tuple[_Shown, bytes]:
+    """A chart and its data, which are empty where they stand in the page.
 
-
-def _chart(chart: Chart, name: str, path: str) -> tuple[_Shown, list[File]]:
-    data = json_bytes({"spec": chart.spec, "by": chart.by, "first": list(chart.first)})
-    if len(data) <= _INLINE:
-        return _Shown("chart", chart, name, data.decode()), []
-    return _Shown("chart", chart, name, json_bytes({"path": path}).decode()), [
-        (f"{path}.js", b"bellwether.put(" + json_bytes(path) + b"," + data + b");\n")
-    ]
+    The rows are written under one list of their fields: the names of fields are most of the bytes otherwise.
+    """
+    rows = chart.spec["data"]["values"]
+    fields = list(rows[0]) if rows else []
+    if any(len(row) != len(fields) for row in rows):
+        fields = list(dict.fromkeys(field for row in rows for field in row))
+    values = [[row.get(field) for field in fields] for row in rows]
+    about = {"spec": {**chart.spec, "data": {}}, "fields": fields, "rows": values, "by": chart.by, "first": list(chart.first)}
+    data = json_bytes(about)
+    return (_Shown("chart", chart, name, data.decode()), b"") if len(data) <= _INLINE else (_Shown("chart", chart, name), data)
 
 
 def _text(part: Text, name: str, path: str) -> tuple[_Shown, list[File]]:
@@ -162,6 +213,15 @@ def _text(part: Text, name: str, path: str) -> tuple[_Shown, list[File]]:
         return _Shown("text", part, name, beginning=body), []
     about = json_bytes({"path": path}).decode()
     return _Shown("text", part, name, about, beginning=body[:_TEXT], rest=len(body) - _TEXT), [(f"{path}.js", script(path, body))]
+
+
+def _texts(part: Texts, name: str, path: str) -> tuple[_Shown, list[File]]:
+    places: dict[str, int] = {}
+    entries = [
+        [[label, places.setdefault(visible(body), len(places)), rest] for label, body, rest in entry.texts] for entry in part.entries
+    ]
+    about = json_bytes({"path": path}).decode()
+    return _Shown("texts", part, name, about), [(f"{path}.js", script(path, {"texts": list(places), "entries": entries}))]
 
 
 def static() -> Iterator[File]:

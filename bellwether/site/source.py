@@ -41,14 +41,14 @@ class Source:
     @cached_property
     def tables(self) -> Mapping[str, Stored]:
         """Its tables by name (`group/name`), `meta` left out."""
-        rows = self._all("meta.tables").select("table_name", "rows", "known_at").sort("table_name").iter_rows()
+        rows = self.described.select("table_name", "rows", "known_at").sort("table_name").iter_rows()
         return {name.replace(".", "/", 1): Stored(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
 
     @cached_property
     def partitions(self) -> pl.DataFrame:
         """Its published partitions: table_name, partition, rows, sha256, written_at, known_at."""
         names = ["table_name", "partition", "rows", "bytes", "sha256", "written_at", "known_at"]
-        return self._all("meta.partitions").filter("published").select(names).sort("table_name", "partition")
+        return self._files.select(names)
 
     @cached_property
     def columns(self) -> pl.DataFrame:
@@ -120,11 +120,11 @@ class Source:
 
     @cached_property
     def _views(self) -> frozenset[str]:
-        return frozenset(self._all("meta.tables").filter(pl.col("stored_as") == "view")["table_name"])
+        return frozenset(self.described.filter(pl.col("stored_as") == "view")["table_name"])
 
     @cached_property
     def _files(self) -> pl.DataFrame:
-        return self._all("meta.partitions").filter("published").select("table_name", "partition", "file").sort("table_name", "partition")
+        return self._all("meta.partitions").filter("published").sort("table_name", "partition")
 
     def _relation(self, name: str) -> duckdb.DuckDBPyRelation:
         """A table or view by its `schema.table`."""
@@ -165,7 +165,8 @@ def opened(path: Path | str) -> Iterator[Source]:
     """The warehouse at `path`, as it was published when it was opened."""
     path = Path(path).absolute()
     with warehouse.connect(path) as connection:
-        # Two cores are plenty, and a small memory keeps the whole build small.
-        connection.execute("SET memory_limit = '256MB'")
+        # One thread, a small memory and no copies of files, each of which is read once, keep the whole build small.
+        connection.execute("SET memory_limit = '128MB'")
+        connection.execute("SET enable_external_file_cache = false")
         connection.execute("SET threads = 1")
         yield Source(connection, path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -10,12 +11,16 @@ import polars as pl
 from bellwether.site import charts
 from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
-from bellwether.site.values import any_value, finite, money, number, slug, text, thin, when, yes_no
+from bellwether.site.values import any_value, finite, floats, money, number, second, slug, text, thin, when, yes_no
 from bellwether.tables.replay import HORIZONS_S
 
+#: Rows of a table of the replay.
+Rows = Sequence[Mapping[str, Any]]
 _POINTS = 240
 #: Fills that are drawn; the table has all.
 _MARKS = 400
+#: Markets whose price is drawn; the table of fills has all.
+_CHARTS = 6
 #: Colours of what is drawn on the price.
 _ON_PRICE = {"middle of the book": charts.GREY, "bought": "#3a7fc1", "sold": "#d9703f"}
 
@@ -40,15 +45,15 @@ def pages(
     title: str,
     colours: dict[str, str],
     *,
-    equity: pl.DataFrame | None,
-    orders: pl.DataFrame | None,
-    fills: pl.DataFrame | None,
-    markets: pl.DataFrame | None,
+    equity: Rows,
+    orders: Rows,
+    fills: Rows,
+    markets: Rows,
 ) -> Iterator[File]:
-    """The page. run: its row of replay/backtests."""
+    """The page. run: its row of replay/backtests. equity: as `drawn` gives it."""
     sections = [
         Section("Equity", _equity(run["agent"], equity, colours)),
-        Section("Fills on the price", _price(orders, fills)),
+        Section("Fills on the price", price(orders, fills)),
         Section("Markouts", _markouts(fills)),
         Section("Markets", [_markets(markets)]),
         Section("Orders", [_orders(orders)]),
@@ -61,16 +66,22 @@ def pages(
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, sections, above))
 
 
-def _equity(agent: str, equity: pl.DataFrame | None, colours: dict[str, str]) -> list[Part]:
-    if equity is None or not equity.height:
+def drawn(equity: pl.DataFrame) -> Rows:
+    """Rows of replay/equity of one backtest that are drawn, with the drawdown from the running peak."""
+    fall = pl.col("equity") / pl.col("equity").cum_max() - 1
+    rows = floats(equity).select("at", "equity", "equity_pessimistic", "equity_optimistic").with_columns(drawdown=fall)
+    return rows[list(thin(rows.height, _POINTS))].rows(named=True) if rows.height > _POINTS else rows.rows(named=True)
+
+
+def _equity(agent: str, equity: Rows, colours: dict[str, str]) -> list[Part]:
+    if not equity:
         return [Note("The warehouse has no equity of this backtest.")]
-    peak = pl.col("equity").cast(pl.Float64).cum_max()
-    fall = equity.select("at", "equity", "equity_pessimistic", "equity_optimistic", drawdown=pl.col("equity").cast(pl.Float64) / peak - 1)
     rows, falls = [], []
-    for at, value, low, high, drawdown in fall[list(thin(fall.height, _POINTS))].iter_rows():
-        x = f"{at:%Y-%m-%dT%H:%M:%S}Z"
-        rows.append({"name": agent, "x": x, "y": finite(value), "lower": finite(low), "upper": finite(high)})
-        falls.append({"name": agent, "x": x, "y": finite(drawdown)})
+    for row in equity:
+        x = second(row["at"])
+        low, high = finite(row["equity_pessimistic"]), finite(row["equity_optimistic"])
+        rows.append({"name": agent, "x": x, "y": finite(row["equity"]), "lower": low, "upper": high})
+        falls.append({"name": agent, "x": x, "y": finite(row["drawdown"])})
     colour = {agent: colours.get(agent, charts.LINE)}
     return [
         charts.lines("Equity, with the band between the pessimistic and the optimistic queue", "UTC", "dollars", rows, colour, band=True),
@@ -78,57 +89,52 @@ def _equity(agent: str, equity: pl.DataFrame | None, colours: dict[str, str]) ->
     ]
 
 
-def _price(orders: pl.DataFrame | None, fills: pl.DataFrame | None) -> list[Part]:
-    """In terms of YES: a NO contract at 0.30 is YES at 0.70."""
+def price(orders: Rows, fills: Rows) -> list[Part]:
+    """Fills of one agent or of several on the price of each market, in terms of YES: a NO contract at 0.30 is YES at 0.70."""
     parts: list[Part] = []
-    for ticker in sorted(set(fills["ticker"])) if fills is not None else ():
+    several = len({row["agent"] for row in fills}) > 1
+    for ticker in sorted({row["ticker"] for row in fills})[:_CHARTS]:
+        seen = [row for row in orders if row["ticker"] == ticker and row["mid"] is not None and row["arrived_at"] is not None]
+        seen.sort(key=lambda row: row["arrived_at"])
         rows: list[dict[str, Any]] = []
-        seen = (
-            orders.filter((pl.col("ticker") == ticker) & pl.col("mid").is_not_null() & pl.col("arrived_at").is_not_null())
-            if orders is not None
-            else None
-        )
-        if seen is not None:
-            mids = seen.sort("arrived_at").select("arrived_at", "side", "mid")
-            for at, side, mid in mids[list(thin(mids.height, _MARKS))].iter_rows():
-                rows.append({"name": "middle of the book", "x": _instant(at), "y": float(mid if side == "yes" else 1 - mid), "what": ""})
-        assert fills is not None
-        part = fills.filter(pl.col("ticker") == ticker)
-        for row in part[list(thin(part.height, _MARKS))].iter_rows(named=True):
+        for row in (seen[place] for place in thin(len(seen), _MARKS)):
+            mid = row["mid"] if row["side"] == "yes" else 1 - row["mid"]
+            rows.append({"name": "middle of the book", "x": _instant(row["arrived_at"]), "y": mid, "what": ""})
+        own = [row for row in fills if row["ticker"] == ticker]
+        for row in (own[place] for place in thin(len(own), _MARKS)):
             is_yes = row["side"] == "yes"
             bought = (row["action"] == "buy") == is_yes
-            price = float(row["price"]) if is_yes else 1 - float(row["price"])
-            what = f"{row['action']} {row['size']} {row['side']} as {row['role']}"
-            rows.append({"name": "bought" if bought else "sold", "x": _instant(row["filled_at"]), "y": price, "what": what})
-        if len(parts) < 6:
-            parts.append(charts.points(f"{ticker}: price of YES", "UTC", "dollars", rows, _ON_PRICE, line="middle of the book"))
+            at = row["price"] if is_yes else 1 - row["price"]
+            what = f"{row['agent'] + ': ' if several else ''}{row['action']} {row['size']} {row['side']} as {row['role']}"
+            rows.append({"name": "bought" if bought else "sold", "x": _instant(row["filled_at"]), "y": at, "what": what})
+        parts.append(charts.points(f"{ticker}: price of YES", "UTC", "dollars", rows, _ON_PRICE, line="middle of the book"))
     if not parts:
         return [Note("Nothing was filled.")]
-    return [Note("The line is the middle of the book whenever an order of the agent arrived; bought and sold are in terms of YES."), *parts]
+    return [Note("The line is the middle of the book whenever an order arrived; bought and sold are in terms of YES."), *parts]
 
 
-def _instant(at: Any) -> str:
-    return f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+def _instant(at: datetime) -> str:
+    return f"{at.isoformat(timespec='milliseconds')[:23]}Z"
 
 
-def _markouts(fills: pl.DataFrame | None) -> list[Part]:
-    if fills is None or not fills.height:
+def _markouts(fills: Rows) -> list[Part]:
+    if not fills:
         return [Note("Nothing was filled.")]
     rows = []
-    for (role,), part in sorted(fills.group_by("role"), key=lambda one: str(one[0])):
-        cells = [text(role), number(part.height)]
+    for role in sorted({row["role"] for row in fills}):
+        part = [row for row in fills if row["role"] == role]
+        cells = [text(role), number(len(part))]
         for horizon in HORIZONS_S:
-            known = part.filter(pl.col(f"markout_{horizon}s").is_not_null())
-            size = known["size"].cast(pl.Float64)
-            weighted = float((known[f"markout_{horizon}s"].cast(pl.Float64) * size).sum()) / float(size.sum()) if size.sum() else None
-            cells.append(number(weighted, 4))
+            known = [(row[f"markout_{horizon}s"], row["size"]) for row in part if row[f"markout_{horizon}s"] is not None]
+            size = sum(weight for _, weight in known)
+            cells.append(number(sum(value * weight for value, weight in known) / size if size else None, 4))
         rows.append(cells)
     heads = [Head("Role"), Head("Fills", number=True), *(Head(f"after {horizon} s", number=True) for horizon in HORIZONS_S)]
     return [Table("Mean markout in dollars per contract, weighted by contracts: positive is a gain", heads, rows)]
 
 
-def _markets(markets: pl.DataFrame | None) -> Table | Note:
-    if markets is None or not markets.height:
+def _markets(markets: Rows) -> Table | Note:
+    if not markets:
         return Note("It traded no market.")
     money_columns = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
     heads = [
@@ -138,7 +144,7 @@ def _markets(markets: pl.DataFrame | None) -> Table | Note:
     ]
     heads += [Head("YES left", number=True), Head("NO left", number=True), Head("Unsettled")]
     rows = []
-    for row in markets.iter_rows(named=True):
+    for row in markets:
         cells: list[Cell] = [
             text(row["ticker"]),
             number(row["fills"]),
@@ -148,8 +154,8 @@ def _markets(markets: pl.DataFrame | None) -> Table | Note:
     return Table("P&L by market", heads, rows)
 
 
-def _orders(orders: pl.DataFrame | None) -> Grid | Note:
-    if orders is None or not orders.height:
+def _orders(orders: Rows) -> Grid | Note:
+    if not orders:
         return Note("It sent no order.")
     heads = [Head("#", number=True), Head("Market"), Head("Side"), Head("Action"), Head("In force"), Head("Price", number=True)]
     heads += [
@@ -177,13 +183,13 @@ def _orders(orders: pl.DataFrame | None) -> Grid | Note:
             when(row["ended_at"], seconds=True),
             money(row["fees"]),
         ]
-        for row in orders.iter_rows(named=True)
+        for row in orders
     ]
     return Grid("orders", "Orders and what became of them", heads, rows, filters=(1, 2, 3, 8, 9), search=(1, 9))
 
 
-def _fills(fills: pl.DataFrame | None) -> Grid | Note:
-    if fills is None or not fills.height:
+def _fills(fills: Rows) -> Grid | Note:
+    if not fills:
         return Note("Nothing was filled.")
     heads = [
         Head("#", number=True),
@@ -211,6 +217,6 @@ def _fills(fills: pl.DataFrame | None) -> Grid | Note:
             number(row["queue_wait"], 1),
             *(number(row[f"markout_{horizon}s"], 4) for horizon in HORIZONS_S),
         ]
-        for row in fills.iter_rows(named=True)
+        for row in fills
     ]
     return Grid("fills", "Fills", heads, rows, filters=(2, 3, 4, 5), search=(2,))

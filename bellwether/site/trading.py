@@ -15,10 +15,11 @@ from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.tearsheet import agent_path, episode_path, run_path
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import any_value, finite, interval, money, number, percent, text, thin, when, yes_no
+from bellwether.site.values import any_value, finite, floats, grouped, interval, money, number, percent, second, text, thin, when, yes_no
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl"))
 _ABOVE = [("Trading", "trading/index.html")]
+_EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
 #: Points of an agent's curve where several are drawn.
 _POINTS = 100
 
@@ -181,20 +182,23 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
 
 
 def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
-    equity = source.frame("replay/equity", episode=name).partition_by("agent", as_dict=True)
-    tables = {
-        one: source.frame(f"replay/{one}", episode=name).partition_by("agent", as_dict=True) for one in ("orders", "fills", "market_pnl")
-    }
-    curves = []
-    for (agent,), part in equity.items():
-        shown = part.select("at", "equity")[list(thin(part.height, _POINTS))]
-        curves += [{"name": agent, "x": f"{at:%Y-%m-%dT%H:%M:%S}Z", "y": finite(value)} for at, value in shown.iter_rows()]
+    samples = source.frame("replay/equity", *_EQUITY, episode=name).partition_by("agent", as_dict=True)
+    equity = {agent: tearsheet.drawn(part) for (agent,), part in samples.items()}
+    rows = {one: grouped(floats(source.frame(f"replay/{one}", episode=name)), "agent") for one in ("orders", "fills", "market_pnl")}
+    curves = [
+        {"name": agent, "x": second(own[place]["at"]), "y": finite(own[place]["equity"])}
+        for agent, own in equity.items()
+        for place in thin(len(own), _POINTS)
+    ]
     ranked = runs.sort(["pnl", "agent"], descending=[True, False])
     first = ranked["agent"].to_list()[:5]
     parts: list[Part] = [_runs(name, ranked)] if runs.height else [Note("No agent has traded this episode yet.")]
     if curves:
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
-    sections = [Section("Agents", parts), Section("Markets", [_markets(markets)])]
+    orders, fills = ([row for own in rows[one].values() for row in own] for one in ("orders", "fills"))
+    fills.sort(key=lambda row: row["filled_at"])
+    sections = [Section("Agents", parts), Section("Price, with the fills of all agents", tearsheet.price(orders, fills))]
+    sections.append(Section("Markets", [_markets(markets)]))
     warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
     if warnings:
         sections.append(Section("Warnings of the validation", [Note(one) for one in warnings]))
@@ -202,10 +206,9 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
     lead = f"{name}: {markets.height} markets of {markets['venue'][0]}, {runs.height} agents."
     yield from render(Page(episode_path(name), title, lead, sections, _ABOVE))
     for row in runs.iter_rows(named=True):
-        agent = (row["agent"],)
-        frames = {one: part.get(agent) for one, part in tables.items()}
+        own = {one: part.get(row["agent"], []) for one, part in rows.items()}
         yield from tearsheet.pages(
-            row, title, colours, equity=equity.get(agent), orders=frames["orders"], fills=frames["fills"], markets=frames["market_pnl"]
+            row, title, colours, equity=equity.get(row["agent"], []), orders=own["orders"], fills=own["fills"], markets=own["market_pnl"]
         )
 
 

@@ -11,6 +11,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+import polars as pl
+
 from bellwether.site.model import Cell
 
 #: Stands for a value that is missing or undefined.
@@ -51,27 +53,39 @@ def _line(value: str, href: str, most: int) -> Cell:
 
 def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
     """A text on one line, cut to `most` characters."""
-    if value is None:
-        return Cell(NONE)
-    return _line(str(value), href, most)
+    return _MISSING if value is None else _line(str(value), href, most)
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
-    """A number with `digits` decimals, or as it is; sorted by its exact value. `unit` stands before it where it is $, else after."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return Cell(NONE, None, title="" if value is None else "not a number")
+    """A number with `digits` decimals, or as it is; sorted by its exact value, which is shown on pointing where it was rounded.
+
+    `unit` stands before it where it is $, else after.
+    """
+    if value is None:
+        return _MISSING
     if isinstance(value, bool):
         return Cell("yes" if value else "no", str(value))
-    assert isinstance(value, int | float | Decimal)
-    if math.isinf(value):
-        return Cell(("−" if value < 0 else "") + "∞", repr(float(value)))
-    factor = 100 if unit == "%" else 1
-    plain = f"{abs(value * factor):,}" if digits is None else f"{abs(value * factor):,.{digits}f}"
-    is_zero = not plain.strip("0.,")
-    sign = "" if is_zero else "−" if value < 0 else "+" if signed else ""
-    shown = f"{sign}{'$' if unit == '$' else ''}{plain}{unit if unit != '$' else ''}"
-    exact = str(value)
-    return Cell(shown, float(value), title=exact if exact != plain else "")
+    assert isinstance(value, _NUMBERS)
+    if isinstance(value, float) and not math.isfinite(value):
+        return _NAN if math.isnan(value) else Cell(("−" if value < 0 else "") + "∞", repr(value))
+    size = -value if value < 0 else value
+    if unit == "%":
+        size *= 100
+    if digits is None:
+        plain, title = f"{size:,}", ""
+    else:
+        plain, title = f"{size:,.{digits}f}", "" if round(size, digits) == size else str(value)
+    if value < 0 and plain.strip("0.,"):
+        plain = f"−{unit}{plain}" if unit == "$" else f"−{plain}"
+    elif unit == "$":
+        plain = f"+${plain}" if signed and plain.strip("0.,") else f"${plain}"
+    elif signed and plain.strip("0.,"):
+        plain = f"+{plain}"
+    return Cell(f"{plain}%" if unit == "%" else plain, float(value), "", title)
+
+
+_NUMBERS = (int, float, Decimal)
+_MISSING, _NAN = Cell(NONE), Cell(NONE, None, "", "not a number")
 
 
 def money(value: object, *, signed: bool = False) -> Cell:
@@ -84,24 +98,34 @@ def percent(value: object, digits: int = 0) -> Cell:
     return number(value, digits, unit="%")
 
 
-def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None) -> Cell:
-    """A value with its interval."""
-    main = number(value, digits)
+def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:
+    """A value with its interval, in the unit of `number`."""
+    main = number(value, digits, unit=unit)
     if lower is None or upper is None:
         return Cell(main.text, main.key, title=f"no interval: {reason}" if reason else main.title)
-    ends = f"[{number(lower, digits).text}, {number(upper, digits).text}]"
+    ends = f"[{number(lower, digits, unit=unit).text}, {number(upper, digits, unit=unit).text}]"
     return Cell(f"{main.text} {ends}", main.key, title=f"{value} [{lower}, {upper}]")
 
 
 def when(value: datetime | date | None, *, seconds: bool = False) -> Cell:
     """An instant in UTC, or a day."""
     if value is None:
-        return Cell(NONE)
+        return _MISSING
+    exact = value.isoformat()
     if not isinstance(value, datetime):
-        return Cell(value.isoformat(), value.isoformat())
-    return Cell(
-        f"{value:%Y-%m-%d %H:%M:%S}" if seconds else f"{value:%Y-%m-%d %H:%M}", value.isoformat(), title=f"{value:%Y-%m-%d %H:%M:%S} UTC"
-    )
+        return Cell(exact, exact)
+    shown = exact[:19].replace("T", " ")
+    return Cell(shown, exact) if seconds else Cell(shown[:16], exact, "", f"{shown} UTC")
+
+
+def minute(at: datetime) -> str:
+    """An instant in UTC as the x of a chart."""
+    return f"{at.isoformat()[:16]}Z"
+
+
+def second(at: datetime) -> str:
+    """An instant in UTC as the x of a chart, with seconds."""
+    return f"{at.isoformat()[:19]}Z"
 
 
 def yes_no(value: bool | None) -> Cell:
@@ -113,7 +137,7 @@ def any_value(value: Any) -> Cell:
     """A value of any column."""
     if isinstance(value, bool):
         return yes_no(value)
-    if isinstance(value, int | float | Decimal):
+    if isinstance(value, _NUMBERS):
         return number(value)
     if isinstance(value, date):
         return when(value, seconds=True)
@@ -135,3 +159,16 @@ def thin(count: int, most: int) -> Sequence[int]:
     if count <= most:
         return range(count)
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
+
+
+def grouped(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
+    """Rows by the value of a column, in their order. Pages are made from these: a frame per page takes most of a build."""
+    found: dict[Any, list[dict[str, Any]]] = {}
+    for row in frame.iter_rows(named=True):
+        found.setdefault(row[by], []).append(row)
+    return found
+
+
+def floats(frame: pl.DataFrame) -> pl.DataFrame:
+    """Decimals as floats: a number is shown with the digits that the decimal has, and making a Decimal of each takes seconds."""
+    return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,15 +16,18 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bellwether.calibration import reliability_bands
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
-from bellwether.site import build, shown, units, wanted
+from bellwether.site import build, shown, units, wanted, words
 from bellwether.site.data import csv
+from bellwether.site.reliability import bands
 from bellwether.site.render import POLICY
 from bellwether.site.script import script
 from bellwether.site.values import money, number, percent, slug, thin
 from bellwether.tables import TABLES, table
+from tests import readme
 from tests.site.world import NOW, Size, arena, published, write
 
 SMALL = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
@@ -143,23 +149,50 @@ def test_every_cell_of_a_benchmark_leaderboard_is_the_warehouses(site: Path, war
                 assert own[name] == "–", name
 
 
-def test_every_cell_of_the_arenas_leaderboard_is_the_warehouses(site: Path, warehouse: Path) -> None:
-    board = query(warehouse, "FROM arena.leaderboard ORDER BY rank")
-    found = Reader(site / "arena/index.html").tables["Leaderboard of v1, live cohorts"]
+def test_every_cell_of_the_arenas_books_is_the_warehouses(site: Path, warehouse: Path) -> None:
+    board = query(warehouse, "FROM arena.leaderboard ORDER BY family")
+    found = Reader(site / "arena/index.html").tables["Books of v1, live cohorts"]
     heads = {
         "Return": "return",
         "Profit": "profit",
         "Brier, stated": "brier_stated",
         "Cohorts": "cohorts",
-        "Rank": "rank",
         "Bets": "bets",
         "Win rate": "win_rate",
     }
+    assert [cells[0][0] for cells in found[1:]] == board["family"].to_list()
     for cells, row in zip(found[1:], board.iter_rows(named=True), strict=True):
         shown_keys = {head[0]: cell[1] for head, cell in zip(found[0], cells, strict=True)}
         for head, name in heads.items():
             key = shown_keys[head]
             assert (None if key is None else float(key)) == (None if row[name] is None else float(row[name])), name
+
+
+def test_every_cell_of_the_arenas_ranking_is_the_warehouses_with_its_interval(site: Path, warehouse: Path) -> None:
+    rows = query(warehouse, "FROM arena.rankings WHERE imputation = 'none' AND NOT contaminated ORDER BY rank")
+    found = Reader(site / "arena/index.html").tables["Ranking of v1, live cohorts"]
+    heads = {
+        "Brier, stated [95 %]": ("brier_stated", ".3f"),
+        "Adjusted [95 %]": ("brier_adjusted", ".3f"),
+        "Return [95 %]": ("return", ".1%"),
+    }
+    heads |= {"Brier, size [95 %]": ("brier_size", ".3f"), "Skill [95 %]": ("skill_price", ".2f")}
+    assert [cells[1][0] for cells in found[1:]] == rows["family"].unique(maintain_order=True).to_list()
+    for cells in found[1:]:
+        shown = dict(zip((head[0] for head in found[0]), cells, strict=True))
+        own = {row["metric"]: row for row in rows.filter(family=cells[1][0]).iter_rows(named=True)}
+        for head, (name, form) in heads.items():
+            value, lower, upper = (own[name][one] for one in ("value", "lower", "upper"))
+            assert float(str(shown[head][1])) == value
+            assert shown[head][0] == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
+        assert (shown["Rank"][1], shown["Group"][0]) == (str(float(own["brier_stated"]["rank"])), own["brier_stated"]["letters"])
+
+
+def test_families_that_could_know_the_outcomes_are_ranked_apart(site: Path) -> None:
+    tables = Reader(site / "arena/index.html").tables
+    ranked = [row[1][0] for row in tables["Ranking of v1, live cohorts"][1:]]
+    apart = [row[1][0] for row in tables["Ranking of v1, live cohorts of models that could know the outcomes"][1:]]
+    assert apart == ["family-1"] and not set(ranked) & set(apart)
 
 
 def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehouse: Path) -> None:
@@ -185,23 +218,133 @@ def test_the_files_of_a_grid_hold_every_row(site: Path, warehouse: Path) -> None
     ].to_list()
 
 
+def test_a_reliability_diagram_has_the_band_of_calibrated_forecasts(site: Path, warehouse: Path) -> None:
+    page = (site / "benchmark/release-0/forecaster/model-1.html").read_text()
+    about = next(json.loads(one) for one in re.findall(r'<script type="application/json">(.*?)</script>', page) if "observed" in one)
+    p = query(warehouse, "FROM benchmark.forecasts WHERE forecaster = 'model-1' AND release = 'release-0' ORDER BY question_id")["p_yes"]
+    expected = reliability_bands(p, ["event"] * len(p), resamples=200).drop_nulls("lower")
+    low, high = (about["fields"].index(name) for name in ("low", "high"))
+    found = [(row[low], row[high]) for row in about["rows"] if row[low] is not None]
+    assert found == list(expected.select("lower", "upper").iter_rows()) and len(found) > 1
+    assert about["spec"]["layer"][0]["mark"]["type"] == "area"
+
+
+def test_a_band_leaves_out_what_the_forecaster_could_know() -> None:
+    p = [0.1, 0.15, 0.9, 0.95]
+    answers = pl.DataFrame(
+        {"question_id": list("abcd"), "forecaster": "m", "p_yes": [*p[:3], None], "could_know": [False, False, True, False]}
+    )
+    found = bands(answers, pl.DataFrame({"id": list("abcd"), "cluster": list("abcd")}))
+    assert found["bin"].to_list() == [1] and found.select((pl.col("low") <= 0.125) & (pl.col("high") >= 0.125)).to_series().all()
+
+
 # --- the pages ---------------------------------------------------------------------------------------------------------
 
 
 def test_every_link_leads_to_a_file_of_the_site_and_every_page_has_the_policy(site: Path) -> None:
     pages = list(site.rglob("*.html"))
+    anchors: dict[Path, set[str]] = {}
     assert len(pages) > 50
     for page in pages:
         read = Reader(page)
         for link in read.links:
             if not link.startswith(("#", "data:,")):
-                assert (page.parent / link).resolve().is_relative_to(site) and (
-                    (page.parent / link).exists() or link.endswith("vega.js")
-                ), (page, link)
+                path, _, place = link.partition("#")
+                target = page.parent / path
+                assert target.resolve().is_relative_to(site) and (target.exists() or link.endswith("vega.js")), (page, link)
+                if place:
+                    anchors.setdefault(target.resolve(), set()).add(place)
         assert ("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}) in read.tags
         assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on") or name == "style"], page
         assert page.stat().st_size <= 300_000
         assert not re.search(r"https?://(?!vega\.github\.io/schema)", page.read_text("utf-8")), page
+    assert len(anchors) > 5
+    for target, places in anchors.items():
+        assert places <= {named.get("id") for _, named in Reader(target).tags}, target
+
+
+def said(path: Path) -> dict[str, Any]:
+    """The texts of a page: {texts, entries}."""
+    text = path.read_text("utf-8")
+    found: dict[str, Any] = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
+    return found
+
+
+def test_a_score_leads_to_the_prompt_and_the_answer_in_three_clicks(site: Path, warehouse: Path) -> None:
+    home = site / "benchmark/release-0/index.html"
+    board = [link for link in Reader(home).links if "forecaster/model-0" in link]
+    forecaster = (home.parent / board[0]).resolve()
+    path, _, place = next(link for link in Reader(forecaster).links if "#said-" in link).partition("#")
+    question = (forecaster.parent / path).resolve()
+    assert place == "said-model-0" and place in [named.get("id") for _, named in Reader(question).tags]
+    found = said(question.with_suffix(".said.js"))
+    number = re.findall(r'<details class="text" id="(said-[^"]+)"', question.read_text()).index(place)
+    words_of = {label: found["texts"][at] for label, at, _ in found["entries"][number]}
+    row = query(warehouse, "FROM benchmark.questions WHERE id = $id", {"id": question.stem}).row(0, named=True)
+    assert row["question"] in words_of["prompt, user"] and words_of["response, as it came"].startswith("response-")
+    assert "prompt, system" in words_of and words_of["read as"].startswith("probability of yes")
+    assert len(found["texts"]) < sum(len(one) for one in found["entries"])
+
+
+def test_a_prompt_of_another_protocol_is_not_made_up() -> None:
+    question = {"source": "kalshi", "market_id": "m", "question": "Q?", "description": "d"}
+    asked = pl.DataFrame(
+        [{"forecaster": "a", "sample": 0, "as_of": NOW, "elicitation": form, "prompt_hash": "0" * 16, "call_key": "key", "repaired": None} for form in ("tags/1", "tags/0", "songs/1")]
+    ).with_columns(pl.lit(None, pl.String).alias(name) for name in ("reasoning", "raw_response", "error", "answer", "parsed_by", "contradiction"))  # fmt: skip
+    asked = asked.with_columns(p_yes=0.5, confidence=None, attempts=1, output_tokens=1, cost=None)
+    (entry,) = words.entries(question, asked.rows(named=True))
+    assert [label for label, _, _ in entry.texts] == ["prompt, not shown", "read as"] * 3
+    assert all("another version of the protocol" in body for label, body, _ in entry.texts if "not shown" in label)
+
+
+def test_a_decision_has_its_prompt_and_its_answer(site: Path) -> None:
+    page = next(site.glob("arena/cohort/*/decision/*.html"))
+    prompt, answer = said(page.with_suffix(".said.js"))["entries"]
+    texts = said(page.with_suffix(".said.js"))["texts"]
+    assert next((label, texts[at]) for label, at, _ in prompt) == ("system", "rules-0") and texts[answer[0][1]] == "answer-0"
+    label, at, rest = prompt[1]
+    assert (
+        label == "user"
+        and texts[at].startswith("portfolio-0 of ")
+        and "market_id" in texts[at] + (said(site / f"{rest}.js") if rest else "")
+    )  # type: ignore[operator]
+
+
+def test_an_episode_has_the_fills_of_all_agents_on_the_price(site: Path, warehouse: Path) -> None:
+    page = (site / "trading/episode/episode-0/index.html").read_text()
+    charts = [
+        json.loads(one)
+        for one in re.findall(r'<script type="application/json">(.*?)</script>', page)
+        if "ticker-" in one or "bought" in one
+    ]
+    drawn = [row for chart in charts for row in chart["rows"] if "what" in chart["fields"] and row[0] in ("bought", "sold")]
+    fills = query(warehouse, "FROM replay.fills WHERE episode = 'episode-0'")
+    assert len(drawn) == fills.height and {row[3].partition(":")[0] for row in drawn} == set(fills["agent"])
+    assert sorted(row[2] for row in drawn if row[0] == "sold") == sorted(fills.filter(action="sell")["price"].cast(pl.Float64).to_list())
+
+
+def test_a_cohort_can_be_downloaded_with_exactly_its_rows(site: Path, warehouse: Path) -> None:
+    with zipfile.ZipFile(site / "arena/cohort/2025-07-06/cohort.zip") as found:
+        trades = pl.read_parquet(io.BytesIO(found.read("data/trades.parquet")))
+        assert trades.equals(query(warehouse, "FROM arena.trades WHERE week = '2025-07-06' ORDER BY trade_id"))
+        assert (
+            found.read("csv/ledger.csv").decode().count("\n") == pl.read_parquet(io.BytesIO(found.read("data/ledger.parquet"))).height + 1
+        )
+    assert "cohort.zip" in "".join(Reader(site / "arena/cohort/2025-07-06/index.html").links)
+
+
+def test_what_all_prompts_of_a_week_end_with_is_kept_once() -> None:
+    listed = "\n".join(f"- market {place}" for place in range(100))
+    rows_ = [
+        (agent, number, role, body)
+        for agent in ("a", "b")
+        for number, role, body in ((1, "user", f"cash of {agent}\n{listed}"), (2, "assistant", "{}"))
+    ]
+    found = words.Decided.of(pl.DataFrame(rows_, schema=["decision_id", "number", "role", "content"], orient="row"), "arena/x")
+    assert found.end == f"\n{listed}" and [path for path, _ in found.files()] == ["arena/x.js"]
+    prompt, answer = found.entries("a")
+    assert prompt.texts == [("user", "cash of a", "arena/x")] and answer.texts == [("as it came", "{}", "")]
+    assert words.Decided.of(pl.DataFrame(rows_[:2], schema=["decision_id", "number", "role", "content"], orient="row"), "x").end == ""
 
 
 def test_hostile_texts_are_text_everywhere(tmp_path: Path) -> None:
@@ -260,18 +403,18 @@ def test_the_same_warehouse_gives_the_same_bytes_and_writes_nothing_again(site: 
     assert shown(tmp_path / "fresh") == wanted(warehouse) and shown(tmp_path / "none") is None
 
 
-def test_a_new_cohort_writes_its_pages_and_few_others(tmp_path: Path) -> None:
-    size = Size(questions=4, prices=2, models=2, episodes=1, agents=1, cohorts=3, families=2, markets=30)
-    warehouse = published(tmp_path, size)
-    first = build(warehouse, tmp_path / "site")
-    arena(Lake(str(tmp_path / "lake"), clock=lambda: NOW), Size(questions=4, cohorts=4, families=2, markets=30))
-    publish(Lake(str(tmp_path / "lake")), warehouse)
+def test_a_new_cohort_writes_its_pages_and_few_others(place: Path, site: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "lake", tmp_path / "lake")
+    shutil.copytree(site, tmp_path / "site")
+    arena(Lake(str(tmp_path / "lake"), clock=lambda: NOW), replace(SMALL, cohorts=SMALL.cohorts + 1))
+    publish(Lake(str(tmp_path / "lake")), tmp_path / "w.duckdb")
     before = snapshot(tmp_path / "site")
-    second = build(warehouse, tmp_path / "site")
+    second = build(tmp_path / "w.duckdb", tmp_path / "site")
     changed = {path for path, data in snapshot(tmp_path / "site").items() if before.get(path) != data}
-    assert second.written == len(changed) - 1 < first.written / 2
+    assert second.written == len(changed) - 1 < len(before) / 2
     assert not [path for path in changed if path.startswith(("benchmark", "trading")) or "cohort/2025-06-29" in path]
-    assert build(warehouse, tmp_path / "fresh").files == second.files and snapshot(tmp_path / "fresh") == snapshot(tmp_path / "site")
+    assert build(tmp_path / "w.duckdb", tmp_path / "fresh").files == second.files
+    assert snapshot(tmp_path / "fresh") == snapshot(tmp_path / "site")
 
 
 def test_an_empty_warehouse_gives_pages_that_say_what_is_missing(tmp_path: Path) -> None:
@@ -303,6 +446,8 @@ def test_nan_and_null_in_every_column_are_shown_as_missing(tmp_path: Path) -> No
         "benchmark/comparisons",
         "replay/summary",
         "arena/leaderboard",
+        "arena/rankings",
+        "arena/calibration",
     ):
         for partition, manifest in lake.manifests(table(name)).items():
             frame = pl.read_parquet(lake.storage.location(manifest.file))
@@ -366,3 +511,12 @@ def test_a_folder_of_something_else_is_not_replaced(warehouse: Path, tmp_path: P
     with pytest.raises(ConfigError, match="something else is there"):
         build(warehouse, tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_pictures_of_the_site_stay_without_a_browser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "a.png").write_bytes(b"old")
+    assert readme.site_pictures(tmp_path, {tmp_path / "a.png": ("index.html", "x", ())}) == 0
+    assert "stay as they are" in capsys.readouterr().err and (tmp_path / "a.png").read_bytes() == b"old"

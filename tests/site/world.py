@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.forecasting.prompt import messages, prompt_hash
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.tables import table
@@ -121,6 +122,8 @@ def _release(lake: Lake, size: Size, number: int, words: Words) -> None:
     names = [words("model", place) for place in range(size.models)]
     skills = [rng.random() for _ in names]
     board: dict[str, list[Any]] = {"brier": [], "lower": [], "upper": []}
+    asked = [{"source": "kalshi", "market_id": ids[place], **{one: texts[place] for one, texts in given.items()}} for place in range(count)]
+    hashes = [prompt_hash(messages(one, NOW)) for one in asked]
     for name, skill in zip(names, skills, strict=True):
         p = [min(1.0, max(0.0, skill * (one == "yes") + (1 - skill) * rng.random())) for one in truth]
         briers = [(one - (other == "yes")) ** 2 for one, other in zip(p, truth, strict=True)]
@@ -130,7 +133,8 @@ def _release(lake: Lake, size: Size, number: int, words: Words) -> None:
         where = {"release": release, "forecaster": name}
         lake.write(
             table("benchmark/forecasts"), (release, name),
-            rows("benchmark/forecasts", count, **where, question_id=ids, p_yes=p, cost=0.001, combine="mean", call_key=[f"{name} {one}" for one in ids],
+            rows("benchmark/forecasts", count, **where, question_id=ids, p_yes=p, cost=0.001, combine="mean", call_key=[f"{name} {one}" for one in ids], as_of=NOW,
+                 elicitation="tags/1", prompt_hash=hashes, answer=["yes" if one >= 0.5 else "no" for one in p], confidence=p, parsed_by=words("parsed", 0),
                  raw_response=[words("response", place) for place in range(count)], reasoning=[words("reasoning", place) for place in range(count)]),
             run_id="r",
         )  # fmt: skip
@@ -268,6 +272,15 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
                  message=words("message", 0), methodology="v1"),
             run_id="r",
         )  # fmt: skip
+        spoken = [("system", words("rules", 0)), ("user", words("portfolio", 0)), ("assistant", words("answer", 0))]
+        listed = "\n".join(f"- market_id {one}" for one in ids)
+        contents = [f"{content} of {agent}\n{listed}" if role == "user" else content for agent in agents for role, content in spoken]
+        lake.write(
+            table("arena/messages"), (week.isoformat(),),
+            rows("arena/messages", len(contents), week=week, decision_id=[one for one in decisions for _ in spoken], number=[1, 2, 3] * len(decisions),
+                 role=[role for role, _ in spoken] * len(decisions), content=contents),
+            run_id="r",
+        )  # fmt: skip
         lake.write(
             table("arena/refusals"), (week.isoformat(),),
             rows("arena/refusals", len(decisions), week=week, decision_id=decisions, leg=size.trades + 1, reason=words("reason", 0), message=words("found", 0)),
@@ -340,5 +353,41 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
         table("arena/leaderboard"), (),
         rows("arena/leaderboard", count, methodology="v1", family=families, rank=list(range(1, count + 1)), cohorts=size.cohorts, profit=[100.0 - place for place in range(count)],
              brier_stated=0.09, **{"return": [(100.0 - place) / 10_000 for place in range(count)]}),
+        run_id="r",
+    )  # fmt: skip
+    _rankings(lake, size, families)
+
+
+def _rankings(lake: Lake, size: Size, families: list[str]) -> None:
+    """Rankings, pairs and reliability of live cohorts; the last family could know the outcomes and is a group of its own."""
+    count = len(families)
+    apart = [place == count - 1 > 0 for place in range(count)]
+    metrics = ("brier_stated", "brier_adjusted", "brier_size", "skill_price", "return")
+    cells = [(place, metric, imputation) for place in range(count) for metric in metrics for imputation in ("none", "price")]
+    values = [0.1 + 0.01 * place + 0.001 * len(metric) for place, metric, _ in cells]
+    paired = [metric in ("brier_stated", "brier_size", "return") and imputation == "none" for _, metric, imputation in cells]
+    group = {"methodology": "v1"}
+    lake.write(
+        table("arena/rankings"), (),
+        rows("arena/rankings", len(cells), **group, family=[families[place] for place, _, _ in cells], metric=[metric for _, metric, _ in cells], value=values,
+             lower=[one - 0.05 for one in values], upper=[one + 0.05 for one in values], imputation=[one for _, _, one in cells], n=20, n_events=12,
+             contaminated=[apart[place] for place, _, _ in cells], rank=[1 if apart[place] else place + 1 for place, _, _ in cells],
+             letters=["ab" if one else None for one in paired], in_mcs=[True if one else None for one in paired], share_first=0.25, better="lower"),
+        run_id="r",
+    )  # fmt: skip
+    pairs = [(one, other) for place, one in enumerate(families) for other in families[place + 1 :] if not apart[families.index(other)]]
+    if pairs:
+        lake.write(
+            table("arena/pairs"), (),
+            rows("arena/pairs", len(pairs), **group, metric="brier_stated", family=[one for one, _ in pairs], other=[other for _, other in pairs], n=size.cohorts,
+                 difference=-0.01, lower=-0.02, upper=0.0, p=0.02, p_holm=0.04),
+            run_id="r",
+        )  # fmt: skip
+    bins = [(place, one) for place in range(count) for one in range(10)]
+    lake.write(
+        table("arena/calibration"), (),
+        rows("arena/calibration", len(bins), **group, family=[families[place] for place, _ in bins], contaminated=[apart[place] for place, _ in bins],
+             bin=[one for _, one in bins], lower_edge=[one / 10 for _, one in bins], upper_edge=[(one + 1) / 10 for _, one in bins], n=5,
+             mean_forecast=[one / 10 + 0.05 for _, one in bins], yes_rate=[one / 9 for _, one in bins]),
         run_id="r",
     )  # fmt: skip

@@ -113,7 +113,7 @@ const bellwether = (() => {
       values.forEach((value, number) => {
         const [text, href, title] = Array.isArray(value) ? value : [value, "", ""];
         const cell = element("td");
-        if (about.numbers[number]) cell.className = "n"; else if (text.length > 40) cell.className = "t";
+        if (about.numbers[number]) cell.className = "n"; else if (text.length > 20) cell.className = text.length > 40 ? "t" : "m";
         if (title) cell.title = title;
         if (href) cell.append(element("a", text, { href: root + href })); else cell.textContent = text;
         row.append(cell);
@@ -162,9 +162,10 @@ const bellwether = (() => {
 
   function config(width) {
     const style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
-    const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--rule"), domainColor: colour("--rule"), tickColor: colour("--rule"), labelLimit: Math.min(220, width * .33), titleFontWeight: "normal" };
+    const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--rule"), domainColor: colour("--rule"), tickColor: colour("--rule"), labelLimit: Math.min(220, width * .33), titleFontWeight: "normal", labelFlush: false };
     return {
       background: "transparent", font: "system-ui, sans-serif", view: { stroke: null }, axis,
+      axisQuantitative: { tickCount: Math.max(3, Math.min(8, Math.round(width / 90))) },
       legend: { labelColor: colour("--soft"), titleColor: colour("--soft"), labelLimit: 160, orient: "bottom", columns: width < 500 ? 2 : 4 },
       header: { labelColor: colour("--soft"), titleColor: colour("--soft") },
       text: { color: colour("--ink") }, rule: { color: colour("--soft") },
@@ -175,8 +176,9 @@ const bellwether = (() => {
   async function chart(holder) {
     const canvas = holder.querySelector(".canvas"), picks = holder.querySelector(".picks"), data = holder.querySelector(".data");
     let about = json(holder), view = null, width = 0;
-    if (about.path) about = await load(about.path);
-    const values = about.spec.data.values, by = about.by;
+    if (about.path) about = (await load(about.path))[about.place];
+    const by = about.by;
+    const values = about.rows.map((row) => Object.fromEntries(about.fields.map((field, place) => [field, row[place]])));
     const names = by ? [...new Set(values.map((row) => row[by]).filter((name) => name !== undefined))] : [];
     const chosen = new Set(about.first.length ? about.first : names);
 
@@ -184,7 +186,7 @@ const bellwether = (() => {
       await vega();
       width = canvas.clientWidth;
       const spec = structuredClone(about.spec);
-      if (by) spec.data.values = values.filter((row) => row[by] === undefined || chosen.has(row[by]));
+      spec.data.values = !by ? values : values.filter((row) => row[by] === undefined || chosen.has(row[by]));
       view?.finalize();
       view = await window.vegaEmbed(canvas, { ...spec, width: "container" }, { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false, tooltip: { disableDefaultStyle: true }, config: config(width) });
       canvas.querySelector("svg")?.setAttribute("aria-hidden", "true");
@@ -228,7 +230,28 @@ const bellwether = (() => {
     });
   }
 
+  /** Texts that are loaded when one of them is opened, by a click or by its address. */
+  function texts(holder) {
+    const path = json(holder).path, all = [...holder.querySelectorAll("details")];
+    all.forEach((details, number) => details.addEventListener("toggle", async () => {
+      if (!details.open || details.dataset.shown) return;
+      details.dataset.shown = "yes";
+      const shown = await load(path);
+      for (const [label, place, rest] of shown.entries[number]) {
+        const end = rest ? await load(rest) : "";
+        details.append(element("h3", label), element("pre", shown.texts[place] + end, { tabindex: "0" }));
+      }
+    }));
+    const open = () => {
+      const found = all.find((details) => details.id === decodeURIComponent(location.hash.slice(1)));
+      if (found) { found.open = true; found.scrollIntoView(); }
+    };
+    window.addEventListener("hashchange", open);
+    open();
+  }
+
   document.querySelectorAll(".sortable table").forEach(sortRows);
+  document.querySelectorAll(".texts").forEach(texts);
   document.querySelectorAll(".grid").forEach(grid);
   document.querySelectorAll(".more").forEach(more);
   const seen = new IntersectionObserver((entries) => {

@@ -1,0 +1,100 @@
+"""The page of a decision: how it was read, what was filled and refused, what became of it, and what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import orjson
+
+from bellwether.site.arena_names import ABOVE, agent_path, cohort_path, decision_path, market_cell
+from bellwether.site.model import Cell, Entry, Facts, Head, Note, Page, Part, Section, Table, Text, Texts
+from bellwether.site.render import File, render
+from bellwether.site.values import any_value, money, number, text, yes_no
+
+#: Rows of a table of the arena.
+Rows = Sequence[Mapping[str, Any]]
+#: Columns of a decision that its page shows apart.
+_TEXTS = ("decision", "reasoning", "message")
+
+
+def legs_of(
+    trades: Rows, scored: dict[str, dict[str, Any]], held: dict[str, dict[str, Any]], questions: dict[str, str]
+) -> list[list[Cell]]:
+    """Executed legs, each with the quotes that it saw and what became of it."""
+    rows = []
+    for row in trades:
+        position = held.get(row["position_id"], {})
+        score = scored.get(row["trade_id"], {})
+        rows.append(
+            [
+                market_cell(questions, row["market_id"]),
+                text(f"{row['action']} {row['side']}"),
+                number(row["probability"], 3),
+                number(row["bid"], 4),
+                number(row["ask"], 4),
+                number(row["price"], 4),
+                number(row["shares"], 2),
+                money(row["amount"]),
+                text(position.get("status")),
+                text(score.get("winner")),
+                yes_no(score.get("won")),
+                money(position.get("realized"), signed=True),
+            ]
+        )
+    return rows
+
+
+_LEG_HEADS = (
+    Head("Market", "leads to its price and the evidence of its resolution"),
+    Head("Leg"),
+    Head("Stated", "probability that the side wins, as stated", number=True),
+    Head("Bid", number=True),
+    Head("Ask", number=True),
+    Head("Price", number=True),
+    Head("Shares", number=True),
+    Head("Amount", number=True),
+    Head("Position now"),
+    Head("Winner"),
+    Head("Side won"),
+    Head("Gain", "of the position, without fees", number=True),
+)
+
+
+def page(
+    week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, said: list[Entry]
+) -> Iterator[File]:
+    """The page. week: of its cohort. legs: as `legs_of` gives them. refused: its rows of arena/refusals. said: its prompt and answers."""
+    not_executed = [[number(row["leg"]), text(row["reason"]), text(row["message"], most=600)] for row in refused]
+    parsed = (
+        Text("Decision as it was read", _pretty(decision["decision"]))
+        if decision["decision"]
+        else Note("Nothing could be read as a decision.")
+    )
+    reasons = Text("The model's own words", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
+    words: list[Part] = [Texts("said", said)] if said else [Note("The warehouse has no messages of this decision.")]
+    wrong = [Text("What was wrong with it", decision["message"])] if decision["message"] else []
+    facts = [(name.replace("_", " "), any_value(value)) for name, value in decision.items() if name not in _TEXTS]
+    sections = [
+        Section("Read as", [parsed, reasons, *wrong]),
+        Section("Filled, and what became of it", [Table("Executed legs", _LEG_HEADS, legs)]),
+        Section(
+            "Refused",
+            [Table("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed)],
+        ),
+        Section("Prompt and answers, word for word", words),
+        Section("The decision", [Facts(facts)]),
+    ]
+    title = f"{agent['family']}: {text(decision['action'] or decision['state']).text}, {decision['week']}"
+    above = [*ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], agent_path(agent["agent_id"]))]
+    lead = f"The decision of the week of {decision['week']}: {decision['legs']} legs, {len(legs)} executed, {len(refused)} refused."
+    yield from render(Page(decision_path(decision["decision_id"]), title, lead, sections, above))
+
+
+def _pretty(decision: str) -> str:
+    """JSON with line breaks; a text that is no JSON as it is."""
+    try:
+        return orjson.dumps(orjson.loads(decision), option=orjson.OPT_INDENT_2).decode()
+    except orjson.JSONDecodeError:
+        return decision

@@ -1,0 +1,231 @@
+"""How the families of the arena compare: rankings with intervals, pairs and reliability, a group of cohorts at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bellwether.arena.methodology import methodologies
+from bellwether.site import charts, pairs
+from bellwether.site.arena_names import family_path
+from bellwether.site.model import Cell, Chart, Grid, Head, Note, Part, Table
+from bellwether.site.reliability import bins
+from bellwether.site.source import Source
+from bellwether.site.values import finite, interval, number, percent, slug, text
+from bellwether.tables.arena_rankings import GROUP
+
+#: Metrics that the table of a ranking shows with their intervals: name -> head, meaning, decimals, unit.
+_SHOWN = {
+    "brier_stated": ("Brier, stated [95 %]", "mean over the stated probabilities; lower is better", 3, ""),
+    "brier_adjusted": ("Adjusted [95 %]", "stated Brier score had it answered every question of its group", 3, ""),
+    "brier_size": ("Brier, size [95 %]", "mean over the confidences that sizes imply; lower is better", 3, ""),
+    "skill_price": ("Skill [95 %]", "of the stated probabilities over the price when the bet was made", 2, ""),
+    "return": ("Return [95 %]", "profit over initial cash", 1, "%"),
+    "win_rate": ("Win rate [95 %]", "share of the bets whose side won", 1, "%"),
+}
+_TITLES = {"brier_stated": "stated Brier score", "brier_size": "Brier score of the sizes", "return": "return"}
+#: What ranks where the methodology of a group is not known here.
+_FIRST = "brier_stated"
+#: Lines that a diagram shows at the start.
+_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What compares the families of one group: cohorts of one methodology, live or reconstructed, of models that could or could not know.
+
+    rankings: without imputation. imputed: with it. metrics: those that rank by the methodology, the first one first.
+    """
+
+    methodology: str
+    reconstructed: bool
+    contaminated: bool
+    metrics: tuple[str, ...]
+    rankings: pl.DataFrame
+    imputed: pl.DataFrame
+    pairs: pl.DataFrame
+    calibration: pl.DataFrame
+
+    @property
+    def title(self) -> str:
+        """The group in words."""
+        return group_title(self.methodology, self.reconstructed, contaminated=self.contaminated)
+
+    @property
+    def families(self) -> list[str]:
+        """Its families by rank, those without one last."""
+        ranked = self.rankings.filter(pl.col("metric") == self.metrics[0]).sort("rank", "value", "family", nulls_last=True)
+        return list(dict.fromkeys([*ranked["family"], *self.rankings["family"].unique().sort()]))
+
+
+@dataclass(frozen=True, slots=True)
+class Rankings:
+    """Rows of arena/rankings, arena/pairs and arena/calibration."""
+
+    rankings: pl.DataFrame
+    pairs: pl.DataFrame
+    calibration: pl.DataFrame
+
+    @classmethod
+    def read(cls, source: Source) -> Rankings:
+        """All that the warehouse has."""
+        return cls(source.frame("arena/rankings"), source.frame("arena/pairs"), source.frame("arena/calibration"))
+
+    @property
+    def frames(self) -> list[pl.DataFrame]:
+        """All there is, to be digested."""
+        return [self.rankings, self.pairs, self.calibration]
+
+    @property
+    def groups(self) -> Iterator[Ranking]:
+        """By methodology, live before reconstructed, models that could not know before those that could."""
+        known = methodologies()
+        for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
+            key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
+            found, tested, drawn = (one.filter(pl.col(name) == value for name, value in key.items()) for one in self.frames)
+            alone = pl.col("imputation") == "none"
+            primary = tuple(known[methodology].primary) if methodology in known else (_FIRST,)
+            stated, imputed = found.filter(alone), found.filter(~alone)
+            yield Ranking(methodology, reconstructed, contaminated, primary, stated, imputed, tested, drawn)
+
+
+def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = False) -> str:
+    """Cohorts that are ranked together, in words."""
+    known = " of models that could know the outcomes" if contaminated else ""
+    return f"{methodology}, {'reconstructed' if reconstructed else 'live'} cohorts{known}"
+
+
+def heads(metrics: Sequence[str]) -> list[Head]:
+    """Heads of a ranking by `metrics`."""
+    return [
+        Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
+        Head("Family"),
+        Head("Group", "families that share a letter do not differ significantly (5 %, Holm)"),
+        *(Head(title, meaning, number=True) for title, meaning, _, _ in (_SHOWN[name] for name in _order(metrics))),
+        Head("First", "share of the bootstrap replicates over events in which it is first by the stated Brier score", number=True),
+        Head("Best set", "it is in the 90 % confidence set of the best"),
+        Head("Scored", "forecasts that the first metric is computed from", number=True),
+        Head("Events", "events among them, which intervals treat as independent", number=True),
+    ]
+
+
+def rows(ranking: Ranking) -> list[list[Cell]]:
+    """Rows under `heads`, ranked families first."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in ranking.rankings.iter_rows(named=True):
+        found.setdefault(row["family"], {})[row["metric"]] = row
+    shown = []
+    for name in ranking.families:
+        own = found[name]
+        main = own.get(ranking.metrics[0], {})
+        shown.append(
+            [
+                number(main.get("rank")),
+                text(name, family_path(name)),
+                text(main.get("letters")),
+                *(_estimate(own.get(metric, {}), *_SHOWN[metric][2:]) for metric in _order(ranking.metrics)),
+                percent(own.get(_FIRST, {}).get("share_first"), 1),
+                _in_set(main),
+                number(main.get("n")),
+                number(main.get("n_events")),
+            ]
+        )
+    return shown
+
+
+def _order(metrics: Sequence[str]) -> list[str]:
+    """The metrics of a table, those that rank first."""
+    return list(dict.fromkeys([*(name for name in metrics if name in _SHOWN), *_SHOWN]))
+
+
+def _estimate(row: Mapping[str, Any], digits: int, unit: str) -> Cell:
+    return interval(row.get("value"), row.get("lower"), row.get("upper"), digits, row.get("reason"), unit=unit)
+
+
+def _in_set(row: Mapping[str, Any]) -> Cell:
+    p = finite(row.get("mcs_p"))
+    is_in = row.get("in_mcs")
+    return Cell("–") if is_in is None else Cell("yes" if is_in else "no", "yes" if is_in else "no", title="" if p is None else f"p {p:.3g}")
+
+
+def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
+    """The charts and tables of a group."""
+    shown: list[Part] = [*drawn(ranking, colours), Table(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking))]
+    diagram = bins(ranking.calibration, "family")
+    if diagram:
+        first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
+        shown.append(charts.reliability(f"Reliability of stated probabilities: {ranking.title}", diagram, colours, first))
+    shown += _pairs(ranking)
+    return [*shown, estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed])]
+
+
+def drawn(ranking: Ranking, colours: Mapping[str, str]) -> list[Chart]:
+    """The metrics that rank, with their intervals."""
+    found = []
+    for metric in ranking.metrics:
+        own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
+        lines = [
+            {
+                "name": name,
+                "value": own[name]["value"],
+                "lower": finite(own[name]["lower"]),
+                "upper": finite(own[name]["upper"]),
+            }
+            for name in ranking.families
+            if name in own and finite(own[name]["value"]) is not None
+        ]
+        if lines:
+            title = _TITLES.get(metric, metric.replace("_", " "))
+            used = {str(line["name"]): colours[str(line["name"])] for line in lines}
+            found.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals: {ranking.title}", title, lines, used))
+    return found
+
+
+def _pairs(ranking: Ranking) -> list[Part]:
+    if not ranking.pairs.height:
+        return [Note("The warehouse compares no pairs of these families.")]
+    shown: list[Part] = []
+    for metric in ranking.metrics:
+        tested = ranking.pairs.filter(pl.col("metric") == metric)
+        what = _TITLES.get(metric, metric)
+        title = f"Differences of the {what} (row less column; a dot: significant after Holm's correction): {ranking.title}"
+        shown += pairs.matrix(title, tested, "family", ranking.families)
+    head = [Head("Metric"), *pairs.heads("Family", "Other", "Cohort-weeks")]
+    lines = [
+        [text(row["metric"].replace("_", " ")), *pairs.line(row, "family", family_path)] for row in ranking.pairs.iter_rows(named=True)
+    ]
+    return [*shown, Grid(f"pairs-{slug(ranking.title)}", f"All pairs: {ranking.title}", head, lines, filters=(0, 1, 2), search=(1, 2))]
+
+
+def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
+    """Every metric of families, one row each."""
+    head = [
+        Head("Family"),
+        Head("Metric"),
+        Head("Missing forecasts", "what stands for them: none (only stated ones count), the price, or one half"),
+        Head("Value [95 %]", number=True),
+        Head("Rank", number=True),
+        Head("n", "what it is computed from", number=True),
+        Head("Events", number=True),
+        Head("Imputed", "of n, forecasts that were imputed", number=True),
+        Head("No interval because"),
+    ]
+    lines = [
+        [
+            text(row["family"], family_path(row["family"])),
+            text(row["metric"].replace("_", " ")),
+            text(row["imputation"]),
+            interval(row["value"], row["lower"], row["upper"], 4, row["reason"]),
+            number(row["rank"]),
+            number(row["n"]),
+            number(row["n_events"]),
+            number(row["imputed"]),
+            text(row["reason"]),
+        ]
+        for frame in frames
+        for row in frame.iter_rows(named=True)
+    ]
+    return Grid(name, caption, head, lines, filters=(0, 1, 2))

@@ -1,0 +1,51 @@
+"""Pairs that were compared by a metric: a matrix of the differences, and rows with their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from bellwether.site import charts
+from bellwether.site.model import Cell, Chart, Head
+from bellwether.site.values import finite, interval, number, text
+
+
+def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
+    """The differences, row less column, in the order of `ranked`; none without a difference. name: the column of the first of a pair."""
+    cells = []
+    for row in tested.iter_rows(named=True):
+        value = finite(row["difference"])
+        if value is None:
+            continue
+        p = finite(row["p_holm"])
+        note = f"p {p:.3g} after Holm" if p is not None else (row["reason"] or "")
+        marked = int(p is not None and p < 0.05)
+        cells.append({"name": row[name], "other": row["other"], "value": value, "note": note, "mark": marked})
+        cells.append({"name": row["other"], "other": row[name], "value": -value, "note": note, "mark": marked})
+    return [charts.matrix(title, "difference", cells, ranked, ranked, middle=0)] if cells else []
+
+
+def heads(name: str, other: str, count: str) -> list[Head]:
+    """Heads of a table of pairs."""
+    return [
+        Head(name),
+        Head(other),
+        Head("Difference [95 %]", "the metric less the other's", number=True),
+        Head("p", "two-sided", number=True),
+        Head("p, Holm", "corrected over all pairs", number=True),
+        Head(count, number=True),
+    ]
+
+
+def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[Cell]:
+    """A pair under `heads`."""
+    return [
+        text(row[name], path(row[name])),
+        text(row["other"], path(row["other"])),
+        interval(row["difference"], row["lower"], row["upper"], 4, row["reason"]),
+        number(row["p"], 4),
+        number(row["p_holm"], 4),
+        number(row["n"]),
+    ]

@@ -1,0 +1,148 @@
+"""What was said word for word in forecasts and decisions, as texts of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import polars as pl
+
+from bellwether.errors import ConfigError
+from bellwether.forecasting.elicitation import Elicitation
+from bellwether.forecasting.prompt import VERSION, Message, messages, prompt_hash
+from bellwether.site.model import Entry
+from bellwether.site.render import File
+from bellwether.site.script import script
+from bellwether.site.values import slug, visible
+
+#: Ends of prompts that are shorter are not kept apart.
+_SHARED = 1_000
+
+#: What is known of a forecast for which a model was asked.
+DETAILS = (
+    "as_of",
+    "answer",
+    "confidence",
+    "parsed_by",
+    "contradiction",
+    "elicitation",
+    "prompt_hash",
+    "call_key",
+    "attempts",
+    "output_tokens",
+    "cost",
+)
+#: Columns of benchmark/forecasts that `entries` needs.
+COLUMNS = ("question_id", "forecaster", "sample", "p_yes", "error", "repaired", "reasoning", "raw_response", *DETAILS)
+
+Prompts = dict[tuple[datetime, str], tuple[str, list[Message]]]
+
+
+def anchor(forecaster: str) -> str:
+    """Where the words of a forecaster stand on the page of a question."""
+    return f"said-{slug(forecaster)}"
+
+
+def entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """What each forecaster was asked about a question, and what it said. asked: rows of benchmark/forecasts that asked a model."""
+    prompts: Prompts = {}
+    several = any(row["sample"] for row in asked)
+    texts: dict[str, list[tuple[str, str, str]]] = {}
+    for row in asked:
+        sample = f"sample {row['sample']}: " if several else ""
+        texts.setdefault(row["forecaster"], []).extend((f"{sample}{label}", body, "") for label, body in _said(question, row, prompts))
+    return [Entry(anchor(name), name, own) for name, own in texts.items()]
+
+
+def _said(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Iterator[tuple[str, str]]:
+    for message in _prompt(question, row, prompts):
+        yield f"prompt, {message['role']}", message["content"]
+    if row["repaired"]:
+        yield "asked again", "The first answer had another form; the model was asked once more, for the form only."
+    if row["reasoning"]:
+        yield "reasoning", row["reasoning"]
+    if row["raw_response"]:
+        yield "response, as it came", row["raw_response"]
+    yield "read as", _read_as(row)
+
+
+def _read_as(row: Mapping[str, Any]) -> str:
+    """How the answer was read, and what is known of the call."""
+    read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
+    known = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
+    return "\n".join([read, *known])
+
+
+def _prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
+    """The prompt, made again from the question as the forecaster made it; shown where its hash is the recorded one, and a note where it is not."""
+    if row["prompt_hash"] is None or row["as_of"] is None or row["elicitation"] is None:
+        return []
+    key = (row["as_of"], row["elicitation"])
+    if key not in prompts:
+        form, _, version = row["elicitation"].partition("/")
+        try:
+            made = messages(question, row["as_of"], cast("Elicitation", form)) if version == VERSION else []
+        except ConfigError:
+            made = []
+        prompts[key] = prompt_hash(made), made
+    found, made = prompts[key]
+    if found == row["prompt_hash"]:
+        return made
+    note = f"It was made by another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); the journal has it under {row['call_key']}."
+    return [{"role": "not shown", "content": note}]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Messages of decisions of a cohort in one week. end: what all their prompts end with, the markets; path: of the file that has it."""
+
+    said: Mapping[str, Sequence[tuple[str, str]]]
+    end: str
+    path: str
+
+    @classmethod
+    def of(cls, messages: pl.DataFrame, path: str) -> Decided:
+        """messages: rows of arena/messages."""
+        said: dict[str, list[tuple[str, str]]] = {}
+        for name, role, content in messages.sort("decision_id", "number").select("decision_id", "role", "content").iter_rows():
+            said.setdefault(name, []).append((role, visible(content)))
+        return cls(said, _end([content for own in said.values() for role, content in own if role == "user"]), path)
+
+    def files(self) -> Iterator[File]:
+        """The end of the prompts, where they share one."""
+        if self.end:
+            yield f"{self.path}.js", script(self.path, self.end)
+
+    def entries(self, decision_id: str) -> list[Entry]:
+        """Prompt and answers of a decision; empty without its messages."""
+        prompt, answers = list[tuple[str, str, str]](), list[Entry]()
+        for role, content in self.said.get(decision_id, ()):
+            if role == "assistant":
+                title = f"Answer {len(answers) + 1}"
+                answers.append(Entry(f"answer-{len(answers) + 1}", title, [("as it came", content, "")]))
+            elif role == "user" and self.end:
+                prompt.append((role, content.removesuffix(self.end), self.path))
+            else:
+                prompt.append((role, content, ""))
+        return [Entry("prompt", "Prompt", prompt), *answers] if prompt else answers
+
+
+def _end(texts: Sequence[str]) -> str:
+    """The end that all texts share, from the start of a line; empty where it is short."""
+    if len(texts) < 2:
+        return ""
+    least = min(map(len, texts))
+    # Halving compares whole strings: a comparison by character takes seconds for the prompts of a year.
+    low, high = 0, least
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len({one[-middle:] for one in texts}) == 1:
+            low = middle
+        else:
+            high = middle - 1
+    common = texts[0][len(texts[0]) - low :]
+    line = common.find("\n")
+    end = common[line:] if line >= 0 else ""
+    return end if len(end) >= _SHARED else ""
