@@ -31,7 +31,7 @@ from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Book as Books
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import Market
-from bellwether.arena.marks import Seen, tick, valuation, wanted
+from bellwether.arena.marks import Observed, tick, valuation, wanted
 from bellwether.arena.methodology import methodology
 from bellwether.arena.resolution import Observation, Ruling, settlements
 from bellwether.arena.units import MICROS
@@ -200,8 +200,8 @@ def _tick() -> float:
         for trade in trades:
             book.trade(trade)
     keys = wanted(book)
-    first = {(row.market_id, row.outcome): row for row in tick({}, keys, {key: Seen(500_000, START) for key in keys}, START, RULES)}
-    seen = {key: Seen(500_000 + rng.randrange(2), START) for key in keys}
+    first = {(row.market_id, row.outcome): row for row in tick({}, keys, {key: Observed(500_000, START) for key in keys}, START, RULES)}
+    seen = {key: Observed(500_000 + rng.randrange(2), START) for key in keys}
 
     def work() -> None:
         at = START + timedelta(minutes=10)

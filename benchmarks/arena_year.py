@@ -52,10 +52,10 @@ GROWING = 5
 #: Second half over first half of the weeks after those: 1 where a week takes the same.
 MOST_GROWTH = 1.5
 FAMILIES = {
-    **{name: f"sandbox-{name}" for name in ("calibrated", "overconfident", "timid", "contrarian", "noisy", "malformed")},
-    **{name: f"rule/{name}" for name in ("proportional", "random")},
+    **{name: f"sandbox-{name}" for name in ("calibrated", "overconfident", "noisy", "malformed")},
+    **{name: f"rule/{name}" for name in ("favourite", "hold", "proportional", "random")},
 }
-LINEUP = '[eight]\ntitle = "six models and two rules"\nworlds = ["sandbox"]\n\n[eight.families]\n' + "".join(
+LINEUP = '[eight]\ntitle = "four models and the four rules"\nworlds = ["sandbox"]\n\n[eight.families]\n' + "".join(
     f'{family} = "{member}"\n' for family, member in FAMILIES.items()
 )
 

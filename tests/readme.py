@@ -1,5 +1,5 @@
 """The tables of the README and of the tour, written by the commands that its comments name: `<!-- bellwether COMMAND -->` before a block that is indented;
-and the tour's picture of a backtest. `make readme` runs it.
+the tour's picture of a backtest, and pictures of charts of the site. `make readme` runs it.
 
 `| TITLE` takes the part of the output from that line to the next empty one. `query, as above` stands for the query that is shown before it.
 """
@@ -12,8 +12,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from tests.site.chromium import Missing, chromium, picture
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "tour.md")
@@ -21,6 +23,14 @@ BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*
 QUERY = re.compile(r'^    \.venv/bin/bellwether (query "[^"]*")', re.MULTILINE)
 #: The backtest that the tour shows.
 PICTURE, AGENT, EPISODE = ROOT / "docs" / "images" / "backtest.png", "market-maker", "KXEARNSAYTRELLI-26JUN29"
+#: Charts of the site by the picture that shows them: the page, the beginning of the chart's title, and the lines that are drawn.
+CHARTS = {
+    ROOT / "docs" / "images" / "reliability.png": (
+        "benchmark/sandbox-2026/index.html",
+        "Reliability diagrams",
+        ("sandbox-calibrated", "sandbox-timid"),
+    ),
+}
 #: Columns of a terminal that are left for a block.
 WIDTH = 80
 
@@ -82,9 +92,23 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     return buffer.getvalue()
 
 
+def site_pictures(site: Path, charts: Mapping[Path, tuple[str, str, tuple[str, ...]]]) -> int:
+    """Write pictures of charts of a built site; returns how many were written: none, with the reason on the standard error, without a browser."""
+    try:
+        with chromium() as browser:
+            for target, (page, title, lines) in charts.items():
+                target.write_bytes(picture(browser, site / page, title, lines=lines))
+    except Missing as missing:
+        sys.stderr.write(f"the pictures of the site stay as they are: {missing}\n")
+        return 0
+    return len(charts)
+
+
 if __name__ == "__main__":
     from bellwether.settings import settings
+    from bellwether.site import build
 
     for page in PAGES:
         page.write_text(rewritten(page.read_text(encoding="utf-8"), bellwether), encoding="utf-8")
     PICTURE.write_bytes(backtest_picture(AGENT, settings().episodes_path / EPISODE))
+    site_pictures(build(settings().warehouse_path, settings().site_path).folder, CHARTS)

@@ -10,7 +10,7 @@ import griffe
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "api"
-PACKAGES = ("calibration", "scoring", "replay", "forecasting")
+PACKAGES = ("calibration", "scoring", "replay", "forecasting", "arena")
 _OPENING = """# API reference
 
 Made from the source by `make reference`; do not edit. What is here is stable: it changes only with a new minor version, and CHANGELOG.md says how.
@@ -146,7 +146,8 @@ def _summary(module: griffe.Module) -> str:
 
 
 def _code(text: str) -> str:
-    return f"```python\n{text}\n```\n"
+    quoted = text if '"' in text else text.replace("'", '"')  # as ruff formats it
+    return f"```python\n{quoted}\n```\n"
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def drawn(world: GeneratedWorld) -> Iterator[tuple[Event, Market, float]]:
     """One market of each event that ended yes or no, so that all are independent."""
     for home in range(540):
         for event in world.day(home).events:
-            clear = [] if event.is_combo else [one for one in event.markets if one.verdict.result in ("yes", "no")]
+            clear = [] if event.is_combo else [one for one in event.markets if one.determination.result in ("yes", "no")]
             if clear and OPEN < (truth := known(world, clear[0])) < 1 - OPEN:
                 yield event, clear[0], truth
 
@@ -87,7 +87,7 @@ def asked(world: GeneratedWorld) -> pl.DataFrame:
             open_time=moment(market.life.opens),
             close_time=moment(market.life.closes),
             settled_at=moment(market.life.settled),
-            outcome=market.verdict.result,
+            outcome=market.determination.result,
             known_at=NOW,
         )
         for event, market, _ in sample
