@@ -87,7 +87,7 @@ dictionary: setup ## write docs/data-dictionary.md from the table declarations
 reference: setup-dev ## write docs/api from signatures and docstrings
 	@$(BIN)/python -m tests.reference
 
-readme: setup-dev ## write the README's tables from the demo, which it runs first
+readme: setup-dev ## write the tables and pictures of the README from the demo, which it runs first
 	@$(BIN)/bellwether demo > /dev/null
 	@$(BIN)/python -m tests.readme
 

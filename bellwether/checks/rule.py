@@ -53,11 +53,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What such a check found: whether all is well, in one sentence, and the numbers behind it."""
+    """What such a check found: whether all is well, in one sentence, and the numbers behind it.
+
+    subjects: what is not well, by name (a week, a market): each is an incident of its own, which alarms once.
+    """
 
     passed: bool
     found: str
     numbers: Mapping[str, int | float | str] = field(default_factory=dict)
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
