@@ -1,7 +1,7 @@
 """Asset checks: one multi-check per table, or per step that makes several, with the rules that the domains declare.
 
-A check looks at the partitions of its run, or at all when it is executed by itself. Its result carries no partition: Dagster keeps
-one per run, and a run is often a month of days.
+A check looks at the partitions of its run, or at all when it is executed by itself. It has one result per partition, but for the
+tables by day: their runs are often a month long, and a result of each rule for each day is most of what such a run would store.
 Not here: the rules and how they are evaluated (bellwether/checks).
 Concept: https://docs.dagster.io/guides/test/asset-checks
 """
@@ -17,6 +17,8 @@ from bellwether.tables import Table, table
 from orchestration.declare import key
 from resources import LakeResource, lake_partition
 
+_Yielded = dg.AssetCheckResult | dg.AssetCheckEvaluation | dg.Output[None]
+
 #: Tags of a run over a range of partitions.
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
@@ -28,31 +30,52 @@ def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefin
         names = [name for name in ("/".join(key.path) for key in made.keys) if rules_for(name)]
         if names:
             step = names[0].replace("/", "_") if len(names) == 1 else f"{table(names[0]).group}_{made.op.name}"
-            found.append(_suite(step, names, made.partitions_def))
+            found.append(_suite(step, names, made.partitions_def, by_partition=made.backfill_policy is None))
     return found
 
 
-def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
+def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None, *, by_partition: bool) -> dg.AssetChecksDefinition:
     """All rules of some tables as one check step, `check_<name>`."""
+    of_results = partitions if by_partition else None
 
     @dg.multi_asset_check(
         name=f"check_{name}",
         specs=[
-            dg.AssetCheckSpec(rule.name, asset=key(one), description=rule.description, blocking=rule.blocking)
+            dg.AssetCheckSpec(rule.name, asset=key(one), description=rule.description, blocking=rule.blocking, partitions_def=of_results)
             for one in tables
             for rule in rules_for(one)
         ],
         can_subset=True,
         compute_kind="great_expectations",
     )
-    def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
+    def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[_Yielded]:
         wanted = {(found.asset_key, found.name) for found in context.selected_asset_check_keys}
+        made = _of_the_run(context, partitions)
         for one in tables:
             chosen = [rule for rule in rules_for(one) if (key(one), rule.name) in wanted]
-            if chosen:
-                yield from _checked(lake, table(one), _of_the_run(context, table(one), partitions), chosen)
+            if of_results is not None and made and len(made) > 1:
+                yield from _each_checked(lake, table(one), made, chosen)
+            elif chosen:
+                yield from _checked(lake, table(one), _in_lake(table(one), partitions, made), chosen)
 
     return check
+
+
+def _each_checked(lake: LakeResource, declared: Table, partitions: Sequence[str], rules: Sequence[Rule]) -> Iterator[_Yielded]:
+    """A result per rule and partition; Dagster's own results have the partition of the run, and none in a run over several."""
+    for partition in partitions:
+        for result in _checked(lake, declared, [lake_partition(declared, partition)], rules) if rules else ():
+            yield dg.AssetCheckEvaluation(
+                asset_key=key(declared.name),
+                check_name=str(result.check_name),
+                passed=result.passed,
+                metadata=result.metadata,
+                severity=result.severity,
+                blocking=next(rule.blocking for rule in rules if rule.name == result.check_name),
+                partition=partition,
+            )
+    for rule in rules:
+        yield dg.Output(None, dg.AssetCheckSpec(rule.name, asset=key(declared.name)).get_python_identifier())
 
 
 def _checked(
@@ -86,18 +109,23 @@ def _checked(
             )
 
 
-def _of_the_run(
-    context: dg.AssetCheckExecutionContext, declared: Table, definition: dg.PartitionsDefinition | None
-) -> list[tuple[str, ...]] | None:
-    """Partitions of `declared` that the run made; None, which is all, for a run without partitions."""
+def _of_the_run(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
+    """Keys of the partitions that the run made; None for a run without partitions."""
     if definition is None:
-        return [()]
+        return None
     if context.has_partition_key:
-        return [lake_partition(declared, context.partition_key)]
+        return [context.partition_key]
     if RANGE_START not in context.run.tags:
         return None
     first, last = context.run.tags[RANGE_START], context.run.tags[RANGE_END]
-    return [lake_partition(declared, found) for found in definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last))]
+    return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
+
+
+def _in_lake(declared: Table, definition: dg.PartitionsDefinition | None, keys: list[str] | None) -> list[tuple[str, ...]] | None:
+    """The same as partitions of a table; None, which is all of them, for a run without partitions."""
+    if definition is None:
+        return [()]
+    return None if keys is None else [lake_partition(declared, found) for found in keys]
 
 
 #: Why a new installation shows the checks of the whole lake as not evaluated.

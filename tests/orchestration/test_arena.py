@@ -26,9 +26,10 @@ from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.cli import main
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
-from orchestration.checks import RANGE_END, RANGE_START
+from orchestration.checks import RANGE_END, RANGE_START, checks_of
 from orchestration.declare import key
 from orchestration.runner import RunFailed
+from resources import LakeResource
 from resources.arena import ArenaResource
 from tests.orchestration.conftest import World, open_world
 
@@ -78,6 +79,36 @@ def test_weeks_run_together_and_their_books_hold(here: World) -> None:
         [dg.AssetCheckKey(key("arena/ledger"), "invariants"), dg.AssetCheckKey(key("arena/ledger"), "decided_on_these_books")]
     )
     assert [found.status.value for found in checks.values()] == ["SUCCEEDED", "SUCCEEDED"]
+
+
+def test_a_check_of_a_week_has_the_result_of_each_week(here: World) -> None:
+    check = dg.AssetCheckKey(key("arena/decisions"), "is_finished")
+    history = here.instance.event_log_storage.get_asset_check_execution_history(check, limit=50)
+    assert {(found.partition, found.status.value) for found in history} == {
+        (week.isoformat(), "SUCCEEDED") for week in rows(here, "arena/decisions")["week"].unique()
+    }
+
+
+def test_a_broken_week_fails_its_own_check_and_its_run(here: World, tmp_path: Path) -> None:
+    lake, declared = LakeResource(uri=str(tmp_path)), table("arena/trades")
+    for week, own in rows(here, "arena/trades").partition_by("week", as_dict=True).items():
+        broken = own.with_columns(action=pl.lit("LEND")) if week == (WEEK,) else own
+        lake.lake.write(declared, (week[0].isoformat(),), broken, run_id="run")
+
+    @dg.asset(key=key("arena/trades"), partitions_def=WEEKS)
+    def trades() -> None:
+        """Stands for the weeks that are there."""
+
+    done = dg.materialize(
+        [trades, *checks_of([trades])],
+        resources={"lake": lake},
+        tags={RANGE_START: WEEK.isoformat(), RANGE_END: (WEEK + SEVEN).isoformat()},
+        raise_on_error=False,
+    )
+    found = {(check.check_name, check.partition): check.passed for check in done.get_asset_check_evaluations()}
+    assert [one for one, passed in found.items() if not passed] == [("known_action", WEEK.isoformat())]
+    assert found["known_action", (WEEK + SEVEN).isoformat()]
+    assert not done.success
 
 
 def test_what_is_done_is_not_run_again(here: World) -> None:
