@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -23,9 +23,6 @@ from bellwether.knowledge import knowledge
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.model import Model
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
-
-if TYPE_CHECKING:
-    from bellwether.forecasting.language_model import LanguageModel
 
 PURPOSE = "benchmark/forecasts"
 UNREADABLE = "unreadable"
@@ -85,8 +82,26 @@ def dated_at(horizon: str) -> pl.Expr:
     return pl.max_horizontal(pl.col("close_time") - timedelta(hours=HORIZONS[horizon]), "open_time")
 
 
+class ModelForecaster(Protocol):
+    """What the rows of a forecaster that is a model say of it."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        """The registry's name."""
+
+    @property
+    def version(self) -> str:
+        """Hash of everything that determines its forecasts."""
+
+    @property
+    def knowledge_cutoff(self) -> datetime | None:
+        """The instant until which it may know outcomes."""
+
+
 async def interview(
-    forecaster: LanguageModel, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
+    forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
     """Ask every sample of every question, as many at a time as the client allows: rows of benchmark/forecasts.
 
@@ -194,7 +209,7 @@ def _sum(parts: Sequence[int | None]) -> int | None:
     return sum(known) if len(known) == len(parts) else None
 
 
-def _frame(forecaster: LanguageModel, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
+def _frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
     model = forecaster.model
     same = {
         "forecaster": forecaster.name,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from bellwether.scoring.columns import option
+from bellwether.scoring.sheet import Part
 from bellwether.scoring.values import refuse
-
-if TYPE_CHECKING:
-    from bellwether.scoring.reading import Part
 
 
 def check_duplicates(frame: pl.DataFrame, parts: Sequence[Part]) -> None:

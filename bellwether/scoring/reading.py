@@ -13,7 +13,7 @@ from bellwether.errors import ScoringError
 from bellwether.scoring.columns import Columns, Role, is_number, listed, option, recognise, require
 from bellwether.scoring.consistency import check_duplicates, check_questions
 from bellwether.scoring.files import Table
-from bellwether.scoring.sheet import MARKET, Sheet
+from bellwether.scoring.sheet import MARKET, Part, Sheet
 from bellwether.scoring.values import is_fraction, is_numeric, labels, outcomes, probabilities, refuse, shown, texts, weights
 from bellwether.scoring.words import counted
 
@@ -40,15 +40,6 @@ class Reading:
     clip: bool = False
     skip_unresolved: bool = False
     independent: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """One table, its columns by role, and its rows in the columns of a sheet, with their number in the table as `row`."""
-
-    table: Table
-    columns: Columns
-    rows: pl.DataFrame
 
 
 def read_sheet(tables: Sequence[Table], reading: Reading, known: Table | None = None) -> Sheet:

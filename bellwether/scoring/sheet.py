@@ -11,9 +11,19 @@ from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison_pairs import Panel
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.scoring.columns import Columns
+from bellwether.scoring.files import Table
 
 #: The market as a forecaster.
 MARKET = "market"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One table, its columns by role, and its rows in the columns of a sheet, with their number in the table as `row`."""
+
+    table: Table
+    columns: Columns
+    rows: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True, eq=False)
