@@ -155,8 +155,9 @@ def leaderboard(
 
     `scores` are rows of benchmark/scores, `kinds` the kind of each forecaster in the registry, `comparison` that of the same release, from
     which groups, confidence set and shares ranked first are taken. Equal scores share a rank. Forecasters below the coverage floor, or
-    without a score, have no rank and come last, with the reason. questions_digest: of the release's questions, stated in every row. Raises `ScoringError` for a forecaster without a kind, and for a
-    comparison with the scores of several releases.
+    without a score, have no rank and come last, with the reason. questions_digest: of the release's questions, stated in every row. Made by
+    sql/benchmark/leaderboard.sql, so that it needs the extra `platform`. Raises `ScoringError` for a forecaster without a kind, and for a comparison
+    with the scores of several releases.
     """
     SCORES.validate(scores)
     unknown = sorted({*scores["forecaster"]} - {*kinds})
