@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import dagster as dg
@@ -34,13 +35,13 @@ def metadata(declared: Table) -> dict[str, Any]:
 
 
 def of(name: str, *kinds: str) -> dict[str, Any]:
-    """Keyword arguments for `dg.asset` that say which table it makes."""
+    """Keyword arguments for `dg.asset` that say which table it makes. kinds: what makes it, where that is no file of `sql/`."""
     declared = table(name)
     return {
         "key": key(name),
         "group_name": declared.group,
         "description": declared.row,
-        "kinds": {*kinds, "parquet"},
+        "kinds": {*(("duckdb", "sql") if _sql(declared).is_file() else kinds), "parquet"},
         "owners": [OWNER],
         "tags": {"layer": declared.group},
         "metadata": metadata(declared),
@@ -50,8 +51,12 @@ def of(name: str, *kinds: str) -> dict[str, Any]:
 
 def code_version(declared: Table) -> str:
     """Version of the rules that make a table: the declaration's, and a digest of its SQL where SQL builds it."""
-    text = files("sql") / f"{declared.name}.sql"
+    text = _sql(declared)
     return f"{declared.version}-{sha256(text.read_bytes()).hexdigest()[:12]}" if text.is_file() else declared.version
+
+
+def _sql(declared: Table) -> Traversable:
+    return files("sql") / f"{declared.name}.sql"
 
 
 def out(name: str, *kinds: str, follows: dg.AutomationCondition | None = None) -> dg.AssetOut:

@@ -187,7 +187,7 @@ def reliability(context: dg.AssetExecutionContext, forecasts: Slice, questions: 
 @dg.multi_asset(
     name="ranking",
     outs={
-        "leaderboard": out("benchmark/leaderboard", "numpy", follows=FOLLOW_ANY),
+        "leaderboard": out("benchmark/leaderboard", follows=FOLLOW_ANY),
         "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW_ANY),
     },
     ins={

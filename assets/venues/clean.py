@@ -39,7 +39,7 @@ def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, po
 
 
 @dg.asset(
-    **of("clean/markets", "duckdb", "sql"),
+    **of("clean/markets"),
     ins={
         "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
         "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),
@@ -78,7 +78,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
 
 
 @dg.asset(
-    **of("clean/prices", "duckdb", "sql"),
+    **of("clean/prices"),
     ins={
         "kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")),
         "polymarket_prices": dg.AssetIn(key("raw/polymarket_prices")),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 FILE = "lineups.toml"
 MODELS_FILE = "models.toml"
-_PREFIX = "rule/"
+#: What the name of a rule begins with, where the name of a model could stand.
+RULE = "rule/"
 
 
 class Lineup(BaseModel):
@@ -47,9 +48,9 @@ class Lineup(BaseModel):
             if not registry.NAME.fullmatch(family):
                 raise ValueError(f"{family!r} cannot be a family; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores")
             if rule_of(member) not in (None, *RULES):
-                raise ValueError(f"{family} is {member!r}: there is no such rule; there are {', '.join(_PREFIX + name for name in RULES)}")
+                raise ValueError(f"{family} is {member!r}: there is no such rule; there are {', '.join(RULE + name for name in RULES)}")
         for family, member in value.items():
-            if family in RULES and member != _PREFIX + family and _PREFIX + family not in value.values():
+            if family in RULES and member != RULE + family and RULE + family not in value.values():
                 raise ValueError(f"{family} is {member!r}, and the rule {family} competes under this name; call the family something else")
         if len(set(value.values())) < len(value):
             twice = sorted(member for member in set(value.values()) if list(value.values()).count(member) > 1)
@@ -59,7 +60,7 @@ class Lineup(BaseModel):
     @property
     def members(self) -> dict[str, str]:
         """Who decides for each family of a cohort: `families`, and every rule that is not among them."""
-        left = {name: _PREFIX + name for name in RULES if _PREFIX + name not in self.families.values()}
+        left = {name: RULE + name for name in RULES if RULE + name not in self.families.values()}
         return {**self.families, **left}
 
     @property
@@ -70,7 +71,7 @@ class Lineup(BaseModel):
 
 def rule_of(member: str) -> str | None:
     """The rule that a member of a lineup is; None for a model."""
-    return member.removeprefix(_PREFIX) if member.startswith(_PREFIX) else None
+    return member.removeprefix(RULE) if member.startswith(RULE) else None
 
 
 def lineups(folder: Path | None = None, *, models: Mapping[str, Model] | None = None) -> Mapping[str, Lineup]:

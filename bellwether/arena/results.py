@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +14,6 @@ from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import (
     agents_of,
     ledger_frame,
-    millionths,
     observations_of,
     portfolios_frame,
     positions_frame,
@@ -29,11 +28,11 @@ from bellwether.arena.ledger import Book, Entry, Violation, fold
 from bellwether.arena.marks import Valuation, curves
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.resolution import settlements
-from bellwether.arena.returns import drawdown, turnover
-from bellwether.arena.scores import Score, Summary, score_bets, skill, summary
+from bellwether.arena.scores import Score, score_bets, skill, summary
 from bellwether.arena.states import completed
 from bellwether.arena.units import dollars
 from bellwether.lake import Lake
+from bellwether.lake.sql import run_sql
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, LEADERBOARD, PRICES, REFUSALS, TRADES
 
 #: Share of its decisions in which a family must have given a usable answer to be ranked.
@@ -102,8 +101,8 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
         "arena/positions": positions_frame(book),
         "arena/scores": scores_frame(book),
         "arena/portfolios": portfolios_frame(drawn, book),
-        "arena/leaderboard": leaderboard(facts, book, trades, drawn, rules),
     }
+    frames["arena/leaderboard"] = leaderboard(facts, book, frames, rules)
     return Results(book, settled, drawn, found, frames)
 
 
@@ -124,124 +123,55 @@ def _legs(decisions: pl.DataFrame) -> dict[str, int]:
     return dict(rows.iter_rows())
 
 
-def leaderboard(
-    facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation], rules: Mapping[str, Methodology]
-) -> pl.DataFrame:
-    """Rows of arena/leaderboard; archived cohorts are in none."""
-    by_agent = _ByAgent.of(facts, book, trades, drawn, rules)
-    groups: dict[tuple[str, bool, str], list[str]] = defaultdict(list)
-    for row in facts.agents.filter(pl.col("archived_at").is_null()).sort("agent_id").iter_rows(named=True):
-        groups[row["methodology"], row["reconstructed"], row["family"]].append(row["agent_id"])
-    rows = [_family(key, names, by_agent) for key, names in sorted(groups.items())]
-    _rank(rows, rules)
-    return millionths(LEADERBOARD, rows, "initial_cash", "cash", "total", "profit", "cost")
-
-
-@dataclass(frozen=True)
-class _ByAgent:
-    book: Book
-    decisions: Mapping[str, list[dict[str, Any]]]
-    refused: Mapping[str, int]
-    scores: Mapping[str, list[Score]]
-    trades: Mapping[str, list[Trade]]
-    totals: Mapping[str, list[int]]
-    completed: Set[str]
-
-    @classmethod
-    def of(
-        cls, facts: Facts, book: Book, trades: Sequence[Trade], drawn: Sequence[Valuation], rules: Mapping[str, Methodology]
-    ) -> _ByAgent:
-        decisions: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in facts.decisions.select("agent_id", "state", "action", "cost", "decision_id", "known_at").iter_rows(named=True):
-            decisions[row["agent_id"]].append(row)
-        refused: dict[str, int] = defaultdict(int)
-        for (name,) in facts.refusals.select("decision_id").iter_rows():
-            refused[name.rpartition("/")[0]] += 1
-        scored: dict[str, list[Score]] = defaultdict(list)
-        for one in score_bets(book):
-            scored[one.agent_id].append(one)
-        traded: dict[str, list[Trade]] = defaultdict(list)
-        for trade in trades:
-            traded[trade.agent_id].append(trade)
-        totals: dict[str, list[int]] = defaultdict(list)
-        for valuation in drawn:
-            totals[valuation.agent_id].append(valuation.total)
-        held = {name: len(account.open) for name, account in book.accounts.items()}
-        complete = completed(facts.agents, facts.decisions, held, rules, _newest(facts))
-        return cls(book, decisions, refused, scored, traded, totals, {str(week) for week in complete})
-
-
-def _family(key: tuple[str, bool, str], names: Sequence[str], by: _ByAgent) -> dict[str, Any]:
-    methodology, reconstructed, family = key
-    decisions = [row for name in names for row in by.decisions[name]]
-    finished = [row for row in decisions if row["state"] == "finished"]
-    invalid = [row for row in finished if row["action"] == "INVALID"]
-    scored: Summary = summary([one for name in names for one in by.scores[name]])
-    stated = summary([one for name in names for one in by.scores[name] if one.brier_stated is not None])
-    accounts = [by.book.accounts[name] for name in names]
-    traded = [trade for name in names for trade in by.trades[name]]
-    initial = sum(account.agent.initial_cash for account in accounts)
-    totals = {name: (by.totals[name] or [by.book.accounts[name].agent.initial_cash]) for name in names}
-    total = sum(values[-1] for values in totals.values())
-    costs = [row["cost"] for row in decisions]
-    moved = {side: sum(trade.amount for trade in traded if trade.action == side) for side in ("BUY", "SELL")}
-    return {
-        "methodology": methodology,
-        "reconstructed": reconstructed,
-        "family": family,
-        "rank": None,
-        "cohorts": len(names),
-        "completed": sum(account.agent.cohort in by.completed for account in accounts),
-        "decisions": len(decisions),
-        "finished": len(finished) - len(invalid),
-        "invalid": len(invalid),
-        "unfinished": len(decisions) - len(finished),
-        "bets": sum(trade.action == "BUY" for trade in traded),
-        "refused": sum(by.refused[name] for name in names),
-        "scored": sum(len(by.scores[name]) for name in names),
-        "stated": scored.stated,
-        "brier_stated": scored.brier_stated,
-        "brier_size": scored.brier_size,
-        "brier_price": scored.brier_price,
-        "skill_price": skill(stated.brier_stated, stated.brier_price),
-        "win_rate": scored.win_rate,
-        "initial_cash": initial,
-        "cash": sum(account.cash for account in accounts),
-        "total": total,
-        "profit": total - initial,
-        "return": (total - initial) / initial,
-        "drawdown": max(drawdown([by.book.accounts[name].agent.initial_cash, *values]) or 0.0 for name, values in totals.items()),
-        "turnover": turnover(moved["BUY"], moved["SELL"], initial),
-        "open_positions": sum(len(account.open) for account in accounts),
-        "cost": None if None in costs else sum(int(cost * 1_000_000) for cost in costs),
+def leaderboard(facts: Facts, book: Book, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
+    """Rows of arena/leaderboard; archived cohorts are in none. folded: rows of arena/ledger, arena/positions and arena/portfolios, of the same facts."""
+    held = {name: len(account.open) for name, account in book.accounts.items()}
+    complete = completed(facts.agents, facts.decisions, held, rules, _newest(facts))
+    inputs = {
+        **{name: getattr(facts, name) for name in ("agents", "decisions", "refusals", "trades")},
+        **{name: folded[f"arena/{name}"] for name in ("ledger", "positions", "portfolios")},
+        "completed": pl.DataFrame({"week": sorted(complete)}, schema={"week": pl.Date()}),
+        "scored": _scored(facts.agents, book),
+        "primaries": pl.DataFrame(
+            [(name, one.primary[0]) for name, one in rules.items()],
+            schema={"methodology": pl.String(), "metric": pl.String()},
+            orient="row",
+        ),
     }
+    return run_sql(LEADERBOARD, inputs, {"covered": COVERED})
+
+
+_FAMILY = ("methodology", "reconstructed", "family")
+_SCORED = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "skill_price", "win_rate")
+
+
+def _scored(agents: pl.DataFrame, book: Book) -> pl.DataFrame:
+    """Means over the scored bets of each family: sums of floats are exact here, whatever the order of the bets, and SQL has no such sum."""
+    families = {
+        name: tuple(rest) for name, *rest in agents.filter(pl.col("archived_at").is_null()).select("agent_id", *_FAMILY).iter_rows()
+    }
+    bets: dict[tuple[Any, ...], list[Score]] = {family: [] for family in families.values()}
+    for one in score_bets(book):
+        if one.agent_id in families:
+            bets[families[one.agent_id]].append(one)
+    return pl.DataFrame(
+        [(*family, *_means(found)) for family, found in bets.items()],
+        schema={name: LEADERBOARD.schema[name] for name in (*_FAMILY, *_SCORED)},
+        orient="row",
+    )
+
+
+def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
+    """Counts and means in the order of `_SCORED`; the skill is over the bets with a stated probability."""
+    every, stated = summary(bets), summary([one for one in bets if one.brier_stated is not None])
+    means = (every.brier_stated, every.brier_size, every.brier_price, skill(stated.brier_stated, stated.brier_price), every.win_rate)
+    return len(bets), every.stated, *means
 
 
 def _newest(facts: Facts) -> datetime:
     """When the newest decision or evidence became known: what is over by then is over as far as the facts show."""
     times = [time for rows in (facts.decisions, facts.evidence) if isinstance(time := rows["known_at"].max(), datetime)]
     return max(times, default=datetime.min.replace(tzinfo=UTC))
-
-
-def _rank(rows: list[dict[str, Any]], rules: Mapping[str, Methodology]) -> None:
-    """Rank the families of each methodology by its first primary metric: the smallest score, or the largest return, is first.
-
-    A family without that metric, or with usable answers in less than `COVERED` of its decisions, is not ranked.
-    """
-    for row in rows:
-        name = rules[row["methodology"]].primary[0]
-        sign = -1 if name == "return" else 1
-        alike = [other[name] for other in rows if _is_alike(row, other) and _is_ranked(other, name)]
-        if _is_ranked(row, name):
-            row["rank"] = 1 + sum(sign * other < sign * row[name] for other in alike)
-
-
-def _is_alike(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return (other["methodology"], other["reconstructed"]) == (row["methodology"], row["reconstructed"])
-
-
-def _is_ranked(row: Mapping[str, Any], metric: str) -> bool:
-    return row[metric] is not None and row["finished"] >= COVERED * row["decisions"] > 0
 
 
 def changed_bases(facts: Facts, book: Book) -> list[str]:

@@ -35,11 +35,6 @@ def drawdown(curve: Sequence[int]) -> float | None:
     return None if peak is None else worst
 
 
-def turnover(bought: int, sold: int, initial: int) -> float:
-    """Dollars bought and sold per dollar of initial cash."""
-    return (bought + sold) / initial
-
-
 def ranks(totals: Mapping[str, int]) -> dict[str, int]:
     """1 + the number of strictly larger totals, by name."""
     return {name: 1 + sum(other > total for other in totals.values()) for name, total in totals.items()}

@@ -18,7 +18,7 @@ from bellwether.calibration.estimates import Estimate, Scores
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.metrics import INTERVALS, METRICS
+from bellwether.calibration.metrics import INTERVALS
 from bellwether.calibration.reliability import bins_of
 from bellwether.errors import ScoringError
 from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, RELIABILITY, SCORES
@@ -155,8 +155,9 @@ def leaderboard(
 
     `scores` are rows of benchmark/scores, `kinds` the kind of each forecaster in the registry, `comparison` that of the same release, from
     which groups, confidence set and shares ranked first are taken. Equal scores share a rank. Forecasters below the coverage floor, or
-    without a score, have no rank and come last, with the reason. questions_digest: of the release's questions, stated in every row. Raises `ScoringError` for a forecaster without a kind, and for a
-    comparison with the scores of several releases.
+    without a score, have no rank and come last, with the reason. questions_digest: of the release's questions, stated in every row. Made by
+    sql/benchmark/leaderboard.sql, so that it needs the extra `platform`. Raises `ScoringError` for a forecaster without a kind, and for a comparison
+    with the scores of several releases.
     """
     SCORES.validate(scores)
     unknown = sorted({*scores["forecaster"]} - {*kinds})
@@ -166,23 +167,14 @@ def leaderboard(
         )
     if comparison is not None and scores["release"].n_unique() > 1:
         raise ScoringError("ranking forecasters: one comparison is given with the scores of several releases; rank one release at a time")
-    counted = (
-        _lines(scores)
-        .with_columns(
-            could_know_share=pl.col("could_know") / pl.col("n_questions"),
-            failed=pl.col("n_questions") - pl.col("could_know") - pl.col("answered"),
-        )
-        .with_columns(unranked_because=_unranked(coverage_floor))
-    )
-    ranked = pl.when(pl.col("unranked_because").is_null()).then(pl.col("brier"))
-    table = counted.with_columns(
-        rank=ranked.rank("min").over("release").cast(pl.Int32),
-        kind=pl.col("forecaster").replace_strict(dict(kinds), return_dtype=pl.String),
-        questions_digest=pl.lit(questions_digest, pl.String),
-        rules=pl.lit(RULES),
-    )
-    table = table.join(_surety(comparison), on="forecaster", how="left")
-    return LEADERBOARD.validate(table.select(LEADERBOARD.names).sort(LEADERBOARD.order, nulls_last=True))
+    from bellwether.lake.sql import run_sql
+
+    inputs = {
+        "scores": scores,
+        "kinds": pl.DataFrame({"forecaster": list(kinds), "kind": list(kinds.values())}, schema_overrides={"kind": pl.String()}),
+        "standing": _standing(comparison),
+    }
+    return run_sql(LEADERBOARD, inputs, {"floor": coverage_floor, "questions_digest": questions_digest, "rules": RULES})
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
@@ -245,39 +237,7 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
     return Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), answer=rows["answer"].to_list(), market=rows["market"].to_numpy())
 
 
-def _lines(scores: pl.DataFrame) -> pl.DataFrame:
-    """One row per release and forecaster with its metrics over all questions that count, and how many it could have known."""
-    over_all, known = pl.col("scope") == ALL, pl.col("scope") == COULD_KNOW
-    brier = pl.col("metric") == "brier"
-    line = [pl.col("n", "n_questions", "n_clusters").filter(over_all & brier).first(), pl.col("known_at").max()]
-    for metric in (name for name in METRICS if name in LEADERBOARD.names):
-        at = over_all & (pl.col("metric") == metric)
-        line.append(pl.col("value").filter(at).first().alias(metric))
-        fields = [(field, f"{metric}_{field}") for field in _ESTIMATE]
-        line += [pl.col(field).filter(at).first().alias(alias) for field, alias in fields if alias in LEADERBOARD.names]
-    line += [
-        pl.col("n_questions").filter(known & brier).first().fill_null(0).alias("could_know"),
-        pl.col("value").filter(known & brier).first().alias("brier_could_know"),
-    ]
-    answered = (pl.col("coverage") * pl.col("n_questions")).round().cast(pl.Int64)
-    return scores.group_by("release", "forecaster").agg(line).with_columns(answered=answered)
-
-
-def _unranked(floor: float) -> pl.Expr:
-    """Why a forecaster has no rank; null where it has one."""
-    could = pl.col("could_know") > 0
-    share, least = (pl.col("coverage") * 100).round(1), pl.lit(f"{100 * floor:g}")
-    too_few = pl.format("forecasts that count on {} % of the questions, fewer than {} %", share, least)
-    known = pl.format("; it could have known {} and left out {} of {}", "could_know", "failed", "n_questions")
-    return (
-        pl.when(pl.col("brier").is_null() & ~could)
-        .then(pl.lit("no forecast"))
-        .when(pl.col("brier").is_null() | (pl.col("coverage") < floor))
-        .then(pl.concat_str(too_few, pl.when(could).then(known).otherwise(pl.lit(""))))
-    )
-
-
-def _surety(comparison: Comparison | None) -> pl.DataFrame:
+def _standing(comparison: Comparison | None) -> pl.DataFrame:
     """How surely each forecaster of a comparison is ranked where it is."""
     columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
     if comparison is None:

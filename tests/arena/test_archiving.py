@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.facts import Agent
-from bellwether.arena.frames import agents_frame
+from bellwether.arena.frames import agents_frame, ledger_frame, portfolios_frame, positions_frame, trades_frame
 from bellwether.arena.identity import AgentKey
 from bellwether.arena.interventions import Intervention, Kind, archives, closures
 from bellwether.arena.ledger import fold
@@ -48,8 +48,11 @@ def test_k10_an_archived_cohort_is_not_on_the_leaderboard() -> None:
         agents_frame([agent], {"acme": "m"}, week, NOW, archived=archived if week == COHORT else None)
         for agent, week in zip(agents, weeks, strict=True)
     ]
-    empty = {name: getattr(tables, name.upper()).empty() for name in ("decisions", "refusals", "trades", "evidence", "prices")}
-    board = leaderboard(Facts(agents=pl.concat(rows), **empty), book, trades, curves(book, []), methodologies())
+    empty = {name: getattr(tables, name.upper()).empty() for name in ("decisions", "refusals", "evidence", "prices")}
+    facts = Facts(agents=pl.concat(rows), trades=trades_frame(trades), **empty)
+    folded = {"arena/ledger": ledger_frame(book), "arena/positions": positions_frame(book)}
+    folded["arena/portfolios"] = portfolios_frame(curves(book, []), book)
+    board = leaderboard(facts, book, folded, methodologies())
     assert board.select("family", "profit", "return", "cohorts").rows() == [("acme", Decimal(250), 0.025, 1)]
 
 

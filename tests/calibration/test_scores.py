@@ -291,3 +291,60 @@ def test_one_comparison_does_not_serve_two_releases(questions: Build, forecasts:
     comparison = compare_forecasters(frame, asked, replicates=0)
     with pytest.raises(ScoringError, match="several releases"):
         leaderboard(pl.concat([scores, scores.with_columns(release=pl.lit("r2"))]), {"good": "a", "fair": "b"}, comparison=comparison)
+
+
+def line_by_line(scores: pl.DataFrame, kinds: dict[str, str], standing: dict[str, dict[str, object]], floor: float) -> pl.DataFrame:
+    """The leaderboard of one release, read out of its scores one forecaster after the other."""
+    lines = []
+    for name in scores["forecaster"].unique():
+        rows = {(row["scope"], row["metric"]): row for row in scores.filter(forecaster=name).iter_rows(named=True)}
+        brier, known = rows["all", "brier"], rows.get(("could_know", "brier"))
+        line = {field: brier[field] for field in ("release", "forecaster", "n", "n_questions", "n_clusters", "rules")} | {
+            "kind": kinds[name],
+            "questions_digest": "d",
+            **standing.get(name, {}),
+        }
+        for metric in ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy"):
+            row = rows["all", metric]
+            line |= {metric: row["value"]} | {f"{metric}_{field}": row[field] for field in ("lower", "upper", "reason")}
+        line |= {"brier_method": brier["method"], "brier_df": brier["df"], "known_at": max(row["known_at"] for row in rows.values())}
+        line |= {"brier_imputed": rows["all", "brier_imputed"]["value"], "coverage": rows["all", "coverage"]["value"]}
+        ece = rows["all", "ece"]
+        line |= {"ece": ece["value"], "ece_expected": ece["expected"], "ece_p_calibrated": ece["p_calibrated"]}
+        could = known["n_questions"] if known else 0
+        line |= {"could_know": could, "could_know_share": could / line["n_questions"], "brier_could_know": known and known["value"]}
+        line["failed"] = line["n_questions"] - could - round(line["coverage"] * line["n_questions"])
+        if line["brier"] is None and not could:
+            line["unranked_because"] = "no forecast"
+        elif line["brier"] is None or line["coverage"] < floor:
+            percent = f"{round(line['coverage'] * 100, 1)} % of the questions, fewer than {100 * floor:g} %"
+            more = f"; it could have known {could} and left out {line['failed']} of {line['n_questions']}" if could else ""
+            line["unranked_because"] = f"forecasts that count on {percent}{more}"
+        lines.append(line)
+    for line in lines:
+        if line.get("unranked_because") is None:
+            line["rank"] = 1 + sum(other["brier"] < line["brier"] for other in lines if other.get("unranked_because") is None)
+    return LEADERBOARD.frame(lines).sort("rank", "forecaster", nulls_last=True)
+
+
+def test_the_leaderboard_is_what_reading_the_scores_line_by_line_gives(questions: Build, forecasts: Build) -> None:
+    part = [True, True, False, True, True, True, True, True] * 3
+    given: dict[str, tuple[list[float | None], list[bool]]] = {
+        "good": (GOOD * 3, [False] * 24),
+        "twin": (GOOD * 3, [False] * 24),
+        "rare": ([*GOOD[:7], *[None] * 17], [False] * 24),
+        "silent": ([None] * 24, [False] * 24),
+        "knew": (FAIR * 3, [True] * 5 + [False] * 19),
+        "knew most": ([*FAIR, *[None] * 16], part),
+        "knew all": (BAD * 3, [True] * 24),
+    }
+    frame = pl.concat([forecasts(p, forecaster=name, could_know=known) for name, (p, known) in given.items()])
+    asked = questions(TRUTHS * 3)
+    comparison, kinds = compare_forecasters(frame, asked, replicates=200), {name: f"kind of {name}" for name in [*given, "nobody"]}
+    standing = {row.pop("forecaster"): row for row in comparison.ranking.drop("n", "loss").to_dicts()}
+    scores = score(frame, asked, replicates=200)
+    shuffled = scores.sample(fraction=1, shuffle=True, seed=1)
+    for floor in (0.9, 0.125, 2 / 3):
+        found = leaderboard(shuffled, kinds, comparison=comparison, coverage_floor=floor, questions_digest="d")
+        assert found.equals(line_by_line(scores, kinds, standing, floor)), floor
+        assert found["rank"].drop_nulls().is_duplicated().any() and found["rank"].null_count() > 1

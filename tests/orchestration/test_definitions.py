@@ -51,6 +51,7 @@ def test_every_asset_says_what_it_is(defs: dg.Definitions) -> None:
             schema = node.metadata["dagster/column_schema"]
             assert [column.name for column in schema.columns] == TABLES[key.to_user_string()].names
             assert all(column.description for column in schema.columns)
+            assert ("sql" in node.kinds) == (ROOT / "sql" / f"{key.to_user_string()}.sql").is_file(), key
 
 
 def test_what_clocks_renew_has_a_deadline_where_time_passes(defs: dg.Definitions) -> None:

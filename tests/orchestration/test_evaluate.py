@@ -49,7 +49,7 @@ seed = 42
 
 
 @dataclass(frozen=True)
-class Desk:
+class Harness:
     """Somebody's machine: a home with eight days of the sandbox, a registry, a key, and a provider that counts."""
 
     home: Path
@@ -101,7 +101,7 @@ class Desk:
 
 
 class _environment:
-    """The environment, the settings and the graph of a desk, for as long as a block lasts."""
+    """The environment, the settings and the graph of a home, for as long as a block lasts."""
 
     def __init__(self, variables: dict[str, str | None]) -> None:
         self._variables = variables
@@ -151,28 +151,28 @@ OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-
 
 
 @pytest.fixture(scope="module")
-def desk(evaluated: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A desk where two models, one of them the sandbox's own, have answered six questions beside the baselines."""
-    home = tmp_path_factory.mktemp("desk")
+def harness(evaluated: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """A home where two models, one of them the sandbox's own, have answered six questions beside the baselines."""
+    home = tmp_path_factory.mktemp("harness")
     shutil.copytree(evaluated.config.home / "sandbox" / "lake", home / "sandbox" / "lake")
     with provider(latency=0.02) as (asked, url):
-        desk = Desk(home, asked, url)
-        register(desk.registry, url, MODELS)
-        code, report = desk.evaluate("--models", "good", "sandbox-refusing", "--samples", str(QUESTIONS))
+        harness = Harness(home, asked, url)
+        register(harness.registry, url, MODELS)
+        code, report = harness.evaluate("--models", "good", "sandbox-refusing", "--samples", str(QUESTIONS))
         assert (code, report["stopped"]) == (0, {})
-        yield desk
+        yield harness
 
 
 @pytest.fixture(scope="module")
-def failures(desk: Desk) -> tuple[int, dict[str, Any]]:
+def failures(harness: Harness) -> tuple[int, dict[str, Any]]:
     """What came of an evaluation in which most models cannot be asked, or not to the end."""
-    return desk.evaluate(
+    return harness.evaluate(
         "--models", *FAILING, "--samples", str(QUESTIONS), "--budget-per-model", "1.50", "--concurrency", "4", **OTHER_KEYS
     )
 
 
-def leaderboard(desk: Desk, release: str = RELEASE) -> dict[str, dict[str, Any]]:
-    result = desk.run("leaderboard", release, "--json")
+def leaderboard(harness: Harness, release: str = RELEASE) -> dict[str, dict[str, Any]]:
+    result = harness.run("leaderboard", release, "--json")
     assert result.exit_code == 0, result.output
     return {row["forecaster"]: row for row in json.loads(result.stdout)[release]}
 
@@ -180,49 +180,49 @@ def leaderboard(desk: Desk, release: str = RELEASE) -> dict[str, dict[str, Any]]
 # --- the usual case --------------------------------------------------------------------------------------------------
 
 
-def test_models_are_ranked_beside_the_baselines_on_the_first_questions_of_the_release(desk: Desk) -> None:
-    rows = leaderboard(desk)
+def test_models_are_ranked_beside_the_baselines_on_the_first_questions_of_the_release(harness: Harness) -> None:
+    rows = leaderboard(harness)
     assert {"good", "sandbox-refusing", "market-24h", "base-rate"} <= set(rows)
     assert {row["n_questions"] for row in rows.values()} == {QUESTIONS}
     assert rows["good"]["rank"] is not None
     assert rows["good"]["coverage"] == 1
 
 
-def test_every_forecast_knows_its_call_and_what_it_cost(desk: Desk) -> None:
-    found = desk.forecasts(RELEASE, "good")
+def test_every_forecast_knows_its_call_and_what_it_cost(harness: Harness) -> None:
+    found = harness.forecasts(RELEASE, "good")
     assert found.height == QUESTIONS
     assert found["p_yes"].null_count() == 0
     assert found["call_key"].n_unique() == QUESTIONS
     assert set(found["cost_source"]) == {"price_list"}
-    assert int(found["cost"].sum() * 1_000_000) == desk.spent("good") > 0
+    assert int(found["cost"].sum() * 1_000_000) == harness.spent("good") > 0
 
 
-def test_a_model_that_says_nothing_is_listed_without_a_rank_and_its_rows_say_why(desk: Desk) -> None:
-    assert leaderboard(desk)["sandbox-refusing"]["rank"] is None
-    found = desk.forecasts(RELEASE, "sandbox-refusing")
+def test_a_model_that_says_nothing_is_listed_without_a_rank_and_its_rows_say_why(harness: Harness) -> None:
+    assert leaderboard(harness)["sandbox-refusing"]["rank"] is None
+    found = harness.forecasts(RELEASE, "sandbox-refusing")
     assert found["p_yes"].null_count() == QUESTIONS
     assert found["failure"].null_count() == 0
     assert found["error"].null_count() == 0
 
 
-def test_a_report_is_written(desk: Desk) -> None:
-    pages = list((desk.home / "sandbox" / "reports").rglob("*.md"))
+def test_a_report_is_written(harness: Harness) -> None:
+    pages = list((harness.home / "sandbox" / "reports").rglob("*.md"))
     assert any("good" in page.read_text() for page in pages)
 
 
-def test_a_dry_run_says_what_it_would_take_and_asks_nothing(desk: Desk) -> None:
-    asked, before = desk.provider.asked.copy(), contents(desk.home)
-    result = desk.run("evaluate", "--models", "good", "new", "--samples", str(QUESTIONS), "--dry-run", "--json")
+def test_a_dry_run_says_what_it_would_take_and_asks_nothing(harness: Harness) -> None:
+    asked, before = harness.provider.asked.copy(), contents(harness.home)
+    result = harness.run("evaluate", "--models", "good", "new", "--samples", str(QUESTIONS), "--dry-run", "--json")
     have, new = json.loads(result.stdout)
     assert (have["model"], have["calls"], have["answered already"]) == ("good", 0, QUESTIONS)
     assert (new["model"], new["calls"], new["answered already"]) == ("new", QUESTIONS, 0)
     assert 0 < float(new["expected $"]) <= float(new["at most $"])
     assert new["price map"].startswith("litellm ")
-    text = desk.run("evaluate", "--models", "new", "--samples", str(QUESTIONS), "--dry-run").output
-    other = desk.run("evaluate", "--models", "new", "--release", "sandbox-both", "--samples", "5", "--dry-run", "--json")
+    text = harness.run("evaluate", "--models", "new", "--samples", str(QUESTIONS), "--dry-run").output
+    other = harness.run("evaluate", "--models", "new", "--release", "sandbox-both", "--samples", "5", "--dry-run", "--json")
     assert json.loads(other.stdout)[0]["calls"] == 5
-    assert desk.provider.asked == asked
-    assert contents(desk.home) == before
+    assert harness.provider.asked == asked
+    assert contents(harness.home) == before
     assert "Nothing was asked" in text
     assert max(map(len, text.splitlines()[:4])) <= 80
 
@@ -230,7 +230,7 @@ def test_a_dry_run_says_what_it_would_take_and_asks_nothing(desk: Desk) -> None:
 # --- what cannot be asked --------------------------------------------------------------------------------------------
 
 
-def test_one_model_that_cannot_be_asked_stops_no_other(desk: Desk, failures: tuple[int, dict[str, Any]]) -> None:
+def test_one_model_that_cannot_be_asked_stops_no_other(harness: Harness, failures: tuple[int, dict[str, Any]]) -> None:
     code, report = failures
     assert code == 1
     assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless", "dear"}
@@ -259,111 +259,111 @@ def test_why_a_model_stopped_is_said_once_with_what_to_do(failures: tuple[int, d
 
 
 @pytest.mark.usefixtures("failures")
-def test_a_model_that_stopped_has_no_partition_and_keeps_what_it_paid_for(desk: Desk) -> None:
+def test_a_model_that_stopped_has_no_partition_and_keeps_what_it_paid_for(harness: Harness) -> None:
     for model in ("expired", "broke", "unknown", "keyless", "dear"):
-        assert not desk.has(RELEASE, model)
-    assert 0 < desk.answers("dear") < QUESTIONS
-    assert 0 < desk.spent("dear") <= 1_500_000
-    assert desk.spent("expired") == desk.spent("broke") == desk.spent("unknown") == 0
+        assert not harness.has(RELEASE, model)
+    assert 0 < harness.answers("dear") < QUESTIONS
+    assert 0 < harness.spent("dear") <= 1_500_000
+    assert harness.spent("expired") == harness.spent("broke") == harness.spent("unknown") == 0
 
 
 @pytest.mark.usefixtures("failures")
-def test_a_request_that_the_provider_does_not_take_is_a_row_with_its_words(desk: Desk) -> None:
-    found = desk.forecasts(RELEASE, "echo")
+def test_a_request_that_the_provider_does_not_take_is_a_row_with_its_words(harness: Harness) -> None:
+    found = harness.forecasts(RELEASE, "echo")
     assert found["p_yes"].null_count() == QUESTIONS
     assert set(found["failure"]) == {"provider_error"}
     assert all("I do not understand" in reason for reason in found["error"])
 
 
 @pytest.mark.usefixtures("failures")
-def test_a_resumed_evaluation_asks_only_what_has_no_answer(desk: Desk) -> None:
-    answered, asked = desk.answers("dear"), desk.provider.calls("overconfident")
-    code, report = desk.evaluate("--resume", "--budget-per-model", "9", **OTHER_KEYS)
+def test_a_resumed_evaluation_asks_only_what_has_no_answer(harness: Harness) -> None:
+    answered, asked = harness.answers("dear"), harness.provider.calls("overconfident")
+    code, report = harness.evaluate("--resume", "--budget-per-model", "9", **OTHER_KEYS)
     assert code == 1
     assert set(report["stopped"]) == {"expired", "broke", "unknown", "keyless"}
-    assert desk.answers("dear") == QUESTIONS
-    assert desk.provider.calls("overconfident") - asked == QUESTIONS - answered
-    assert desk.provider.most("overconfident") == 1
-    assert "dear" in leaderboard(desk)
+    assert harness.answers("dear") == QUESTIONS
+    assert harness.provider.calls("overconfident") - asked == QUESTIONS - answered
+    assert harness.provider.most("overconfident") == 1
+    assert "dear" in leaderboard(harness)
 
 
 @pytest.mark.usefixtures("failures")
-def test_the_key_is_nowhere(desk: Desk, caplog: pytest.LogCaptureFixture, failures: tuple[int, dict[str, Any]]) -> None:
+def test_the_key_is_nowhere(harness: Harness, caplog: pytest.LogCaptureFixture, failures: tuple[int, dict[str, Any]]) -> None:
     """In files as they are, in tables as they are read, in the journal, and in what was said."""
     secret = KEY.encode()
-    assert [path for path in desk.home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
-    for path in desk.home.rglob("*.parquet"):
+    assert [path for path in harness.home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
+    for path in harness.home.rglob("*.parquet"):
         assert KEY not in str(pl.read_parquet(path).select(pl.col(pl.String).str.join("\n")).rows()), path
-    with Journal(f"sqlite:///{desk.home / 'sandbox' / 'journal.db'}") as journal:
+    with Journal(f"sqlite:///{harness.home / 'sandbox' / 'journal.db'}") as journal:
         for name, frame in journal.export().items():
             assert KEY not in str(frame.rows()), name
             assert secret not in b"".join(
                 value for value in frame.select(pl.col(pl.Binary)).to_dict(as_series=False).values() for value in value if value
             )
-    tables = desk.run("query", "FROM benchmark.forecasts", "--json", "--rows", "10000").stdout
+    tables = harness.run("query", "FROM benchmark.forecasts", "--json", "--rows", "10000").stdout
     assert "parrot" in tables
     assert KEY not in tables
     assert KEY not in json.dumps(failures[1])
     assert KEY not in caplog.text
-    assert "You sent Bearer ***" in desk.forecasts(RELEASE, "parrot")["raw_response"][0]
+    assert "You sent Bearer ***" in harness.forecasts(RELEASE, "parrot")["raw_response"][0]
 
 
 # --- budget ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_budget_of_all_models_is_a_hard_stop_and_a_raised_one_is_remembered(desk: Desk) -> None:
+def test_the_budget_of_all_models_is_a_hard_stop_and_a_raised_one_is_remembered(harness: Harness) -> None:
     from bellwether.forecasting.evaluation import Evaluations
 
-    asked = desk.provider.calls("overconfident")
-    code, report = desk.evaluate("--models", "dearer", "--samples", str(QUESTIONS), "--budget", "1.8")
+    asked = harness.provider.calls("overconfident")
+    code, report = harness.evaluate("--models", "dearer", "--samples", str(QUESTIONS), "--budget", "1.8")
     assert code == 1
     assert "raise the budget" in report["stopped"]["dearer"]
-    have, paid = desk.answers("dearer"), desk.spent("dearer")
+    have, paid = harness.answers("dearer"), harness.spent("dearer")
     assert 0 < have < QUESTIONS
     assert 0 < paid <= 1_800_000
-    assert not desk.has(RELEASE, "dearer")
-    code, _ = desk.evaluate("--resume", "--budget", "2.1")
+    assert not harness.has(RELEASE, "dearer")
+    code, _ = harness.evaluate("--resume", "--budget", "2.1")
     assert code == 1
-    assert have < desk.answers("dearer") < QUESTIONS
-    assert paid < desk.spent("dearer") <= 2_100_000
-    assert desk.provider.calls("overconfident") - asked == desk.answers("dearer")
-    assert str(Evaluations(desk.home / "sandbox" / "evaluations").unfinished(RELEASE).dollars) == "2.1"
+    assert have < harness.answers("dearer") < QUESTIONS
+    assert paid < harness.spent("dearer") <= 2_100_000
+    assert harness.provider.calls("overconfident") - asked == harness.answers("dearer")
+    assert str(Evaluations(harness.home / "sandbox" / "evaluations").unfinished(RELEASE).dollars) == "2.1"
 
 
 # --- interrupted -----------------------------------------------------------------------------------------------------
 
 
-def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(desk: Desk) -> None:
+def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(harness: Harness) -> None:
     arguments = ["evaluate", "--models", "many", "--samples", str(QUESTIONS), "--concurrency", "1", "--json"]
     command = [sys.executable, "-m", "bellwether", *arguments]
     with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **desk.variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=ROOT, env={**os.environ, **harness.variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         ends = time.monotonic() + 120
-        while desk.provider.calls("noisy") < 5 and process.poll() is None and time.monotonic() < ends:
+        while harness.provider.calls("noisy") < 5 and process.poll() is None and time.monotonic() < ends:
             time.sleep(0.005)
         assert process.poll() is None, process.communicate()[0]
         process.send_signal(signal.SIGKILL)
-    answered, asked = desk.answers("many"), desk.provider.calls("noisy")
+    answered, asked = harness.answers("many"), harness.provider.calls("noisy")
     assert 4 <= answered <= asked < QUESTIONS * SAMPLES
     assert asked - answered <= 1
-    code, report = desk.evaluate("--resume")
+    code, report = harness.evaluate("--resume")
     assert (code, report["stopped"]) == (0, {})
-    assert desk.answers("many") == QUESTIONS * SAMPLES
-    assert desk.provider.calls("noisy") == QUESTIONS * SAMPLES + (asked - answered)
-    found = desk.forecasts(RELEASE, "many")
+    assert harness.answers("many") == QUESTIONS * SAMPLES
+    assert harness.provider.calls("noisy") == QUESTIONS * SAMPLES + (asked - answered)
+    found = harness.forecasts(RELEASE, "many")
     assert found.group_by("question_id").len()["len"].to_list() == [SAMPLES] * QUESTIONS
-    assert leaderboard(desk)["many"]["n"] == QUESTIONS
+    assert leaderboard(harness)["many"]["n"] == QUESTIONS
 
 
-def test_an_interrupt_while_asking_waits_for_what_is_paid_for(desk: Desk) -> None:
+def test_an_interrupt_while_asking_waits_for_what_is_paid_for(harness: Harness) -> None:
     command = [sys.executable, "-m", "bellwether", "evaluate", "--models", "many", "--json"]
-    have, before = desk.answers("many"), desk.provider.calls("noisy")
+    have, before = harness.answers("many"), harness.provider.calls("noisy")
     with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **desk.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=ROOT, env={**os.environ, **harness.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         ends = time.monotonic() + 120
-        while desk.provider.calls("noisy") < before + 5 and process.poll() is None and time.monotonic() < ends:
+        while harness.provider.calls("noisy") < before + 5 and process.poll() is None and time.monotonic() < ends:
             time.sleep(0.005)
         process.send_signal(signal.SIGINT)
         out, said = process.communicate(timeout=60)
@@ -371,14 +371,16 @@ def test_an_interrupt_while_asking_waits_for_what_is_paid_for(desk: Desk) -> Non
     assert "Waiting for the answers that are under way" in said
     assert "--resume" in said
     assert not out.strip()
-    asked = desk.provider.calls("noisy") - before
-    assert 5 <= asked == desk.answers("many") - have
-    code, report = desk.evaluate("--resume")
+    asked = harness.provider.calls("noisy") - before
+    assert 5 <= asked == harness.answers("many") - have
+    code, report = harness.evaluate("--resume")
     assert (code, report["stopped"]) == (0, {})
-    assert asked < desk.provider.calls("noisy") - before == desk.answers("many") - have
+    assert asked < harness.provider.calls("noisy") - before == harness.answers("many") - have
 
 
-def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_on(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from bellwether.forecasting.baselines import MarketPrice
     from bellwether.forecasting.evaluation import Evaluations
 
@@ -387,37 +389,37 @@ def test_an_interrupt_ends_the_command_whatever_it_is_doing_and_says_how_to_go_o
         time.sleep(5)
 
     monkeypatch.setattr(MarketPrice, "forecast", interrupt)
-    result = desk.run("evaluate", "--models", "good", "--samples", "3", "--json")
+    result = harness.run("evaluate", "--models", "good", "--samples", "3", "--json")
     assert result.exit_code == 1
     assert "--resume" in result.stderr
     assert "Aborted" in result.stderr
     assert not result.stdout.strip()
-    assert {pair for pair in desk.lake.manifests(table("benchmark/forecasts")) if pair[0] == "sandbox-2026@3"} == set()
-    evaluations = Evaluations(desk.home / "sandbox" / "evaluations")
+    assert {pair for pair in harness.lake.manifests(table("benchmark/forecasts")) if pair[0] == "sandbox-2026@3"} == set()
+    evaluations = Evaluations(harness.home / "sandbox" / "evaluations")
     evaluations.finish(evaluations.unfinished("sandbox-2026@3"))
 
 
-def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused(desk: Desk) -> None:
+def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused(harness: Harness) -> None:
     from datetime import UTC, datetime
     from decimal import Decimal
 
     from bellwether.forecasting.evaluation import Evaluation, Evaluations
 
-    (desk.registry / "releases.toml").write_text(RELEASES.format(size=6))
-    assert desk.run("release", "own", "--forecaster", "always-half").exit_code == 0
-    questions = desk.lake.slice(table("benchmark/questions"), [("own",)]).read()
+    (harness.registry / "releases.toml").write_text(RELEASES.format(size=6))
+    assert harness.run("release", "own", "--forecaster", "always-half").exit_code == 0
+    questions = harness.lake.slice(table("benchmark/questions"), [("own",)]).read()
     assert questions.height == QUESTIONS
-    evaluations = Evaluations(desk.home / "sandbox" / "evaluations")
+    evaluations = Evaluations(harness.home / "sandbox" / "evaluations")
     begun = Evaluation.of("own", ["new"], Decimal(1), questions, datetime(2027, 1, 1, tzinfo=UTC))
     evaluations.keep(begun)
-    (desk.registry / "releases.toml").write_text(RELEASES.format(size=8))
-    resumed = desk.run("evaluate", "--resume", "--release", "own", "--dry-run", "--json")
+    (harness.registry / "releases.toml").write_text(RELEASES.format(size=8))
+    resumed = harness.run("evaluate", "--resume", "--release", "own", "--dry-run", "--json")
     assert json.loads(resumed.stdout)[0]["calls"] == QUESTIONS
     evaluations.keep(Evaluation.of("own", ["new"], Decimal(1), questions.head(4), datetime(2027, 1, 1, tzinfo=UTC)))
-    refused = desk.run("evaluate", "--resume", "--release", "own", "--dry-run")
+    refused = harness.run("evaluate", "--resume", "--release", "own", "--dry-run")
     assert refused.exit_code == 1
     assert "have changed since it began: 0 have other words or dates, 2 are new, 0 are gone" in refused.output
-    assert desk.provider.calls("timid") == 0
+    assert harness.provider.calls("timid") == 0
     evaluations.finish(begun)
 
 
@@ -436,16 +438,16 @@ def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused
         (["--resume", "--release", "sandbox-both"], 1, "none that was left unfinished"),
     ],
 )
-def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(desk: Desk, arguments: list[str], code: int, said: str) -> None:
-    before = desk.provider.asked.copy()
-    result = desk.run("evaluate", *arguments)
-    assert (result.exit_code, desk.provider.asked) == (code, before)
+def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(harness: Harness, arguments: list[str], code: int, said: str) -> None:
+    before = harness.provider.asked.copy()
+    result = harness.run("evaluate", *arguments)
+    assert (result.exit_code, harness.provider.asked) == (code, before)
     assert said in " ".join(result.output.split())
     assert "Traceback" not in result.output
 
 
-def test_the_sandboxs_models_are_refused_in_the_live_world(desk: Desk) -> None:
-    result = desk.run("evaluate", "--models", "sandbox-calibrated", BELLWETHER_WORLD="live")
+def test_the_sandboxs_models_are_refused_in_the_live_world(harness: Harness) -> None:
+    result = harness.run("evaluate", "--models", "sandbox-calibrated", BELLWETHER_WORLD="live")
     assert result.exit_code == 1
     assert "cannot be asked in the world live" in result.output
 
@@ -453,11 +455,11 @@ def test_the_sandboxs_models_are_refused_in_the_live_world(desk: Desk) -> None:
 # --- from the UI -----------------------------------------------------------------------------------------------------
 
 
-def materialize(desk: Desk, model: str, **config: Any) -> dg.ExecuteInProcessResult:
+def materialize(harness: Harness, model: str, **config: Any) -> dg.ExecuteInProcessResult:
     """What the UI does for a partition: the job `evaluate` with run configuration."""
     from orchestration.definitions import build_defs
 
-    with desk.at(), dg.DagsterInstance.get() as instance:
+    with harness.at(), dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions("forecaster", [model])
         return (
             build_defs(config=settings())
@@ -471,18 +473,18 @@ def materialize(desk: Desk, model: str, **config: Any) -> dg.ExecuteInProcessRes
         )
 
 
-def test_a_partition_is_materialized_within_the_limits_of_its_configuration(desk: Desk) -> None:
-    result = materialize(desk, "by-hand", dollars=1.0, concurrency=2, requests_per_minute=6000)
+def test_a_partition_is_materialized_within_the_limits_of_its_configuration(harness: Harness) -> None:
+    result = materialize(harness, "by-hand", dollars=1.0, concurrency=2, requests_per_minute=6000)
     assert result.success
     event = next(e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(["benchmark", "forecasts"]))
     metadata = event.materialization.metadata
     assert metadata["answered"].value == QUESTIONS
-    assert metadata["dollars"].value == pytest.approx(desk.spent("by-hand") / 1e6)
-    assert desk.has(RELEASE, "by-hand")
+    assert metadata["dollars"].value == pytest.approx(harness.spent("by-hand") / 1e6)
+    assert harness.has(RELEASE, "by-hand")
 
 
-def test_a_partition_that_fails_says_why_and_writes_nothing(desk: Desk) -> None:
-    result = materialize(desk, "too-dear", dollars=0.01)
+def test_a_partition_that_fails_says_why_and_writes_nothing(harness: Harness) -> None:
+    result = materialize(harness, "too-dear", dollars=0.01)
     assert not result.success
     (failure,) = [event.step_failure_data for event in result.all_events if event.is_step_failure]
     assert failure.error is not None
@@ -490,7 +492,7 @@ def test_a_partition_that_fails_says_why_and_writes_nothing(desk: Desk) -> None:
     assert "dagster._core.definitions.events.Failure" in failure.error.message
     assert failure.error.cause is None or "raise the budget" in failure.error.cause.message
     assert KEY not in str(failure)
-    assert not desk.has(RELEASE, "too-dear")
+    assert not harness.has(RELEASE, "too-dear")
     assert not result.get_asset_materialization_events()
 
 
@@ -504,18 +506,18 @@ description = "Always the same."
 """
 
 
-def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_new_version_on_request(desk: Desk) -> None:
-    releases, forecasters = desk.registry / "releases.toml", desk.registry / "forecasters.toml"
+def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_new_version_on_request(harness: Harness) -> None:
+    releases, forecasters = harness.registry / "releases.toml", harness.registry / "forecasters.toml"
 
     def forecast(*names: str) -> set[str]:
         """The jobs that were needed."""
-        with desk.at(), runner(venues=False) as work:
+        with harness.at(), runner(venues=False) as work:
             assert set(run_release(work, "changing", names).values()) <= {None}
             publish_warehouse(work)
             return set(work.stats.by_job)
 
     def counts() -> dict[str, tuple[int, int, str]]:
-        return {name: (row["n"], row["n_questions"], row["kind"]) for name, row in leaderboard(desk, "changing").items()}
+        return {name: (row["n"], row["n_questions"], row["kind"]) for name, row in leaderboard(harness, "changing").items()}
 
     changing = RELEASES.replace("[own]", "[changing]")
     releases.write_text(changing.format(size=6))
@@ -524,37 +526,37 @@ def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_
     assert forecast("always-half", "guess") == set()
     forecasters.write_text(GUESS.format(p_yes=0.4))
     assert forecast("always-half", "guess") == {"evaluate", "rank", "report", "publish"}
-    assert set(desk.forecasts("changing", "guess")["p_yes"]) == {0.4}
+    assert set(harness.forecasts("changing", "guess")["p_yes"]) == {0.4}
     releases.write_text(changing.format(size=8))
     assert forecast("always-half") == set()
     assert counts() == {"always-half": (6, 6, "constant"), "guess": (6, 6, "constant")}
     forecasters.write_text("")
-    made = desk.run("release", "changing", "--new-version", "--yes", "--forecaster", "always-half", "--json")
+    made = harness.run("release", "changing", "--new-version", "--yes", "--forecaster", "always-half", "--json")
     assert made.exit_code == 0, made.output
     assert counts() == {"always-half": (6, 6, "constant"), "guess": (6, 6, "constant")}
-    assert [(name, row["n"], row["n_questions"]) for name, row in leaderboard(desk, "changing.v2").items()] == [("always-half", 8, 8)]
+    assert [(name, row["n"], row["n_questions"]) for name, row in leaderboard(harness, "changing.v2").items()] == [("always-half", 8, 8)]
 
 
-def test_more_history_changes_no_published_number_and_enters_with_a_new_version(desk: Desk) -> None:
+def test_more_history_changes_no_published_number_and_enters_with_a_new_version(harness: Harness) -> None:
     def published() -> list[dict[str, Any]]:
-        return [row for _, row in sorted(leaderboard(desk, RELEASE).items())]
+        return [row for _, row in sorted(leaderboard(harness, RELEASE).items())]
 
-    before, questions = published(), desk.lake.slice(table("benchmark/questions"), [(RELEASE,)]).read()
+    before, questions = published(), harness.lake.slice(table("benchmark/questions"), [(RELEASE,)]).read()
     assert {row["questions_digest"] for row in before} == {digest(questions)}
-    assert desk.run("pull", "2026-03-28", "2026-03-29").exit_code == 0
-    shown = json.loads(desk.run("release", "sandbox-2026", "--diff", "--json").stdout)[0]
+    assert harness.run("pull", "2026-03-28", "2026-03-29").exit_code == 0
+    shown = json.loads(harness.run("release", "sandbox-2026", "--diff", "--json").stdout)[0]
     assert (shown["release"], shown["new"]) == ("sandbox-2026", "sandbox-2026.v2")
     assert shown["added"] > 0
-    untouched = contents(desk.home / "sandbox" / "lake" / "benchmark")
-    with desk.at(), runner(venues=False) as work:
+    untouched = contents(harness.home / "sandbox" / "lake" / "benchmark")
+    with harness.at(), runner(venues=False) as work:
         assert fixed_questions(work, RELEASE).equals(questions)
         assert work.stats.runs == 0
-    assert contents(desk.home / "sandbox" / "lake" / "benchmark") == untouched
+    assert contents(harness.home / "sandbox" / "lake" / "benchmark") == untouched
     assert published() == before
-    listed = next(row for row in json.loads(desk.run("release", "--list", "--json").stdout) if row["release"] == "sandbox-2026")
+    listed = next(row for row in json.loads(harness.run("release", "--list", "--json").stdout) if row["release"] == "sandbox-2026")
     assert [one["name"] for one in listed["versions"]] == ["sandbox-2026"]
-    refused = desk.run("release", "sandbox-2026", "--new-version")
+    refused = harness.run("release", "sandbox-2026", "--new-version")
     assert refused.exit_code == 2
     assert "would have" in refused.output
     assert "add --yes" in refused.output
-    assert contents(desk.home / "sandbox" / "lake" / "benchmark") == untouched
+    assert contents(harness.home / "sandbox" / "lake" / "benchmark") == untouched

@@ -11,7 +11,7 @@ from bellwether.errors import VenueError
 from bellwether.venues.http.together import together
 
 
-class Desk:
+class Tracker:
     """Notes which works began, ended and were cancelled; a work ends after as many turns of the loop as it is told."""
 
     def __init__(self) -> None:
@@ -40,36 +40,36 @@ class Desk:
 
 @pytest.mark.parametrize(("works", "most"), [(0, 3), (1, 3), (10, 1), (10, 3), (3, 10)])
 async def test_results_come_in_the_order_of_the_works_and_no_more_than_the_bound_are_under_way(works: int, most: int):
-    desk = Desk()
-    found = await together([partial(desk.work, number, turns=works - number) for number in range(works)], most=most)
+    tracker = Tracker()
+    found = await together([partial(tracker.work, number, turns=works - number) for number in range(works)], most=most)
     assert found == list(range(works))
-    assert desk.most == min(works, most)
+    assert tracker.most == min(works, most)
 
 
 async def test_the_first_failure_is_raised_as_itself_and_ends_the_others():
-    desk, cause = Desk(), ValueError("below")
+    tracker, cause = Tracker(), ValueError("below")
     failure = VenueError("GET /x", 3, "HTTP 500")
     failure.__cause__ = cause
-    works = [partial(desk.work, 0), partial(desk.work, 1, 3, failure), partial(desk.work, 2, 50), partial(desk.work, 3, 60)]
-    works += [partial(desk.work, number) for number in range(4, 9)]
+    works = [partial(tracker.work, 0), partial(tracker.work, 1, 3, failure), partial(tracker.work, 2, 50), partial(tracker.work, 3, 60)]
+    works += [partial(tracker.work, number) for number in range(4, 9)]
     with pytest.raises(VenueError) as caught:
         await together(works, most=3)
     assert caught.value is failure
     assert caught.value.__cause__ is cause
-    assert desk.cancelled == [2, 3]
-    assert desk.ended == [0]
-    assert desk.began == [0, 1, 2, 3]
+    assert tracker.cancelled == [2, 3]
+    assert tracker.ended == [0]
+    assert tracker.began == [0, 1, 2, 3]
 
 
 async def test_whoever_cancels_it_cancels_all():
-    desk = Desk()
-    task = asyncio.create_task(together([partial(desk.work, number, 100) for number in range(5)], most=2))
+    tracker = Tracker()
+    task = asyncio.create_task(together([partial(tracker.work, number, 100) for number in range(5)], most=2))
     for _ in range(3):
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (desk.cancelled, desk.under_way) == ([0, 1], 0)
+    assert (tracker.cancelled, tracker.under_way) == ([0, 1], 0)
 
 
 async def test_works_are_made_when_their_turn_comes():
@@ -78,9 +78,9 @@ async def test_works_are_made_when_their_turn_comes():
     def works():
         for number in range(100):
             made.append(number)
-            yield partial(desk.work, number, failure=ValueError("x") if number == 2 else None)
+            yield partial(tracker.work, number, failure=ValueError("x") if number == 2 else None)
 
-    desk = Desk()
+    tracker = Tracker()
     with pytest.raises(ValueError, match="x"):
         await together(works(), most=2)
     assert len(made) < 6

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from bellwether.sandbox.models.bettor import Belief, Slip, bet, in_full, slip_of
-from bellwether.sandbox.models.desk import Called, Desk, desk_of, trader
+from bellwether.sandbox.models.exchange_tools import Called, ExchangeTools, exchange_tools, trader
 from bellwether.sandbox.models.reading import Form, Wish, wish_of
 from bellwether.sandbox.models.request import ChatRequest
 from bellwether.sandbox.models.schema import fill
@@ -78,12 +78,12 @@ class Author:
         request = self._request
         if (slip := slip_of(request)) is not None:
             return self._bet(slip, sample)
-        desk = desk_of(request) if request.forced_tool is None else None
+        exchange = exchange_tools(request) if request.forced_tool is None else None
         if self._manner == "refusing":
             words = REFUSALS[self._subject.key % len(REFUSALS)]
-            return Reply(None, refusal=words) if request.json_schema is not None or desk is not None else Reply(words)
-        if desk is not None:
-            return self._trade(desk, sample)
+            return Reply(None, refusal=words) if request.json_schema is not None or exchange is not None else Reply(words)
+        if exchange is not None:
+            return self._trade(exchange, sample)
         mind = self._mind(sample)
         reasoning = mind.thoughts if request.personality.reasons else ""
         if tool := self._tool(mind):
@@ -113,17 +113,17 @@ class Author:
         statement = Statement(Wish(Form.DECISION, of_yes=True, percent=False), 0.5, said, decision)
         return Reply(MALFORMED[malformed_form(key, sample)](statement) if self._manner == "malformed" else statement.text(), reasoning)
 
-    def _trade(self, desk: Desk, sample: int) -> Reply:
-        """The calls of a trader who stands at an exchange's tools."""
+    def _trade(self, exchange: ExchangeTools, sample: int) -> Reply:
+        """The calls of a trader with the tools of an exchange."""
         request = self._request
 
         def belief(ticker: str) -> float:
-            known = self._truth.latent(ticker, desk.at, self._now) or self._truth.invented(ticker)
+            known = self._truth.latent(ticker, exchange.at, self._now) or self._truth.invented(ticker)
             return self._states(known, sample)
 
         key = number_of(f"{request.question}\0{len(request.turns)}\0{sample}")
-        calls = trader(self._manner)(desk, belief, Draw(self._truth.seed, Purpose.MODEL, key))
-        said = f"{len(desk.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
+        calls = trader(self._manner)(exchange, belief, Draw(self._truth.seed, Purpose.MODEL, key))
+        said = f"{len(exchange.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
         return Reply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
 
     def _tool(self, mind: Mind) -> Tool | None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from bellwether.models.wire.call import Result
-from tests.replay.agents.llm.desk import Scripted, trade, trading
+from tests.replay.agents.llm.scripted import Scripted, trade, trading
 
 
 def main(folder: Path, last: int) -> None:

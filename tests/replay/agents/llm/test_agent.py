@@ -32,7 +32,7 @@ from bellwether.replay.agents.llm.steps import Step
 from bellwether.replay.agents.llm.tools import MOST_CALLS
 from bellwether.replay.backtest import Backtest, run
 from bellwether.replay.units import MINUTE
-from tests.replay.agents.llm.desk import (
+from tests.replay.agents.llm.scripted import (
     COST,
     START,
     STEPS,
@@ -446,7 +446,7 @@ def test_a_longer_or_shorter_episode_is_noticed(whole: tuple[Path, Backtest, int
 
 
 def _other_tape() -> Any:
-    from tests.replay.agents.llm.desk import tape
+    from tests.replay.agents.llm.scripted import tape
 
     return tape(STEPS, "e" * 64)
 

@@ -15,7 +15,7 @@ from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.llm.tools import Toolbox
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import settings
-from tests.replay.agents.llm.desk import Scripted, episode, trade
+from tests.replay.agents.llm.scripted import Scripted, episode, trade
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "llm-agent.md").read_text("utf-8")
 

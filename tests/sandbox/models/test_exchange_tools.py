@@ -1,4 +1,4 @@
-"""At an exchange's tools the personalities look, trade on what they believe, and say that they are done."""
+"""With the tools of an exchange the personalities look, trade on what they believe, and say that they are done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from bellwether.sandbox.instants import instant, moment
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.models.author import Reply, cut
-from bellwether.sandbox.models.desk import Called
+from bellwether.sandbox.models.exchange_tools import Called
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
@@ -83,7 +83,7 @@ def quotes(ticker: str, bid: float | None, ask: float | None, status: str = "ope
 
 
 def step(says: Says, model: str, state: str, answers: Mapping[str, str], rounds: int = 3, sample: int = 0) -> list[Calls]:
-    """One step at the desk: what was called in each round, as name and arguments (their text where it is no JSON)."""
+    """One step with these tools: what was called in each round, as name and arguments (their text where it is no JSON)."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": state}]
     heard: list[Calls] = []
     for number in range(rounds):

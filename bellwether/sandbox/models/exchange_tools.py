@@ -1,6 +1,6 @@
-"""How a model trades that stands at an exchange's tools: it looks, then acts on what it believes, then says that it is done.
+"""How a model trades with the tools of an exchange: it looks, then acts on what it believes, then says that it is done.
 
-A desk is a request whose tools place and cancel orders. Everything is read from the tools' JSON: quotes, positions and resting orders, prices in
+A request offers them when its tools place and cancel orders. Everything is read from the tools' JSON: quotes, positions and resting orders, prices in
 cents. The same request gives the same calls.
 """
 
@@ -82,7 +82,7 @@ class Resting:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ExchangeTools:
     """What a trader sees: tools by what they do, the simulated time (microseconds; None where none is stated), and what the tools said.
 
     held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the user spoke.
@@ -153,14 +153,14 @@ def _wanted(name: str, schema: Schema, values: Mapping[str, Any]) -> Any:
 # --- reading -----------------------------------------------------------------------------------------------------------
 
 
-def desk_of(request: ChatRequest) -> Desk | None:
-    """The desk at which a request puts the model; None where its tools do not both place and cancel orders."""
+def exchange_tools(request: ChatRequest) -> ExchangeTools | None:
+    """What a request offers for trading; None where its tools do not both place and cancel orders."""
     tools = {role: tool for role, names in _ROLES.items() for tool in request.tools if tool.name in names}
     if not {"place", "cancel"} <= tools.keys():
         return None
     objects = list(_objects(request.answered))
     used = request.used_tools
-    return Desk(
+    return ExchangeTools(
         tools=tools,
         at=_time(request.question),
         quotes=tuple({quote.ticker: quote for one in objects if (quote := _quote(one))}.values()),
@@ -226,7 +226,7 @@ def _resting(found: Mapping[str, Any]) -> Resting | None:
 
 # --- traders -----------------------------------------------------------------------------------------------------------
 
-Trader = Callable[[Desk, Belief, "Draw"], list[Called]]
+Trader = Callable[[ExchangeTools, Belief, "Draw"], list[Called]]
 
 
 def trader(manner: str) -> Trader:
@@ -234,68 +234,68 @@ def trader(manner: str) -> Trader:
     return {"malformed": garbled, "random": at_random}.get(manner, believing)
 
 
-def believing(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
+def believing(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]:
     """Takes out resting bids that are worth too little, sells what is too dear, buys the largest edge; else it bids inside the widest spread."""
-    if not desk.looked:
-        return desk.look()
-    if desk.acted:
-        return desk.done()
-    fair = {quote.ticker: {"yes": p, "no": 1 - p} for quote in desk.quotes for p in (belief(quote.ticker),)}
-    calls = [*_tidied(desk, fair), *_sales(desk, fair), *(_purchase(desk, fair) or _bid(desk, fair))]
-    return calls or desk.done()
+    if not exchange.looked:
+        return exchange.look()
+    if exchange.acted:
+        return exchange.done()
+    fair = {quote.ticker: {"yes": p, "no": 1 - p} for quote in exchange.quotes for p in (belief(quote.ticker),)}
+    calls = [*_tidied(exchange, fair), *_sales(exchange, fair), *(_purchase(exchange, fair) or _bid(exchange, fair))]
+    return calls or exchange.done()
 
 
 Fair = Mapping[str, Mapping[str, float]]
 
 
-def _tidied(desk: Desk, fair: Fair) -> list[Called]:
+def _tidied(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     """Resting bids taken out that are too dear by now, and moved up where the market has run away from them."""
     calls = []
-    for order in desk.resting:
+    for order in exchange.resting:
         worth = fair.get(order.ticker, {}).get(order.side)
         if worth is None or order.action != "buy":
             continue
         if order.price > worth - STALE:
-            calls.append(desk.cancel(order))
-        elif "amend" in desk.tools and order.price < (price := _floor(worth - EDGE)) - EDGE:
-            calls.append(desk.amend(order, price))
+            calls.append(exchange.cancel(order))
+        elif "amend" in exchange.tools and order.price < (price := _floor(worth - EDGE)) - EDGE:
+            calls.append(exchange.amend(order, price))
     return calls
 
 
-def _sales(desk: Desk, fair: Fair) -> list[Called]:
+def _sales(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     calls = []
-    for quote in desk.quotes:
+    for quote in exchange.quotes:
         for side in ("yes", "no"):
-            count, bid = desk.held.get((quote.ticker, side), 0.0), quote.bid(side)
+            count, bid = exchange.held.get((quote.ticker, side), 0.0), quote.bid(side)
             if count > 0 and bid is not None and bid - fair[quote.ticker][side] >= EDGE:
-                calls.append(desk.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count))
+                calls.append(exchange.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count))
     return calls
 
 
-def _purchase(desk: Desk, fair: Fair) -> list[Called]:
+def _purchase(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     best, chosen = EDGE, None
-    for quote in desk.quotes:
+    for quote in exchange.quotes:
         for side in ("yes", "no"):
             ask = quote.ask(side)
-            if ask is not None and fair[quote.ticker][side] - ask >= best and _room(desk, quote, side):
+            if ask is not None and fair[quote.ticker][side] - ask >= best and _room(exchange, quote, side):
                 best, chosen = fair[quote.ticker][side] - ask, (quote.ticker, side, ask)
-    return [desk.order(*chosen, tif="gtc")] if chosen else []
+    return [exchange.order(*chosen, tif="gtc")] if chosen else []
 
 
-def _bid(desk: Desk, fair: Fair) -> list[Called]:
+def _bid(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     """A bid that rests inside the spread, below what a contract is worth, where none of its own rests yet."""
-    working = {(order.ticker, order.side) for order in desk.resting}
+    working = {(order.ticker, order.side) for order in exchange.resting}
     most, chosen = 0.0, None
-    for quote in desk.quotes:
+    for quote in exchange.quotes:
         for side in ("yes", "no"):
             bid, price = quote.bid(side), _floor(fair[quote.ticker][side] - EDGE)
-            if bid is not None and price - bid > most and (quote.ticker, side) not in working and _room(desk, quote, side):
+            if bid is not None and price - bid > most and (quote.ticker, side) not in working and _room(exchange, quote, side):
                 most, chosen = price - bid, (quote.ticker, side, price)
-    return [desk.order(*chosen, tif="post_only")] if chosen else []
+    return [exchange.order(*chosen, tif="post_only")] if chosen else []
 
 
-def _room(desk: Desk, quote: Quote, side: str) -> bool:
-    return desk.held.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
+def _room(exchange: ExchangeTools, quote: Quote, side: str) -> bool:
+    return exchange.held.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
 
 
 def _floor(price: float) -> float:
@@ -303,38 +303,38 @@ def _floor(price: float) -> float:
     return math.floor(round(100 * price, 6)) / 100
 
 
-def at_random(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
+def at_random(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]:
     """Often nothing; else one to three contracts of a random side at or below the ask, or a resting order taken out."""
-    if not desk.looked:
-        return desk.done() if draw.chance(IDLE) else desk.look()
-    quoted = [quote for quote in desk.quotes if quote.yes_bid is not None and quote.yes_ask is not None]
-    if desk.acted or not quoted:
-        return desk.done()
-    if desk.resting and draw.chance(0.5):
-        return [desk.cancel(draw.choose(desk.resting))]
+    if not exchange.looked:
+        return exchange.done() if draw.chance(IDLE) else exchange.look()
+    quoted = [quote for quote in exchange.quotes if quote.yes_bid is not None and quote.yes_ask is not None]
+    if exchange.acted or not quoted:
+        return exchange.done()
+    if exchange.resting and draw.chance(0.5):
+        return [exchange.cancel(draw.choose(exchange.resting))]
     quote, side, count = draw.choose(quoted), draw.choose(("yes", "no")), float(draw.integer(1, 3))
     ask, bid = quote.ask(side), quote.bid(side)
     assert ask is not None and bid is not None
     if draw.chance(0.5):
-        return [desk.order(quote.ticker, side, ask, tif="ioc", count=count)]
-    if desk.held.get((quote.ticker, side), 0.0) >= count:
-        return [desk.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count)]
-    return [desk.order(quote.ticker, side, bid, tif="gtc", count=count)]
+        return [exchange.order(quote.ticker, side, ask, tif="ioc", count=count)]
+    if exchange.held.get((quote.ticker, side), 0.0) >= count:
+        return [exchange.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count)]
+    return [exchange.order(quote.ticker, side, bid, tif="gtc", count=count)]
 
 
-def garbled(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
+def garbled(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]:
     """One wrong call after another, with right ones between; no call at all means words in its place."""
-    if not desk.looked and draw.chance(0.5):
-        return desk.look()
-    if desk.acted and draw.chance(0.5):
-        return desk.done()
-    right = _example(desk)
-    name, text = desk.tools["place"].name, right.arguments
+    if not exchange.looked and draw.chance(0.5):
+        return exchange.look()
+    if exchange.acted and draw.chance(0.5):
+        return exchange.done()
+    right = _example(exchange)
+    name, text = exchange.tools["place"].name, right.arguments
     whole = json.loads(text)
     wrong: tuple[list[Called], ...] = (
         [],
         [right],
-        desk.look(),
+        exchange.look(),
         [Called(name, text[: len(text) // 2])],
         [Called(name, f"```json\n{text}\n```")],
         [Called(name, "")],
@@ -348,16 +348,16 @@ def garbled(desk: Desk, belief: Belief, draw: Draw) -> list[Called]:
         [Called(name, json.dumps({**whole, "count": 10**30}))],
         [Called(name, json.dumps({**whole, "ticker": "NO-SUCH-MARKET"}))],
         [Called(name, json.dumps({**whole, "side": "MAYBE", "leverage": 5}))],
-        [Called(desk.tools["cancel"].name, json.dumps({"order_id": 10**12}))],
+        [Called(exchange.tools["cancel"].name, json.dumps({"order_id": 10**12}))],
         [Called("get_weather", json.dumps({"city": "New York"})), right],
         [Called("drop table; --", "{}")],
-        [*desk.done(), right],
+        [*exchange.done(), right],
     )
     return draw.choose(wrong)
 
 
-def _example(desk: Desk) -> Called:
+def _example(exchange: ExchangeTools) -> Called:
     """An order that could be right: one contract at the first market's ask, or at a cent."""
-    quote = next((quote for quote in desk.quotes if quote.yes_ask is not None), Quote("KX-1", None, 0.01))
+    quote = next((quote for quote in exchange.quotes if quote.yes_ask is not None), Quote("KX-1", None, 0.01))
     assert quote.yes_ask is not None
-    return desk.order(quote.ticker, "yes", quote.yes_ask, tif="gtc", count=1.0)
+    return exchange.order(quote.ticker, "yes", quote.yes_ask, tif="gtc", count=1.0)

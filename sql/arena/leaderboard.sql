@@ -1,0 +1,165 @@
+-- One row is one family of one methodology over its cohorts; live and reconstructed cohorts are apart.
+--
+-- Inputs: agents, decisions, refusals, trades (facts); ledger, positions, portfolios (what they are folded into); completed (week: cohorts that are
+-- complete); scored (methodology, reconstructed, family, and the means over the family's scored bets); primaries (methodology, metric: what ranks).
+-- Parameter: $covered, the least share of usable answers that is ranked.
+--
+-- Money is added in whole micro-dollars, so that no order of the rows moves a sum. Archived cohorts do not count.
+WITH entered AS (
+    SELECT
+        agent_id,
+        methodology,
+        reconstructed,
+        family,
+        week IN (SELECT week FROM completed) AS is_complete,
+        CAST(initial_cash * 1000000 AS BIGINT) AS initial
+    FROM agents
+    WHERE archived_at IS NULL
+),
+
+decided AS (
+    SELECT
+        agent_id,
+        count(*) AS decisions,
+        count(*) FILTER (state = 'finished' AND action IS DISTINCT FROM 'INVALID') AS finished,
+        count(*) FILTER (state = 'finished' AND action = 'INVALID') AS invalid,
+        count(*) FILTER (state <> 'finished') AS unfinished,
+        count(*) FILTER (cost IS NULL) AS unpriced,
+        sum(cost) AS cost
+    FROM decisions
+    GROUP BY agent_id
+),
+
+refused AS (
+    SELECT regexp_extract(decision_id, '^(.*)/', 1) AS agent_id, count(*) AS legs
+    FROM refusals
+    GROUP BY ALL
+),
+
+traded AS (
+    SELECT
+        agent_id,
+        count(*) FILTER (action = 'BUY') AS bets,
+        CAST(sum(amount) * 1000000 AS BIGINT) AS moved
+    FROM trades
+    GROUP BY agent_id
+),
+
+booked AS (
+    SELECT agent_id, CAST(arg_max(cash, number) * 1000000 AS BIGINT) AS cash
+    FROM ledger
+    GROUP BY agent_id
+),
+
+held AS (
+    SELECT agent_id, count(*) AS positions
+    FROM positions
+    WHERE status = 'open'
+    GROUP BY agent_id
+),
+
+curves AS (
+    SELECT
+        entered.agent_id,
+        portfolios.at,
+        CAST(portfolios.total * 1000000 AS BIGINT) AS total,
+        greatest(
+            entered.initial,
+            CAST(max(portfolios.total) OVER (PARTITION BY portfolios.agent_id ORDER BY portfolios.at) * 1000000 AS BIGINT)
+        ) AS peak
+    FROM portfolios
+    INNER JOIN entered ON entered.agent_id = portfolios.agent_id
+),
+
+valued AS (
+    SELECT agent_id, arg_max(total, "at") AS total, max(CAST(peak - total AS DOUBLE) / peak) AS drawdown
+    FROM curves
+    GROUP BY agent_id
+),
+
+families AS (
+    SELECT
+        entered.methodology,
+        entered.reconstructed,
+        entered.family,
+        count(*) AS cohorts,
+        count(*) FILTER (entered.is_complete) AS completed,
+        coalesce(sum(decided.decisions), 0) AS decisions,
+        coalesce(sum(decided.finished), 0) AS finished,
+        coalesce(sum(decided.invalid), 0) AS invalid,
+        coalesce(sum(decided.unfinished), 0) AS unfinished,
+        coalesce(sum(traded.bets), 0) AS bets,
+        coalesce(sum(refused.legs), 0) AS refused,
+        CAST(sum(entered.initial) AS BIGINT) AS initial,
+        CAST(sum(coalesce(booked.cash, entered.initial)) AS BIGINT) AS cash,
+        CAST(sum(coalesce(valued.total, entered.initial)) AS BIGINT) AS total,
+        CAST(coalesce(sum(traded.moved), 0) AS BIGINT) AS moved,
+        coalesce(max(valued.drawdown), 0.0) AS drawdown,
+        coalesce(sum(held.positions), 0) AS open_positions,
+        CASE WHEN coalesce(sum(decided.unpriced), 0) = 0 THEN coalesce(sum(decided.cost), 0) END AS cost
+    FROM entered
+    LEFT JOIN decided ON decided.agent_id = entered.agent_id
+    LEFT JOIN refused ON refused.agent_id = entered.agent_id
+    LEFT JOIN traded ON traded.agent_id = entered.agent_id
+    LEFT JOIN booked ON booked.agent_id = entered.agent_id
+    LEFT JOIN held ON held.agent_id = entered.agent_id
+    LEFT JOIN valued ON valued.agent_id = entered.agent_id
+    GROUP BY ALL
+),
+
+measured AS (
+    SELECT
+        families.*,
+        scored.* EXCLUDE (methodology, reconstructed, family),
+        CAST(families.total - families.initial AS DOUBLE) / families.initial AS "return",
+        CAST(families.moved AS DOUBLE) / families.initial AS turnover,
+        families.finished >= $covered * families.decisions AND families.decisions > 0 AS is_covered
+    FROM families
+    LEFT JOIN scored
+        ON scored.methodology = families.methodology
+        AND scored.reconstructed = families.reconstructed
+        AND scored.family = families.family
+),
+
+-- What ranks, the less the better.
+compared AS (
+    SELECT
+        measured.*,
+        CASE primaries.metric WHEN 'return' THEN -measured.return WHEN 'brier_size' THEN measured.brier_size ELSE measured.brier_stated END AS loss
+    FROM measured
+    INNER JOIN primaries ON primaries.methodology = measured.methodology
+)
+
+SELECT
+    methodology,
+    reconstructed,
+    family,
+    CASE
+        WHEN is_covered AND loss IS NOT NULL
+            THEN CAST(rank() OVER (PARTITION BY methodology, reconstructed, is_covered AND loss IS NOT NULL ORDER BY loss) AS INTEGER)
+    END AS rank,
+    CAST(cohorts AS INTEGER) AS cohorts,
+    CAST(completed AS INTEGER) AS completed,
+    CAST(decisions AS INTEGER) AS decisions,
+    CAST(finished AS INTEGER) AS finished,
+    CAST(invalid AS INTEGER) AS invalid,
+    CAST(unfinished AS INTEGER) AS unfinished,
+    CAST(bets AS INTEGER) AS bets,
+    CAST(refused AS INTEGER) AS refused,
+    CAST(scored AS INTEGER) AS scored,
+    CAST(stated AS INTEGER) AS stated,
+    brier_stated,
+    brier_size,
+    brier_price,
+    skill_price,
+    win_rate,
+    CAST(initial * 0.000001 AS DECIMAL(18, 6)) AS initial_cash,
+    CAST(cash * 0.000001 AS DECIMAL(18, 6)) AS cash,
+    CAST(total * 0.000001 AS DECIMAL(18, 6)) AS total,
+    CAST((total - initial) * 0.000001 AS DECIMAL(18, 6)) AS profit,
+    "return",
+    drawdown,
+    turnover,
+    CAST(open_positions AS INTEGER) AS open_positions,
+    CAST(cost AS DECIMAL(18, 6)) AS cost
+FROM compared

@@ -1,0 +1,101 @@
+-- One row is one forecaster's line on the leaderboard of a release, ranked by Brier score.
+--
+-- Inputs: scores (benchmark/scores), kinds (forecaster, kind: of the registry), standing (forecaster, "group", in_mcs, mcs_p, share_first: of the
+-- comparison of all forecasters; without rows where they were not compared).
+-- Parameters: $floor, the least coverage that is ranked; $questions_digest of the release; $rules that the scores were made by.
+--
+-- The lines are the scores over all questions that count, each metric in a column of its own; nothing is computed of them but shares and ranks.
+-- Equal scores share a rank. Who answered too few questions is listed without one: what was left out is rarely a fair sample.
+WITH named AS (
+    SELECT *, CASE scope WHEN 'all' THEN metric END AS overall, CASE scope WHEN 'could_know' THEN metric END AS known
+    FROM scores
+),
+
+lines AS (
+    SELECT
+        release,
+        forecaster,
+        any_value(value) FILTER (overall = 'brier') AS brier,
+        any_value(lower) FILTER (overall = 'brier') AS brier_lower,
+        any_value(upper) FILTER (overall = 'brier') AS brier_upper,
+        any_value(reason) FILTER (overall = 'brier') AS brier_reason,
+        any_value(value) FILTER (overall = 'brier_skill') AS brier_skill,
+        any_value(lower) FILTER (overall = 'brier_skill') AS brier_skill_lower,
+        any_value(upper) FILTER (overall = 'brier_skill') AS brier_skill_upper,
+        any_value(reason) FILTER (overall = 'brier_skill') AS brier_skill_reason,
+        any_value(value) FILTER (overall = 'skill_vs_market') AS skill_vs_market,
+        any_value(lower) FILTER (overall = 'skill_vs_market') AS skill_vs_market_lower,
+        any_value(upper) FILTER (overall = 'skill_vs_market') AS skill_vs_market_upper,
+        any_value(reason) FILTER (overall = 'skill_vs_market') AS skill_vs_market_reason,
+        any_value(value) FILTER (overall = 'log_loss') AS log_loss,
+        any_value(lower) FILTER (overall = 'log_loss') AS log_loss_lower,
+        any_value(upper) FILTER (overall = 'log_loss') AS log_loss_upper,
+        any_value(reason) FILTER (overall = 'log_loss') AS log_loss_reason,
+        any_value(value) FILTER (overall = 'roc_auc') AS roc_auc,
+        any_value(lower) FILTER (overall = 'roc_auc') AS roc_auc_lower,
+        any_value(upper) FILTER (overall = 'roc_auc') AS roc_auc_upper,
+        any_value(reason) FILTER (overall = 'roc_auc') AS roc_auc_reason,
+        any_value(value) FILTER (overall = 'accuracy') AS accuracy,
+        any_value(lower) FILTER (overall = 'accuracy') AS accuracy_lower,
+        any_value(upper) FILTER (overall = 'accuracy') AS accuracy_upper,
+        any_value(reason) FILTER (overall = 'accuracy') AS accuracy_reason,
+        any_value(method) FILTER (overall = 'brier') AS brier_method,
+        any_value(df) FILTER (overall = 'brier') AS brier_df,
+        any_value(value) FILTER (overall = 'ece') AS ece,
+        any_value(expected) FILTER (overall = 'ece') AS ece_expected,
+        any_value(p_calibrated) FILTER (overall = 'ece') AS ece_p_calibrated,
+        any_value(value) FILTER (overall = 'brier_imputed') AS brier_imputed,
+        any_value(value) FILTER (overall = 'coverage') AS coverage,
+        any_value(n) FILTER (overall = 'brier') AS n,
+        any_value(n_questions) FILTER (overall = 'brier') AS n_questions,
+        any_value(n_clusters) FILTER (overall = 'brier') AS n_clusters,
+        coalesce(any_value(n_questions) FILTER (known = 'brier'), 0) AS could_know,
+        any_value(value) FILTER (known = 'brier') AS brier_could_know,
+        max(known_at) AS known_at
+    FROM named
+    GROUP BY release, forecaster
+),
+
+counted AS (
+    SELECT
+        *,
+        CAST(could_know AS DOUBLE) / n_questions AS could_know_share,
+        n_questions - could_know - CAST(round_even(coverage * n_questions, 0) AS BIGINT) AS failed
+    FROM lines
+),
+
+judged AS (
+    SELECT
+        *,
+        CASE
+            WHEN brier IS NULL AND could_know = 0 THEN 'no forecast'
+            WHEN brier IS NULL OR coverage < $floor THEN
+                format(
+                    'forecasts that count on {} % of the questions, fewer than {:g} %',
+                    CAST(round_even(coverage * 100, 1) AS VARCHAR),
+                    CAST(100 * $floor AS DOUBLE)
+                )
+                || CASE
+                    WHEN could_know > 0 THEN format('; it could have known {} and left out {} of {}', could_know, failed, n_questions)
+                    ELSE ''
+                END
+        END AS unranked_because
+    FROM counted
+)
+
+SELECT
+    judged.*,
+    CASE
+        WHEN unranked_because IS NULL
+            THEN CAST(rank() OVER (PARTITION BY release, unranked_because IS NULL ORDER BY brier) AS INTEGER)
+    END AS rank,
+    kinds.kind,
+    standing.group,
+    standing.in_mcs,
+    standing.mcs_p,
+    standing.share_first,
+    CAST($questions_digest AS VARCHAR) AS questions_digest,
+    CAST($rules AS VARCHAR) AS rules
+FROM judged
+INNER JOIN kinds ON kinds.forecaster = judged.forecaster
+LEFT JOIN standing ON standing.forecaster = judged.forecaster
