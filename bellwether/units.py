@@ -14,3 +14,7 @@ Mills = NewType("Mills", int)
 Lots = NewType("Lots", int)
 #: An amount of money in millionths of a dollar.
 MicroDollars = NewType("MicroDollars", int)
+#: A number of shares in millionths of one.
+MicroShares = NewType("MicroShares", int)
+#: A price of a share in millionths of a dollar.
+SharePrice = NewType("SharePrice", int)
