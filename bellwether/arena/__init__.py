@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bellwether.arena.returns import drawdown
     from bellwether.arena.scores import Score, Summary, brier, multiclass_brier, score_bets, summary
     from bellwether.arena.validation import Limits
+    from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 _HOMES = {
     "account": ("Account", "Position"),
@@ -42,6 +43,7 @@ _HOMES = {
     "refusals": ("Reason", "Refusal"),
     "returns": ("drawdown",),
     "scores": ("Score", "Summary", "brier", "multiclass_brier", "score_bets", "summary"),
+    "units": ("MicroDollars", "MicroShares", "SharePrice"),
     "validation": ("Limits",),
 }
 
@@ -62,6 +64,8 @@ __all__ = [
     "Market",
     "MarketData",
     "Methodology",
+    "MicroDollars",
+    "MicroShares",
     "Position",
     "Price",
     "Problem",
@@ -72,6 +76,7 @@ __all__ = [
     "Score",
     "Sell",
     "Settlement",
+    "SharePrice",
     "Summary",
     "Trade",
     "Valuation",

@@ -6,10 +6,14 @@ from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from bellwether.arena.facts import Agent, Result, Trade
 from bellwether.arena.market import folded
 from bellwether.arena.units import divided
+from bellwether.units import MicroDollars, MicroShares, SharePrice
+
+_NO_SHARES, _NOTHING = MicroShares(0), MicroDollars(0)
 
 
 class PositionStatus(StrEnum):
@@ -41,20 +45,20 @@ class Position:
     side: str
     opened_at: datetime
     is_binary: bool = True
-    shares: int = 0
-    cost: int = 0
+    shares: MicroShares = _NO_SHARES
+    cost: MicroDollars = _NOTHING
     status: PositionStatus = PositionStatus.OPEN
     ended_at: datetime | None = None
-    sold: int = 0
-    realized: int = 0
-    paid: int | None = None
+    sold: MicroDollars = _NOTHING
+    realized: MicroDollars = _NOTHING
+    paid: MicroDollars | None = None
     result: Result | None = None
     won: bool | None = None
 
     @property
-    def average(self) -> int:
+    def average(self) -> SharePrice:
         """Micro-dollars per share that those it holds cost; 0 when it holds none."""
-        return divided(self.cost * 1_000_000, self.shares) if self.shares else 0
+        return SharePrice(divided(self.cost * 1_000_000, self.shares) if self.shares else 0)
 
 
 @dataclass(slots=True)
@@ -62,11 +66,11 @@ class Account:
     """An agent's cash in micro-dollars, its positions by id, and which of them are open by (market, side)."""
 
     agent: Agent
-    cash: int
+    cash: MicroDollars
     positions: dict[str, Position] = field(default_factory=dict)
     open: dict[tuple[str, str], Position] = field(default_factory=dict)
-    fees: int = 0
-    taken_back: int = 0
+    fees: MicroDollars = _NOTHING
+    taken_back: MicroDollars = _NOTHING
 
     @classmethod
     def of(cls, agent: Agent) -> Account:
@@ -74,16 +78,16 @@ class Account:
         return cls(agent, agent.initial_cash)
 
     @property
-    def invested(self) -> int:
+    def invested(self) -> MicroDollars:
         """Micro-dollars that the open positions cost."""
-        return sum(position.cost for position in self.open.values())
+        return MicroDollars(sum(position.cost for position in self.open.values()))
 
     @property
-    def realized(self) -> int:
+    def realized(self) -> MicroDollars:
         """Micro-dollars gained or lost by sales and settlements, without fees."""
-        return sum(position.realized for position in self.positions.values())
+        return MicroDollars(sum(position.realized for position in self.positions.values()))
 
-    def status(self, least: int) -> AgentStatus:
+    def status(self, least: MicroDollars) -> AgentStatus:
         """Whether it can bet, the smallest bet being `least` micro-dollars."""
         if self.cash >= least:
             return AgentStatus.ACTIVE
@@ -121,7 +125,9 @@ class Account:
 
     def book(self, trade: Trade) -> Position:
         """Book a trade of which `problem` is None; returns its position as it stands then."""
-        self.fees += trade.fee
+        # Any, here and below: a fold of many trades adds up without a call of `MicroDollars` for each sum.
+        account: Any = self
+        account.fees += trade.fee
         if trade.action == "BUY":
             return self._buy(trade)
         return self._sell(trade)
@@ -132,19 +138,23 @@ class Account:
             position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.is_binary)
             self.positions[trade.position_id] = position
             self.open[trade.market_id, folded(trade.side)] = position
-        position.shares += trade.shares
-        position.cost += trade.amount
-        self.cash -= trade.amount + trade.fee
+        held: Any = position
+        account: Any = self
+        held.shares += trade.shares
+        held.cost += trade.amount
+        account.cash -= trade.amount + trade.fee
         return position
 
     def _sell(self, trade: Trade) -> Position:
         position = self.positions[trade.position_id]
         basis = divided(position.cost * trade.shares, position.shares)
-        position.shares -= trade.shares
-        position.cost -= basis
-        position.sold += trade.amount
-        position.realized += trade.amount - basis
-        self.cash += trade.amount - trade.fee
+        held: Any = position
+        account: Any = self
+        held.shares -= trade.shares
+        held.cost -= basis
+        held.sold += trade.amount
+        held.realized += trade.amount - basis
+        account.cash += trade.amount - trade.fee
         if not position.shares:
             position.status, position.ended_at = PositionStatus.CLOSED, trade.executed_at
             del self.open[position.market_id, folded(position.side)]

@@ -26,6 +26,7 @@ from bellwether.errors import BellwetherError
 from bellwether.forecasting.prompt import Message, prompt_hash
 from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
+from bellwether.units import MicroDollars
 
 #: Asks a model: its name, the messages, the decision's id and the number of the sample; at most once for the same of these four. An answer without an
 #: attempt is of a rule, and no call.
@@ -152,7 +153,7 @@ def _check_open(task: Task, now: datetime) -> None:
 
 def _plan(task: Task, now: Callable[[], datetime]) -> bytes:
     messages = list(task.messages())
-    cash = max(task.account.cash, 0)
+    cash = max(task.account.cash, MicroDollars(0))
     return encoded(Plan(task.model, messages, cash, task.place, prompt_hash(messages), VERSION, task.digest, now()))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bellwether.arena.units import dollars
+from bellwether.units import MicroDollars
 
 
 class Action(StrEnum):
@@ -49,7 +50,7 @@ class Bet:
 
     market_id: str
     side: str
-    amount: int
+    amount: MicroDollars
     probability: float | None = None
 
 

@@ -22,6 +22,7 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.refusals import Reason, Refusal
 from bellwether.arena.units import divided, dollars
 from bellwether.arena.validation import ALL, Limits
+from bellwether.units import MicroDollars, MicroShares
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Run:
     key: DecisionKey
     data: MarketData
     account: Account
-    base: int
+    base: MicroDollars
     trades: list[Trade] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -65,7 +66,7 @@ def execute(
     methodology: Methodology,
     *,
     owners: Mapping[str, str] | None = None,
-    base: int | None = None,
+    base: MicroDollars | None = None,
     atomic: bool = True,
 ) -> Executed:
     """Execute a decision on an account (None: the agent is unknown).
@@ -177,7 +178,7 @@ def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
     _need(0 < sell.percentage <= ALL, Reason.PERCENTAGE, f"{dollars(sell.percentage)} percent; above 0 and 100 at most can be sold")
     known = run.data.markets.get(position.market_id) or run.data.held.get(position.market_id)
     market = _tradable(known, position.market_id)
-    shares = divided(position.shares * sell.percentage, ALL)
+    shares = MicroShares(divided(position.shares * sell.percentage, ALL))
     _need(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
     side = _side(market, position.side)
     quote = _quote(run, market, side)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from bellwether.arena.methodology import Methodology
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 Action = Literal["BUY", "SELL"]
 
@@ -19,7 +20,7 @@ class Agent(NamedTuple):
     cohort: str
     family: str
     methodology: str
-    initial_cash: int
+    initial_cash: MicroDollars
 
 
 class Trade(NamedTuple):
@@ -38,17 +39,17 @@ class Trade(NamedTuple):
     side: str
     action: Action
     position_id: str
-    shares: int
-    price: int
-    amount: int
-    fee: int
+    shares: MicroShares
+    price: SharePrice
+    amount: MicroDollars
+    fee: MicroDollars
     executed_at: datetime
-    base: int
+    base: MicroDollars
     confidence: float | None = None
     probability: float | None = None
-    bid: int | None = None
-    mid: int | None = None
-    ask: int | None = None
+    bid: SharePrice | None = None
+    mid: SharePrice | None = None
+    ask: SharePrice | None = None
     quoted_at: datetime | None = None
     quote_source: str = "clob"
     is_binary: bool = True
@@ -73,13 +74,13 @@ class Settlement(NamedTuple):
     methodology: str
     known_at: datetime
     result: Result
-    payouts: Mapping[str, int]
+    payouts: Mapping[str, SharePrice]
     winner: str | None = None
     rule: str = ""
     number: int = 1
 
 
-def confidence(amount: int, base: int, methodology: Methodology) -> float:
+def confidence(amount: MicroDollars, base: MicroDollars, methodology: Methodology) -> float:
     """The confidence that a bet of `amount` implies when the cash before the decision is `base` (micro-dollars): its share of the largest bet, 1 at most.
 
     The formula of the seed, c = min(a / (0.25 b), 1); 0 when there is no cash.

@@ -15,6 +15,7 @@ from bellwether.arena.market import Level, Market, Quote
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.refusals import Reason
 from bellwether.arena.units import MICROS, divided, dollars, micros, shares_for, value_of
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, Side
 
 
@@ -22,10 +23,10 @@ from bellwether.venues.polymarket.fees import FREE, Side
 class Filled:
     """shares: micro-shares. price: micro-dollars per share, the average. amount, fee: micro-dollars."""
 
-    shares: int
-    price: int
-    amount: int
-    fee: int
+    shares: MicroShares
+    price: SharePrice
+    amount: MicroDollars
+    fee: MicroDollars
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +37,20 @@ class Unfilled:
     message: str
 
 
-Buy = Callable[[Methodology, Market, Quote, int], "Filled | Unfilled"]
+Buy = Callable[[Methodology, Market, Quote, MicroDollars], "Filled | Unfilled"]
 
 
-def buy(methodology: Methodology, market: Market, quote: Quote, amount: int) -> Filled | Unfilled:
+def buy(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:
     """Shares for up to `amount` micro-dollars. Under `mid` exactly for that amount."""
     return _BUYS[methodology.fill](methodology, market, quote, amount)
 
 
-def sell(methodology: Methodology, market: Market, quote: Quote, shares: int, held: int) -> Filled | Unfilled:
+def sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> Filled | Unfilled:
     """Micro-dollars for `shares` of `held` micro-shares."""
     return _SELLS[methodology.fill](methodology, market, quote, shares, held)
 
 
-def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: int) -> Filled | Unfilled:
+def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:
     price = quote.mid
     if price is None:
         return Unfilled(Reason.NO_PRICE, "no validated price was quoted")
@@ -59,7 +60,7 @@ def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: 
     return Filled(shares, price, amount, _fee(methodology, market, [Level(price, shares)], "BUY"))
 
 
-def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: int, held: int) -> Filled | Unfilled:
+def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> Filled | Unfilled:
     price = quote.mid
     if price is None:
         return Unfilled(Reason.NO_PRICE, "no validated price was quoted")
@@ -68,15 +69,16 @@ def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares:
     return Filled(shares, price, value_of(shares, price), _fee(methodology, market, [Level(price, shares)], "SELL"))
 
 
-def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: int) -> Filled | Unfilled:
+def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amount: MicroDollars) -> Filled | Unfilled:
     levels = _levels(quote.asks, quote.ask, market)
     if isinstance(levels, Unfilled):
         return levels
     taken: list[Level] = []
-    left, step = amount, methodology.step
+    left: int = amount
+    step = methodology.step
     for level in levels:
         affordable = left * MICROS // level.price // step * step
-        shares = min(affordable, level.shares // step * step)
+        shares = MicroShares(min(affordable, level.shares // step * step))
         if shares:
             taken.append(Level(level.price, shares))
             left -= value_of(shares, level.price)
@@ -86,19 +88,19 @@ def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amoun
     return Unfilled(Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy")
 
 
-def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: int, held: int) -> Filled | Unfilled:
+def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> Filled | Unfilled:
     levels = _levels(quote.bids, quote.bid, market)
     if isinstance(levels, Unfilled):
         return levels
     step = methodology.step
     # The last of a position goes as a whole: what a step cannot express would stay for ever.
-    wanted = shares if shares == held else shares // step * step
+    wanted = shares if shares == held else MicroShares(shares // step * step)
     if not wanted:
         return Unfilled(Reason.TOO_SMALL, f"{dollars(shares)} shares are less than one step of {dollars(step)}")
     taken: list[Level] = []
-    left = wanted
+    left: int = wanted
     for level in levels:
-        part = min(left, level.shares)
+        part = MicroShares(min(left, level.shares))
         if part:
             taken.append(Level(level.price, part))
             left -= part
@@ -107,9 +109,9 @@ def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shar
     return Unfilled(Reason.DEPTH, f"the book takes {dollars(wanted - left)} shares of {dollars(wanted)}")
 
 
-def _levels(resting: tuple[Level, ...], best: int | None, market: Market) -> list[Level] | Unfilled:
+def _levels(resting: tuple[Level, ...], best: SharePrice | None, market: Market) -> list[Level] | Unfilled:
     """What can be taken, best first. Where only the best price is known, its size is taken to be enough."""
-    levels = list(resting) or ([] if best is None else [Level(best, 10**18)])
+    levels = list(resting) or ([] if best is None else [Level(best, MicroShares(10**18))])
     if not levels:
         return Unfilled(Reason.NO_PRICE, "nobody quotes the other side")
     for level in levels:
@@ -121,27 +123,27 @@ def _levels(resting: tuple[Level, ...], best: int | None, market: Market) -> lis
 
 
 def _taken(methodology: Methodology, market: Market, taken: list[Level], action: Action, *, whole: bool) -> Filled | Unfilled:
-    shares = sum(level.shares for level in taken)
+    shares = MicroShares(sum(level.shares for level in taken))
     if not shares or (market.min_shares and shares < market.min_shares and not whole):
         least = dollars(market.min_shares or methodology.step)
         return Unfilled(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {least}")
-    amount = sum(value_of(level.shares, level.price) for level in taken)
-    return Filled(shares, divided(amount * MICROS, shares), amount, _fee(methodology, market, taken, action))
+    amount = MicroDollars(sum(value_of(level.shares, level.price) for level in taken))
+    return Filled(shares, SharePrice(divided(amount * MICROS, shares)), amount, _fee(methodology, market, taken, action))
 
 
-def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> int:
+def _fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> MicroDollars:
     """What the venue charges a taker for these fills, in micro-dollars; of both regimes in dollars."""
     fees = market.fees
     if methodology.fees == "none" or fees == FREE:
-        return 0
+        return MicroDollars(0)
     side: Side = "buy" if action == "BUY" else "sell"
     fills = [(dollars(level.shares), dollars(level.price)) for level in taken]
     charged = fees.of_order(fills, side) if isinstance(fees, KalshiFees) else [fees.fee(*fill, side) for fill in fills]
-    return sum(map(micros, charged))
+    return MicroDollars(sum(map(micros, charged)))
 
 
 _BUYS: Mapping[str, Buy] = {"mid": _buy_at_mid, "realistic": _buy_from_book}
-_SELLS: Mapping[str, Callable[[Methodology, Market, Quote, int, int], Filled | Unfilled]] = {
+_SELLS: Mapping[str, Callable[[Methodology, Market, Quote, MicroShares, MicroShares], Filled | Unfilled]] = {
     "mid": _sell_at_mid,
     "realistic": _sell_into_book,
 }

@@ -19,6 +19,7 @@ from bellwether.arena.resolution import evidence_of, observations
 from bellwether.arena.units import price_micros
 from bellwether.arena.universe import Universe, frozen, market_of
 from bellwether.errors import SchemaError
+from bellwether.units import SharePrice
 from bellwether.venues.polymarket.resolution import EVIDENCE, SILENCE
 
 #: A reconstructed universe has the markets that were to end so long after the decision: at least, and at most.
@@ -75,7 +76,7 @@ def tokens_of(market: Market) -> tuple[str, ...]:
     return tuple(token for token in wanted if token)
 
 
-def prices_at(market: Market, prices: Mapping[str, Points], at: datetime) -> tuple[int | None, ...]:
+def prices_at(market: Market, prices: Mapping[str, Points], at: datetime) -> tuple[SharePrice | None, ...]:
     """The price of each outcome as of an instant; in a binary market NO's is what YES leaves."""
     known = [as_of(prices.get(token, ()), at) for token in market.token_ids]
     found = [None if point is None else price_micros(point[1]) for point in known] + [None] * len(market.outcomes)

@@ -35,7 +35,8 @@ def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | No
 
 def _cash(account: Account, entries: list[Entry]) -> Iterator[Violation]:
     """Cash is the initial balance and its movements, entry by entry, and never below 0 but for what a correction took back."""
-    agent_id, cash, taken_back = account.agent.agent_id, account.agent.initial_cash, 0
+    agent_id, taken_back = account.agent.agent_id, 0
+    cash: int = account.agent.initial_cash
     for entry in entries:
         cash += entry.amount
         taken_back -= entry.amount if entry.corrects else 0

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.market import folded
 from bellwether.arena.units import value_of
+from bellwether.units import MicroDollars, MicroShares
 
 
 class Kind(StrEnum):
@@ -44,13 +45,13 @@ class Entry(NamedTuple):
     number: int
     known_at: datetime
     kind: Kind
-    amount: int
-    cash: int
+    amount: MicroDollars
+    cash: MicroDollars
     market_id: str
     position_id: str
     side: str
-    shares: int
-    cost: int
+    shares: MicroShares
+    cost: MicroDollars
     trade_id: str | None = None
     corrects: bool = False
 
@@ -125,7 +126,7 @@ class Book:
         self.settlements.pop((settlement.methodology, settlement.market_id), None)
         self.settlements[settlement.methodology, settlement.market_id] = settlement
         for position, payout in zip(concerned, paid, strict=True):
-            self._pay(position, settlement, payout or 0)
+            self._pay(position, settlement, payout or MicroDollars(0))
 
     def _problem(self, trade: Trade, account: Account | None) -> str | None:
         if account is None:
@@ -138,22 +139,25 @@ class Book:
             return f"market {trade.market_id} was settled at {settled.known_at.isoformat()}"
         return account.problem(trade)
 
-    def _pay(self, position: Position, settlement: Settlement, payout: int) -> None:
+    def _pay(self, position: Position, settlement: Settlement, payout: MicroDollars) -> None:
         account = self.accounts[position.agent_id]
+        # Any: sums without a call of `MicroDollars` for each.
+        totals: Any = account
+        held: Any = position
         if position.paid is not None:
             back = position.paid
-            account.cash -= back
-            account.taken_back += back
-            position.realized -= back - position.cost
+            totals.cash -= back
+            totals.taken_back += back
+            held.realized -= back - position.cost
             kind = Kind.REFUND if position.result is Result.CANCELLED else Kind.SETTLE
             self._enter(account, settlement.known_at, kind, -back, position, corrects=True)
         else:
             del account.open[position.market_id, folded(position.side)]
-        account.cash += payout
+        totals.cash += payout
         position.status, position.ended_at = PositionStatus.SETTLED, settlement.known_at
         position.paid, position.result = payout, settlement.result
         position.won = _won(position.side, settlement)
-        position.realized += payout - position.cost
+        held.realized += payout - position.cost
         kind = Kind.REFUND if settlement.result is Result.CANCELLED else Kind.SETTLE
         self._enter(account, settlement.known_at, kind, payout, position)
 
@@ -206,7 +210,7 @@ def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_
     return [fact for _, fact in facts]
 
 
-def _payout(position: Position, settlement: Settlement) -> int | None:
+def _payout(position: Position, settlement: Settlement) -> MicroDollars | None:
     """Micro-dollars that a settlement brings a position; None when its side is none of the outcomes."""
     if settlement.result is Result.CANCELLED:
         return position.cost

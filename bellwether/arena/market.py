@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 from bellwether.arena.fees import KalshiFees
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule
 
 YES, NO = "YES", "NO"
@@ -49,15 +51,15 @@ class Market:
     market_id: str
     question: str
     outcomes: tuple[str, ...]
-    prices: tuple[int | None, ...] = ()
+    prices: tuple[SharePrice | None, ...] = ()
     token_ids: tuple[str, ...] = ()
     category: str | None = None
     event_id: str | None = None
-    volume: int | None = None
+    volume: MicroDollars | None = None
     closes_at: datetime | None = None
     status: MarketStatus = MarketStatus.ACTIVE
-    tick: int | None = None
-    min_shares: int | None = None
+    tick: SharePrice | None = None
+    min_shares: MicroShares | None = None
     fees: FeeSchedule | KalshiFees = FREE
     _sides: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
@@ -83,7 +85,7 @@ class Market:
             return None
         return folded(text).upper() if self.binary else self.outcomes[place]
 
-    def price(self, side: str) -> int | None:
+    def price(self, side: str) -> SharePrice | None:
         """The price of a side in the universe; NO costs what YES leaves of a dollar."""
         if self.binary:
             yes = self._price_at(self._sides["yes"])
@@ -91,21 +93,22 @@ class Market:
         place = self.place(side)
         return None if place is None else self._price_at(place)
 
-    def _price_at(self, place: int) -> int | None:
+    def _price_at(self, place: int) -> SharePrice | None:
         return self.prices[place] if place < len(self.prices) else None
 
 
-def complement(price: int) -> int:
+def complement(price: SharePrice) -> SharePrice:
     """What the other side of a binary market costs."""
-    return 1_000_000 - price
+    other: Any = 1_000_000 - price
+    return other
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
     """Shares (micro-shares) that rest at a price (micro-dollars per share)."""
 
-    price: int
-    shares: int
+    price: SharePrice
+    shares: MicroShares
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,9 @@ class Quote:
     at: when. source: where the quote comes from. bids, asks: resting orders, best first; empty where only the best prices are known.
     """
 
-    mid: int | None
-    bid: int | None = None
-    ask: int | None = None
+    mid: SharePrice | None
+    bid: SharePrice | None = None
+    ask: SharePrice | None = None
     at: datetime | None = None
     source: str = "clob"
     bids: tuple[Level, ...] = ()
@@ -136,7 +139,7 @@ class Quote:
         )
 
 
-def _turned(price: int | None) -> int | None:
+def _turned(price: SharePrice | None) -> SharePrice | None:
     return None if price is None else complement(price)
 
 

@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
 from bellwether.arena.ledger import Book, Entry
 from bellwether.arena.market import YES, complement, folded
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import value_of
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 #: A price by market and outcome.
 PriceKey = tuple[str, str]
@@ -43,10 +44,10 @@ class Price(NamedTuple):
     market_id: str
     outcome: str
     at: datetime
-    price: int
+    price: SharePrice
     source: Source
     observed_at: datetime | None = None
-    other: int | None = None
+    other: SharePrice | None = None
     disagrees: bool = False
     reconstructed: bool = False
 
@@ -55,16 +56,16 @@ class Price(NamedTuple):
 class Observed:
     """What was seen of one outcome in a tick: its midpoint and when, and the price of another source; micro-dollars per share, None without."""
 
-    mid: int | None
+    mid: SharePrice | None
     at: datetime | None = None
-    other: int | None = None
+    other: SharePrice | None = None
 
 
 class Mark(NamedTuple):
     """The value of one position. price: micro-dollars per share. value: micro-dollars."""
 
-    price: int
-    value: int
+    price: SharePrice
+    value: MicroDollars
     source: Source
 
 
@@ -73,11 +74,11 @@ class Valuation(NamedTuple):
 
     agent_id: str
     at: datetime
-    cash: int
-    invested: int
-    positions: int
-    total: int
-    profit: int
+    cash: MicroDollars
+    invested: MicroDollars
+    positions: MicroDollars
+    total: MicroDollars
+    profit: MicroDollars
     fallbacks: int
 
 
@@ -129,7 +130,7 @@ def merged(stored: Iterable[Price], rows: Iterable[Price]) -> list[Price]:
     return sorted(found.values(), key=lambda row: (row.at, row.market_id, row.outcome))
 
 
-def disagree(one: int | None, other: int | None, gap: Decimal) -> bool:
+def disagree(one: SharePrice | None, other: SharePrice | None, gap: Decimal) -> bool:
     """Whether two prices of the same thing are more than `gap` dollars apart; a missing one disagrees with nothing."""
     return one is not None and other is not None and Decimal(abs(one - other)).scaleb(-6) > gap
 
@@ -137,11 +138,11 @@ def disagree(one: int | None, other: int | None, gap: Decimal) -> bool:
 def mark(position: Position, prices: Mapping[PriceKey, Price]) -> Mark:
     """What a position is worth at the newest prices; a closed or settled one nothing."""
     if position.status is not PositionStatus.OPEN:
-        return Mark(0, 0, Source.LIVE)
+        return Mark(SharePrice(0), MicroDollars(0), Source.LIVE)
     return _marked(position, position.shares, position.cost, prices)
 
 
-def _marked(position: Position, shares: int, cost: int, prices: Mapping[PriceKey, Price]) -> Mark:
+def _marked(position: Position, shares: MicroShares, cost: MicroDollars, prices: Mapping[PriceKey, Price]) -> Mark:
     row = prices.get(price_key(position))
     if row is None:
         return Mark(position.average, cost, Source.ENTRY)
@@ -152,11 +153,12 @@ def _marked(position: Position, shares: int, cost: int, prices: Mapping[PriceKey
 def valuation(account: Account, prices: Mapping[PriceKey, Price], at: datetime) -> Valuation:
     """A portfolio at the newest prices."""
     marks = [mark(position, prices) for position in account.open.values()]
-    value = sum(one.value for one in marks)
-    total = account.cash + value
+    value = MicroDollars(sum(one.value for one in marks))
+    total = MicroDollars(account.cash + value)
     fallbacks = sum(one.source is not Source.LIVE for one in marks)
     agent = account.agent
-    return Valuation(agent.agent_id, at, account.cash, account.invested, value, total, total - agent.initial_cash, fallbacks)
+    profit = MicroDollars(total - agent.initial_cash)
+    return Valuation(agent.agent_id, at, account.cash, account.invested, value, total, profit, fallbacks)
 
 
 @dataclass(slots=True)
@@ -164,16 +166,17 @@ class _Portfolio:
     """An agent's portfolio while the curve is drawn. held: shares, cost and mark by position."""
 
     agent_id: str
-    initial: int
-    cash: int
-    held: dict[str, tuple[int, int, Mark]]
+    initial: MicroDollars
+    cash: MicroDollars
+    held: dict[str, tuple[MicroShares, MicroDollars, Mark]]
     last: Valuation | None = None
 
     def valuation(self, at: datetime) -> Valuation:
-        value = sum(one.value for _, _, one in self.held.values())
-        invested = sum(cost for _, cost, _ in self.held.values())
+        # Any: `MicroDollars` is not called for each row of a curve.
+        value: Any = sum(one.value for _, _, one in self.held.values())
+        invested: Any = sum(cost for _, cost, _ in self.held.values())
         fallbacks = sum(one.source is not Source.LIVE for _, _, one in self.held.values())
-        total = self.cash + value
+        total: Any = self.cash + value
         return Valuation(self.agent_id, at, self.cash, invested, value, total, total - self.initial, fallbacks)
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from bellwether import registry
 from bellwether.arena.units import CENT, micros
 from bellwether.errors import ConfigError
+from bellwether.units import MicroDollars, MicroShares
 
 FILE = "methodologies.toml"
 DEFAULT = "v1"
@@ -79,28 +80,28 @@ class Methodology(BaseModel):
         return self
 
     @property
-    def cash(self) -> int:
+    def cash(self) -> MicroDollars:
         """Micro-dollars that an agent starts with."""
-        return micros(self.initial_cash)
+        return MicroDollars(micros(self.initial_cash))
 
     @property
-    def least(self) -> int:
+    def least(self) -> MicroDollars:
         """Micro-dollars of the smallest bet."""
-        return micros(self.minimum_bet)
+        return MicroDollars(micros(self.minimum_bet))
 
     @property
-    def step(self) -> int:
+    def step(self) -> MicroShares:
         """Micro-shares that a fill is a multiple of."""
-        return micros(self.share_step)
+        return MicroShares(micros(self.share_step))
 
-    def most(self, cash: int) -> int:
+    def most(self, cash: MicroDollars) -> MicroDollars:
         """Micro-dollars that may be bet (each time, or in all: see `limit`) when the cash before the decision is `cash`; cut, never rounded up."""
         fraction = self.bet_fraction.as_integer_ratio()
-        return max(cash, 0) * fraction[0] // fraction[1]
+        return MicroDollars(max(cash, 0) * fraction[0] // fraction[1])
 
-    def printed_most(self, cash: int) -> int:
+    def printed_most(self, cash: MicroDollars) -> MicroDollars:
         """`most`, cut to whole cents as prompts print it."""
-        return self.most(cash) // CENT * CENT
+        return MicroDollars(self.most(cash) // CENT * CENT)
 
     @property
     def grace(self) -> timedelta:

@@ -13,10 +13,11 @@ from datetime import UTC, date, datetime
 from functools import lru_cache
 
 from bellwether.arena.decision import Decision
-from bellwether.arena.market import Market
+from bellwether.arena.market import Market, complement
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, divided, dollars, money_text, percent_text
 from bellwether.forecasting.prompt import Message, line
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 #: Version of the prompt: raise it with every change of the words below.
 VERSION = "arena/1"
@@ -42,10 +43,10 @@ class Holding:
     position_id: str
     question: str
     side: str
-    shares: int
-    cost: int
-    price: int
-    value: int
+    shares: MicroShares
+    cost: MicroDollars
+    price: SharePrice
+    value: MicroDollars
     open_market: bool
 
 
@@ -53,18 +54,18 @@ class Holding:
 class Portfolio:
     """What an agent has before it decides: cash in micro-dollars, and every open position, those on closed markets included."""
 
-    cash: int
+    cash: MicroDollars
     holdings: tuple[Holding, ...] = ()
 
     @property
-    def value(self) -> int:
+    def value(self) -> MicroDollars:
         """Micro-dollars that the positions are worth."""
-        return sum(holding.value for holding in self.holdings)
+        return MicroDollars(sum(holding.value for holding in self.holdings))
 
     @property
-    def total(self) -> int:
+    def total(self) -> MicroDollars:
         """Cash and positions, in micro-dollars."""
-        return self.cash + self.value
+        return MicroDollars(self.cash + self.value)
 
 
 def messages(methodology: Methodology, portfolio: Portfolio, markets: Sequence[Market], *, today: date, week: int) -> list[Message]:
@@ -118,7 +119,7 @@ Rules:
 
 def user(methodology: Methodology, portfolio: Portfolio, markets: Sequence[Market], *, today: date, week: int) -> str:
     """Portfolio and markets of one decision."""
-    gain = portfolio.total - methodology.cash
+    gain = MicroDollars(portfolio.total - methodology.cash)
     held = "\n".join(map(_holding, portfolio.holdings)) or "none"
     listed = _listed(tuple(markets))
     return f"""Date: {today.isoformat()} (UTC), week {week}
@@ -138,7 +139,7 @@ Markets ({len(markets)}):
 Answer with one JSON object."""
 
 
-def _limit(methodology: Methodology, cash: int) -> str:
+def _limit(methodology: Methodology, cash: MicroDollars) -> str:
     most = methodology.printed_most(cash)
     if most < methodology.least:
         return f"You cannot bet: the largest bet (${money_text(most)}) is below the smallest (${money_text(methodology.least)})."
@@ -147,12 +148,12 @@ def _limit(methodology: Methodology, cash: int) -> str:
 
 
 def _holding(one: Holding) -> str:
-    entry = divided(one.cost * MICROS, one.shares) if one.shares else 0
+    entry = SharePrice(divided(one.cost * MICROS, one.shares) if one.shares else 0)
     state = "" if one.open_market else " | market closed, waiting for its resolution, cannot be sold"
     return (
         f"- position_id {quoted(one.position_id)} | {quoted(one.question)} | side {quoted(one.side)} | {_shares(one.shares)} shares | "
         f"entry {_rounded_percent(entry)}% | current {percent_text(one.price)}% | value ${money_text(one.value)} | "
-        f"profit and loss {_signed(one.value - one.cost)}{state}"
+        f"profit and loss {_signed(MicroDollars(one.value - one.cost))}{state}"
     )
 
 
@@ -175,7 +176,7 @@ def _market(market: Market) -> str:
 def _prices(market: Market) -> str:
     if market.binary:
         yes = market.price("YES")
-        return "no price" if yes is None else f"YES {percent_text(yes)}% / NO {percent_text(MICROS - yes)}%"
+        return "no price" if yes is None else f"YES {percent_text(yes)}% / NO {percent_text(complement(yes))}%"
     named = [(name, market.price(name)) for name in market.outcomes]
     return " / ".join(f"{quoted(name)} {'no price' if price is None else f'{percent_text(price)}%'}" for name, price in named) or "no price"
 
@@ -187,17 +188,17 @@ def quoted(text: str) -> str:
     return json.dumps(plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…", ensure_ascii=False)
 
 
-def _shares(shares: int) -> str:
+def _shares(shares: MicroShares) -> str:
     return f"{dollars(shares):,.2f}"
 
 
-def _rounded_percent(price: int) -> str:
+def _rounded_percent(price: SharePrice) -> str:
     return f"{dollars(price) * 100:.1f}"
 
 
-def _signed(amount: int) -> str:
-    return f"{'-' if amount < 0 else '+'}${money_text(abs(amount))}"
+def _signed(amount: MicroDollars) -> str:
+    return f"{'-' if amount < 0 else '+'}${money_text(MicroDollars(abs(amount)))}"
 
 
-def _percent(part: int, whole: int) -> str:
+def _percent(part: MicroDollars, whole: MicroDollars) -> str:
     return f"{'-' if part < 0 else '+'}{dollars(divided(abs(part) * 100 * MICROS, whole)):.2f}%"

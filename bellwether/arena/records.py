@@ -12,6 +12,7 @@ from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell
 from bellwether.arena.facts import Trade
 from bellwether.arena.refusals import Reason, Refusal
 from bellwether.forecasting.prompt import Message
+from bellwether.units import MicroDollars
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Plan:
 
     model: str
     messages: Sequence[Message]
-    cash: int
+    cash: MicroDollars
     place: int
     prompt_hash: str
     prompt_version: str

@@ -20,6 +20,7 @@ from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.market import folded
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, price_micros
+from bellwether.units import SharePrice
 from bellwether.venues.polymarket.resolution import EVIDENCE, resolve
 
 
@@ -31,7 +32,7 @@ class Ruling(NamedTuple):
     """
 
     result: Result | None
-    payouts: tuple[tuple[str, int], ...] = ()
+    payouts: tuple[tuple[str, SharePrice], ...] = ()
     winner: str | None = None
 
     def pays_like(self, other: Ruling | None) -> bool:
@@ -81,9 +82,9 @@ def _observation(row: Mapping[str, Any]) -> Observation:
 
 def _ruling(winner: str | None, reason: str | None, outcomes: tuple[str, ...], prices: tuple[Decimal, ...]) -> Ruling:
     if winner is not None:
-        return Ruling(Result.WON, tuple((folded(name), MICROS * (folded(name) == folded(winner))) for name in outcomes), winner)
+        return Ruling(Result.WON, tuple((folded(name), SharePrice(MICROS * (folded(name) == folded(winner)))) for name in outcomes), winner)
     if reason == "void":
-        return Ruling(Result.SPLIT, tuple((folded(name), MICROS // len(outcomes)) for name in outcomes))
+        return Ruling(Result.SPLIT, tuple((folded(name), SharePrice(MICROS // len(outcomes))) for name in outcomes))
     parts = [price for price in map(price_micros, prices) if price is not None]
     if reason == "scalar" and len(parts) == len(prices) == len(outcomes) and sum(parts) <= MICROS:
         return Ruling(Result.SPLIT, tuple((folded(name), part) for name, part in zip(outcomes, parts, strict=True)))

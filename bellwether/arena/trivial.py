@@ -12,6 +12,7 @@ from typing import Any
 from bellwether.arena.market import Market
 from bellwether.arena.units import CENT, MICROS, dollars
 from bellwether.arena.validation import Limits
+from bellwether.units import SharePrice
 
 #: Most bets of one decision.
 MOST_BETS = 3
@@ -32,7 +33,7 @@ def favourite(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, 
 
 def proportional(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
     """Bets on the first markets of the universe as the market does: each side's price is its share of the largest bet, and its stated probability."""
-    firsts: dict[str, tuple[str, str, int]] = {}
+    firsts: dict[str, tuple[str, str, SharePrice]] = {}
     for market_id, side, price in _sides(markets):
         best = firsts.get(market_id)
         if best is None or price > best[2]:
@@ -60,7 +61,7 @@ def answer(rule: str, markets: Sequence[Market], limits: Limits, key: str) -> st
     return json.dumps(RULES[rule](markets, limits, key))
 
 
-def _sides(markets: Sequence[Market]) -> list[tuple[str, str, int]]:
+def _sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]]:
     """Every side with a price above 0 and below a dollar: market, side, price; in the order of the universe."""
     found = []
     for market in markets:
@@ -71,7 +72,9 @@ def _sides(markets: Sequence[Market]) -> list[tuple[str, str, int]]:
     return found
 
 
-def _bets(sides: Sequence[tuple[str, str, int]], limits: Limits, share: Callable[[int], float], reasoning: str) -> dict[str, Any]:
+def _bets(
+    sides: Sequence[tuple[str, str, SharePrice]], limits: Limits, share: Callable[[SharePrice], float], reasoning: str
+) -> dict[str, Any]:
     """Bets of a share of the largest possible amount, in whole cents; none below the smallest, and a HOLD without any."""
     together = limits.most // max(len(sides), 1) if limits.limit == "decision" else min(limits.most, limits.cash // max(len(sides), 1))
     bets = []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from bellwether.arena.market import Market, MarketStatus, folded, is_binary
 from bellwether.arena.units import micros, price_micros
 from bellwether.errors import SchemaError
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FREE, FeeSchedule, schedule_of
+
+Amount = TypeVar("Amount")
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,11 @@ def market_of(row: Mapping[str, Any], at: datetime) -> Market:
         token_ids=tuple(row.get("token_ids") or ()),
         category=row.get("category"),
         event_id=row.get("event_id"),
-        volume=_micros(row.get("volume")),
+        volume=_millionths(MicroDollars, row.get("volume")),
         closes_at=row.get("end_time"),
         status=status_of(row),
-        tick=_micros(row.get("tick_size")),
-        min_shares=_micros(row.get("min_order_size")),
+        tick=_millionths(SharePrice, row.get("tick_size")),
+        min_shares=_millionths(MicroShares, row.get("min_order_size")),
         fees=_fees(row, at),
     )
 
@@ -106,8 +109,8 @@ def _digest(markets: Sequence[Market]) -> str:
     return hashlib.sha256(json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _micros(value: Decimal | int | str | None) -> int | None:
-    return None if value is None else micros(value)
+def _millionths(unit: Callable[[int], Amount], value: Decimal | int | str | None) -> Amount | None:
+    return None if value is None else unit(micros(value))
 
 
 def _fees(row: Mapping[str, Any], at: datetime) -> FeeSchedule:

@@ -10,6 +10,7 @@ from typing import Any
 from bellwether.arena.decision import Action, Bet, Decision, Problem, Sell, invalid
 from bellwether.arena.methodology import Limit, Methodology
 from bellwether.arena.units import CENT, LARGEST, dollars, micros, money_text
+from bellwether.units import MicroDollars
 
 #: Millionths of a percent: the least that can be sold, and all.
 _ONE_PERCENT, ALL = 1_000_000, 100_000_000
@@ -23,20 +24,20 @@ class Limits:
     than the cash.
     """
 
-    least: int
-    most: int
-    cash: int
+    least: MicroDollars
+    most: MicroDollars
+    cash: MicroDollars
     limit: Limit = "bet"
 
     @classmethod
-    def of(cls, methodology: Methodology, cash: int) -> Limits:
+    def of(cls, methodology: Methodology, cash: MicroDollars) -> Limits:
         """The limits of an agent with so much cash (micro-dollars) before its decision."""
-        return cls(methodology.least, methodology.most(cash), max(cash, 0), methodology.limit)
+        return cls(methodology.least, methodology.most(cash), max(cash, MicroDollars(0)), methodology.limit)
 
     @property
-    def accepted(self) -> int:
+    def accepted(self) -> MicroDollars:
         """The largest amount that is accepted where `most` is printed."""
-        return self.most + CENT
+        return MicroDollars(self.most + CENT)
 
 
 class _Invalid(Exception):
@@ -75,7 +76,7 @@ def _reasoning(said: Mapping[str, Any]) -> str:
 
 def _bets(said: Mapping[str, Any], limits: Limits) -> tuple[Bet, ...]:
     bets = tuple(_bet(leg, f"bets[{place}]", limits) for place, leg in enumerate(_legs(said, "bets", Problem.NO_BETS)))
-    total = sum(bet.amount for bet in bets)
+    total = MicroDollars(sum(bet.amount for bet in bets))
     if limits.limit == "decision" and total > limits.accepted:
         raise _Invalid(
             Problem.TOTAL_ABOVE_LIMIT, f"the bets add up to {_dollars(total)}; all together may be {money_text(limits.most)} at most"
@@ -94,14 +95,14 @@ def _bet(leg: Any, where: str, limits: Limits) -> Bet:
     return Bet(market_id, canonical, amount, _probability(leg, where))
 
 
-def _amount(leg: Mapping[str, Any], where: str, limits: Limits) -> int:
+def _amount(leg: Mapping[str, Any], where: str, limits: Limits) -> MicroDollars:
     given = _number(leg, "amount", where)
     if given < dollars(limits.least):
         raise _Invalid(Problem.BELOW_MINIMUM, f"{where}.amount is {_shown(given)}; the minimum is {money_text(limits.least)}")
     if given > dollars(limits.accepted):
         what = "one bet may be" if limits.limit == "bet" else "all bets together may be"
         raise _Invalid(Problem.ABOVE_LIMIT, f"{where}.amount is {_shown(given)}; {what} {money_text(limits.most)} at most")
-    return micros(given)
+    return MicroDollars(micros(given))
 
 
 def _probability(leg: Mapping[str, Any], where: str) -> float | None:
@@ -155,7 +156,7 @@ def _number(leg: Mapping[str, Any], name: str, where: str, problem: Problem = Pr
     return LARGEST * (1 if given > 0 else -1) if too_large else Decimal(given)
 
 
-def _dollars(amount: int) -> str:
+def _dollars(amount: MicroDollars) -> str:
     return f"{dollars(amount).normalize():f}"
 
 

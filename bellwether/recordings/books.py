@@ -17,6 +17,7 @@ from bellwether.recordings.missing import GapReport
 from bellwether.recordings.numbers import Key
 from bellwether.recordings.recording import Recording
 from bellwether.recordings.watch import Effect, Watch
+from bellwether.units import Lots, MicroDollars
 from bellwether.venues.kalshi.stream.frame import Frame, body_of, message
 
 DOLLAR = 1_000_000
@@ -48,22 +49,24 @@ def _scaled(text: str, digits: int) -> int:
     return int(whole + fraction.ljust(digits, "0"))
 
 
-def price_of(text: Any) -> int:
+def price_of(text: Any) -> MicroDollars:
     """Dollars as text, in millionths of a dollar."""
-    return scaled(text, _PRICE_DIGITS)
+    price: Any = scaled(text, _PRICE_DIGITS)
+    return price
 
 
-def size_of(text: Any) -> int:
+def size_of(text: Any) -> Lots:
     """Contracts as text or a whole number, in hundredths of a contract."""
-    return scaled(text, _SIZE_DIGITS)
+    size: Any = scaled(text, _SIZE_DIGITS)
+    return size
 
 
-def _cents(value: Any) -> int:
-    return scaled(value, 0) * CENT
+def _cents(value: Any) -> MicroDollars:
+    return MicroDollars(scaled(value, 0) * CENT)
 
 
 #: Fields of a snapshot's side and of a delta, the current ones first: the suffix of their names and how their prices are written.
-SIDE_FORMS: tuple[tuple[str, Callable[[Any], int]], ...] = (("_dollars_fp", price_of), ("_dollars", price_of), ("", _cents))
+SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_fp", price_of), ("_dollars", price_of), ("", _cents))
 
 
 def snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
@@ -75,7 +78,7 @@ def snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
     return {}
 
 
-def delta_of(body: dict[str, Any]) -> tuple[str, int, int]:
+def delta_of(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
     """Side, price and change of size of a delta's body. Raises `MalformedFrame`."""
     side = body.get("side")
     if side not in ("yes", "no"):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bellwether.replay.preparation import prepare
     from bellwether.replay.prepared import Prepared
     from bellwether.replay.units import BUY, CENT, CONTRACT, DOLLAR, MICROS, MINUTE, NO, SECOND, SELL, YES
+    from bellwether.units import Lots, MicroDollars, Mills
 
 _HOMES = {
     "agents.agent": ("Agent", "CompiledAgent", "EpisodeInfo", "MarketInfo", "cents", "contracts"),
@@ -40,7 +41,21 @@ _HOMES = {
     "isolation.settings": ("AgentSource", "Confinement", "Isolation"),
     "preparation": ("prepare",),
     "prepared": ("Prepared",),
-    "units": ("BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES"),
+    "units": (
+        "BUY",
+        "CENT",
+        "CONTRACT",
+        "DOLLAR",
+        "MICROS",
+        "MINUTE",
+        "NO",
+        "SECOND",
+        "SELL",
+        "YES",
+        "Lots",
+        "MicroDollars",
+        "Mills",
+    ),
 }
 
 __all__ = [
@@ -68,8 +83,11 @@ __all__ = [
     "Fill",
     "Isolation",
     "LatencySeries",
+    "Lots",
     "Market",
     "MarketInfo",
+    "MicroDollars",
+    "Mills",
     "Order",
     "OrderError",
     "OrderUpdate",

@@ -30,6 +30,7 @@ from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import MINUTE
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -142,10 +143,10 @@ class Backtest:
         return self.settings.seed
 
     @property
-    def bankroll(self) -> int:
+    def bankroll(self) -> MicroDollars:
         """Micro-dollars at the start."""
         assert self.settings.bankroll is not None
-        return self.settings.bankroll
+        return MicroDollars(self.settings.bankroll)
 
     @property
     def parameters(self) -> str:
@@ -322,7 +323,7 @@ def _ready(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], set
     return prepare(source, settings.rules, cache=cache, bankroll=settings.bankroll, execution=settings.execution)
 
 
-def _info(prepared: Prepared, bankroll: int) -> EpisodeInfo:
+def _info(prepared: Prepared, bankroll: MicroDollars) -> EpisodeInfo:
     """A copy for one agent: what it does to its own reaches no other run."""
     return replace(prepared.info, bankroll=bankroll, markets=tuple(replace(market) for market in prepared.info.markets))
 

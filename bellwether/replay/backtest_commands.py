@@ -17,6 +17,7 @@ from bellwether.console import AS_JSON, emit
 from bellwether.errors import ConfigError
 from bellwether.progress import shown
 from bellwether.settings import settings
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -185,7 +186,7 @@ def _isolation(options: dict[str, Any]) -> Isolation | None:
 def _settings(options: dict[str, Any]) -> BacktestSettings:
     from bellwether.replay.backtest import BacktestSettings
     from bellwether.replay.engine.latencies import LatencySeries
-    from bellwether.replay.units import MICROS, SECOND
+    from bellwether.replay.units import SECOND
 
     given: dict[str, Any] = {
         name: options[name] for name in ("rules", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
@@ -193,7 +194,7 @@ def _settings(options: dict[str, Any]) -> BacktestSettings:
     if options["cadence"] is not None:
         given["cadence"] = _duration("cadence", options["cadence"], SECOND)
     if options["bankroll"] is not None:
-        given["bankroll"] = _money(options["bankroll"], MICROS)
+        given["bankroll"] = _money(options["bankroll"])
     given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
     given["seconds_per_step"] = options["decision_seconds"]
     given["data_latency"] = _duration("data-latency", options["data_latency"], _MILLISECOND)
@@ -209,15 +210,17 @@ def _duration(option: str, value: float, unit: int) -> int:
     return round(value * unit)
 
 
-def _money(text: str, micros: int) -> int:
+def _money(text: str) -> MicroDollars:
+    from bellwether.replay.units import MICROS
+
     try:
-        amount = Decimal(text) * micros
+        amount = Decimal(text) * MICROS
         whole = int(amount)
     except (ArithmeticError, ValueError):
         raise ConfigError(f"reading --bankroll: {text!r:.60} is no number of dollars") from None
     if whole != amount:
         raise ConfigError(f"reading --bankroll: {text} is finer than a millionth of a dollar")
-    return whole
+    return MicroDollars(whole)
 
 
 def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: dict[str, Any]) -> list[Candidate]:

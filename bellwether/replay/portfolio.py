@@ -15,8 +15,9 @@ from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.combined import combined
 from bellwether.replay.tape.merge import merge_tapes, with_units
+from bellwether.units import MicroDollars
 
-Value = TypeVar("Value", int, str)
+Value = TypeVar("Value", bound=int | str)
 
 
 def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:
@@ -41,7 +42,9 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
         markets=tuple(market for one in parts for market in one.info.markets),
         start_ns=parts[0].info.start_ns,
         end_ns=None if None in ends else max(end for end in ends if end is not None),
-        bankroll=bankroll if bankroll is not None else _agreed(parts, "bankroll", {one.info.id: one.info.bankroll for one in parts}),
+        bankroll=MicroDollars(bankroll)
+        if bankroll is not None
+        else _agreed(parts, "bankroll", {one.info.id: one.info.bankroll for one in parts}),
         rules=rules.name,
         exogenous=tuple(exogenous),
         observation_depth=_agreed(parts, "observation_depth", {one.info.id: one.info.observation_depth for one in parts}),

@@ -15,13 +15,14 @@ from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet, rule_set, rules_for
 from bellwether.replay.tape import Tape
 from bellwether.replay.units import SECOND
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.episode import Episode
     from bellwether.replay.episode.content import Content, Trades
 
 #: The bankroll of a tape without an episode, micro-dollars: the 1,000 dollars of the original's episodes.
-BANKROLL = 1_000_000_000
+BANKROLL = MicroDollars(1_000_000_000)
 
 
 def prepare(

@@ -1,7 +1,8 @@
 """Units of the simulator: integers everywhere, so that no sum is rounded.
 
 A price is a number of mills (a tenth of a cent) of the side it is quoted for, a size a number of lots (a hundredth of a contract), money a number
-of micro-dollars, and time nanoseconds since 1970, UTC. A mill times a lot is ten micro-dollars.
+of micro-dollars, and time nanoseconds since 1970, UTC. A mill times a lot is ten micro-dollars: `cost`. Type checkers keep `Mills`, `Lots` and
+`MicroDollars` apart (`bellwether.units`); compiled code and arrays have int64.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from bellwether.errors import SchemaError
+from bellwether.units import Lots, MicroDollars, Mills
 
 #: Mills that a contract pays.
 DOLLAR = 1000
@@ -39,14 +41,14 @@ BUY = 0
 SELL = 1
 
 
-def mills(dollars: Decimal | str | int) -> int:
+def mills(dollars: Decimal | str | int) -> Mills:
     """Dollars per contract in mills. Raises `SchemaError` for what is finer than a mill; nothing is rounded."""
-    return _whole(dollars, DOLLAR, "a price", "a tenth of a cent")
+    return Mills(_whole(dollars, DOLLAR, "a price", "a tenth of a cent"))
 
 
-def lots(contracts: Decimal | str | int) -> int:
+def lots(contracts: Decimal | str | int) -> Lots:
     """Contracts in lots. Raises `SchemaError` for what is finer than a hundredth; nothing is rounded."""
-    return _whole(contracts, CONTRACT, "a size", "a hundredth of a contract")
+    return Lots(_whole(contracts, CONTRACT, "a size", "a hundredth of a contract"))
 
 
 def _whole(value: Decimal | str | int, units: int, what: str, unit: str) -> int:
@@ -56,6 +58,11 @@ def _whole(value: Decimal | str | int, units: int, what: str, unit: str) -> int:
     return int(scaled)
 
 
-def dollars(micros: int) -> Decimal:
+def cost(price: Mills, lots: Lots) -> MicroDollars:
+    """What lots cost at a price, without fees."""
+    return MicroDollars(MILL_LOT * price * lots)
+
+
+def dollars(micros: MicroDollars) -> Decimal:
     """Micro-dollars in dollars, exactly."""
     return Decimal(micros).scaleb(-6)

@@ -28,6 +28,7 @@ from bellwether.arena.steps import InProgress, Steps
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Reply, Request, Usage
 from bellwether.models.answers import Answer, NoAnswer
+from bellwether.units import MicroDollars, SharePrice
 from tests.arena.world import COHORT, NOW, V1, agent, binary, bought
 
 LEASE = timedelta(minutes=5)
@@ -77,7 +78,7 @@ class Provider:
 
 def look(decision: Decision) -> MarketData:
     """The same quotes whenever it is looked."""
-    return MarketData(MARKETS, {name: {0: Quote(400_000, at=NOW)} for name in MARKETS}, NOW)
+    return MarketData(MARKETS, {name: {0: Quote(SharePrice(400_000), at=NOW)} for name in MARKETS}, NOW)
 
 
 def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> list[Task]:
@@ -90,7 +91,7 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
             first = f"{key.agent.agent_id}/{COHORT}/1"
             account.book(bought("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
 
-        def asked(cash: int = account.cash, key: DecisionKey = key) -> list[Message]:
+        def asked(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
             return messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
 
         made.append(Task(key, family, rules, account, asked, DEADLINE, place, "digest"))

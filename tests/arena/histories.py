@@ -15,6 +15,7 @@ from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, Market, MarketStatus, Quote
 from bellwether.arena.methodology import methodology
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, settlements
+from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import COHORT, usd
 
@@ -91,12 +92,17 @@ def _quotes(rng: Random, market: Market) -> dict[int, Quote]:
     quotes = {}
     for place in range(len(market.outcomes)):
         middle = rng.choice((rng.randrange(1, 1_000_000), 500_000, 333_333, 1, 999_999, 10_000 * rng.randrange(1, 100)))
-        bid, ask = max(middle - 10_000, 1), min(middle + 10_000, 999_999)
+        bid, ask = SharePrice(max(middle - 10_000, 1)), SharePrice(min(middle + 10_000, 999_999))
         deep = (
-            (Level(ask, rng.randrange(1, 10**9)), Level(min(ask + 7, 999_999), rng.choice((10**8, 10**12)))) if rng.random() < 0.5 else ()
+            (
+                Level(ask, MicroShares(rng.randrange(1, 10**9))),
+                Level(SharePrice(min(ask + 7, 999_999)), MicroShares(rng.choice((10**8, 10**12)))),
+            )
+            if rng.random() < 0.5
+            else ()
         )
         if rng.random() < 0.95:
-            quotes[place] = Quote(middle, bid, ask, asks=deep)
+            quotes[place] = Quote(SharePrice(middle), bid, ask, asks=deep)
     return quotes
 
 
@@ -109,7 +115,7 @@ def _decision(rng: Random, agent: Agent, positions: list[str]) -> Decision:
             side = rng.choice(SIDES[market]) if rng.random() < 0.9 else "YES"
             small = rng.randrange(agent.initial_cash // 100, agent.initial_cash // 13)
             amount = small if rng.random() < 0.9 else rng.choice((1, usd(50), agent.initial_cash // 4, agent.initial_cash))
-            legs.append(Bet(market, side, amount, rng.choice((None, rng.random()))))
+            legs.append(Bet(market, side, MicroDollars(amount), rng.choice((None, rng.random()))))
         return Decision(Action.BET, bets=tuple(legs), reasoning="r")
     if kind < 0.9 and positions:
         shares = [rng.choice((100_000_000, 50_000_000, rng.randrange(1_000_000, 100_000_001))) for _ in range(rng.choice((1, 2)))]
@@ -120,9 +126,13 @@ def _decision(rng: Random, agent: Agent, positions: list[str]) -> Decision:
 
 def _rulings(market: Market) -> list[Ruling]:
     names = [name.lower() for name in market.outcomes]
-    wins = [Ruling(Result.WON, tuple((name, 1_000_000 * (name == winner)) for name in names), winner.title()) for winner in names]
-    split = Ruling(Result.SPLIT, tuple((name, 1_000_000 // len(names)) for name in names))
-    scalar = Ruling(Result.SPLIT, tuple((name, 300_000 if place else 700_000 // (len(names) - 1)) for place, name in enumerate(names)))
+    wins = [
+        Ruling(Result.WON, tuple((name, SharePrice(1_000_000 * (name == winner))) for name in names), winner.title()) for winner in names
+    ]
+    split = Ruling(Result.SPLIT, tuple((name, SharePrice(1_000_000 // len(names))) for name in names))
+    scalar = Ruling(
+        Result.SPLIT, tuple((name, SharePrice(300_000 if place else 700_000 // (len(names) - 1))) for place, name in enumerate(names))
+    )
     return [*wins, *wins, split, scalar, UNKNOWN, Ruling(Result.CANCELLED)]
 
 

@@ -16,15 +16,17 @@ from bellwether.arena.ledger import Book
 from bellwether.arena.market import Market, MarketStatus, Quote
 from bellwether.arena.methodology import Methodology, methodology
 from bellwether.arena.units import micros, price_micros
+from bellwether.units import MicroDollars, SharePrice
 
 V1, V2, REALISTIC = methodology("v1"), methodology("v2"), methodology("v1-realistic")
 COHORT = date(2026, 3, 1)
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 KEY = DecisionKey(AgentKey(COHORT, "acme"), COHORT)
-AGENT = Agent(KEY.agent.agent_id, str(COHORT), "acme", "v1", micros("10000"))
+AGENT = Agent(KEY.agent.agent_id, str(COHORT), "acme", "v1", MicroDollars(micros("10000")))
 
 
-def usd(value: str | int) -> int:
+def usd(value: str | int) -> Any:
+    """Millionths, of dollars or of shares."""
     return micros(value)
 
 
@@ -58,7 +60,7 @@ def mid(price: str | float | None) -> Quote:
 
 def raw_mid(price: str) -> Quote:
     """A quote that no source passes on: the executor refuses it all the same."""
-    return Quote(int(Decimal(price) * 1_000_000))
+    return Quote(SharePrice(int(Decimal(price) * 1_000_000)))
 
 
 def bet(amount: str = "100", side: str = "YES", market_id: str = "m", probability: float | None = None) -> Bet:
@@ -140,5 +142,5 @@ def book(*trades: Trade, cash: str = "10000") -> Book:
 def won(
     winner: str, outcomes: tuple[str, ...] = ("Yes", "No"), market_id: str = "m", rules: str = "v1", at: datetime | None = None
 ) -> Settlement:
-    payouts = {name.casefold(): 1_000_000 * (name.casefold() == winner.casefold()) for name in outcomes}
+    payouts = {name.casefold(): SharePrice(1_000_000 * (name.casefold() == winner.casefold())) for name in outcomes}
     return Settlement(market_id, rules, at or NOW.replace(day=20), Result.WON, payouts, winner, "test")

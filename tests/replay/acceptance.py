@@ -12,6 +12,7 @@ from bellwether.replay.engine import codes as c
 from bellwether.replay.rules import RuleSet, fee_terms, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, MAX_LOTS, PRINT, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, MICROS, NO, SECOND, SELL, YES
+from bellwether.units import Lots, Mills
 
 #: What a correct engine does, under fees in whole cents as the rows have them, and what the original does.
 RIGHT, REF = rule_set("kalshi-2025-07-01"), rule_set("pmb-2026-01")
@@ -90,9 +91,9 @@ class Play:
     def order(self, order: str, tif: int | None = None) -> int:
         """Send "BUY YES 10" or "BUY YES 10 @50": IOC for a market order, GTC for a limit order when tif is left out."""
         action, side, count, *price = order.replace("@", "").split()
-        limit = int(price[0]) * CENT if price else 0
+        limit = Mills(int(price[0]) * CENT if price else 0)
         tif = (c.Tif.GTC if price else c.Tif.IOC) if tif is None else tif
-        return self.session.place(0, SIDES[side], ACTIONS[action], limit, int(count) * CONTRACT, tif, 0)
+        return self.session.place(0, SIDES[side], ACTIONS[action], limit, Lots(int(count) * CONTRACT), tif, 0)
 
     def go(self, to: float) -> Play:
         """On to the first decision at that second or later."""

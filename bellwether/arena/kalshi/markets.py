@@ -18,9 +18,10 @@ import orjson
 from bellwether.arena.fees import fees_of
 from bellwether.arena.history import LATEST, SOONEST
 from bellwether.arena.kalshi.quotes import Candle, middle, quote_of_candle
-from bellwether.arena.market import Market, MarketStatus, folded
+from bellwether.arena.market import Market, MarketStatus, complement, folded
 from bellwether.arena.units import micros, price_micros
 from bellwether.arena.universe import Universe, frozen
+from bellwether.units import MicroDollars, SharePrice
 from bellwether.venues.polymarket.fees import FREE
 
 Row = Mapping[str, Any]
@@ -28,7 +29,7 @@ Row = Mapping[str, Any]
 #: Words of a contract that can still be traded, now or later.
 OPEN = frozenset({"initialized", "active", "inactive"})
 #: The smallest step of each price grid, in micro-dollars.
-TICKS = {"linear_cent": 10_000, "deci_cent": 1_000, "tapered_deci_cent": 1_000}
+TICKS = {"linear_cent": SharePrice(10_000), "deci_cent": SharePrice(1_000), "tapered_deci_cent": SharePrice(1_000)}
 
 _STATUSES = {"determined": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPUTED, "amended": MarketStatus.DISPUTED}
 
@@ -109,7 +110,7 @@ def market_of(one: Listed, series: Mapping[str, Row], at: datetime) -> Market:
         token_ids=one.tickers,
         category=(terms or {}).get("category") or event.get("category"),
         event_id=one.contracts[0]["event_ticker"],
-        volume=micros(sum(volumes, start=Decimal(0))) if volumes else None,
+        volume=MicroDollars(micros(sum(volumes, start=Decimal(0)))) if volumes else None,
         closes_at=one.expected or closes,
         status=status,
         tick=min((tick for tick in ticks if tick is not None), default=None) if None not in ticks else None,
@@ -197,12 +198,12 @@ def past_market(one: Listed, series: Mapping[str, Row], candles: Mapping[str, Ca
     )
 
 
-def _price(row: Row) -> int | None:
+def _price(row: Row) -> SharePrice | None:
     return middle(price_micros(row.get("yes_bid")), price_micros(row.get("yes_ask"))) if row["status"] == "active" else None
 
 
-def _both(yes: int | None) -> tuple[int | None, int | None]:
-    return yes, None if yes is None else 1_000_000 - yes
+def _both(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice | None]:
+    return yes, None if yes is None else complement(yes)
 
 
 def _waived(one: Listed, at: datetime) -> bool:

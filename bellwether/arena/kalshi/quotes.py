@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bellwether.arena.market import Level, Quote, complement
 from bellwether.arena.units import divided, micros, price_micros
+from bellwether.units import MicroShares, SharePrice
 
 BOOK, CANDLES = "orderbook", "candlesticks"
 
@@ -37,9 +38,9 @@ def quote_of_candle(candle: Candle) -> Quote:
     return Quote(middle(bid, ask), bid, ask, candle.at, CANDLES)
 
 
-def middle(bid: int | None, ask: int | None) -> int | None:
+def middle(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
     """The midpoint in micro-dollars where both sides are quoted."""
-    return divided(bid + ask, 2) if bid is not None and ask is not None else None
+    return SharePrice(divided(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
 def as_of(candles: Sequence[Candle], at: datetime) -> Candle | None:
@@ -48,5 +49,5 @@ def as_of(candles: Sequence[Candle], at: datetime) -> Candle | None:
 
 
 def _levels(side: Sizes) -> list[Level]:
-    found = ((price_micros(price), micros(size)) for price, size in side)
+    found = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
     return [Level(price, shares) for price, shares in found if price is not None and shares > 0]

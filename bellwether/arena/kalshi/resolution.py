@@ -18,7 +18,10 @@ from bellwether.arena.kalshi.markets import OPEN, Listed
 from bellwether.arena.market import folded
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling
 from bellwether.arena.units import MICROS, price_micros
+from bellwether.units import SharePrice
 
+#: What a share of a side pays by the word on it.
+_PAID = {"yes": SharePrice(MICROS), "no": SharePrice(0)}
 #: The winner where every named outcome has lost: exclusive outcomes need not be all that can happen.
 NONE_OF_THEM = "(no outcome)"
 #: Words of a contract in the order in which they follow each other.
@@ -70,12 +73,12 @@ def ruling_of(outcomes: Sequence[str], results: Sequence[str], values: Sequence[
     if "void" in results:
         return Ruling(Result.CANCELLED)
     paid = [price_micros(value) for value in values or ()]
-    pays: list[int | None] = paid if len(paid) == len(outcomes) else [None] * len(outcomes)
+    pays: list[SharePrice | None] = paid if len(paid) == len(outcomes) else [None] * len(outcomes)
     said = _of_both(results[0]) if len(results) == 1 and len(outcomes) == 2 else list(results)
     parts = [_part(word, value) for word, value in zip(said, pays, strict=True)]
     if None in parts or len({folded(name) for name in outcomes}) < len(outcomes):
         return UNKNOWN
-    payouts = tuple((folded(name), part or 0) for name, part in zip(outcomes, parts, strict=True))
+    payouts = tuple((folded(name), part or SharePrice(0)) for name, part in zip(outcomes, parts, strict=True))
     winners = [name for name, part in zip(outcomes, parts, strict=True) if part == MICROS]
     if "scalar" in results or len(winners) > 1:
         return Ruling(Result.SPLIT, payouts)
@@ -87,11 +90,11 @@ def _of_both(word: str) -> list[str]:
     return [word, {"yes": "no", "no": "yes"}.get(word, word)]
 
 
-def _part(word: str, value: int | None) -> int | None:
+def _part(word: str, value: SharePrice | None) -> SharePrice | None:
     """Micro-dollars that a result pays; None where it does not say so, or its value says otherwise."""
     if word == "scalar":
         return value
-    said = {"yes": MICROS, "no": 0}.get(word)
+    said = _PAID.get(word)
     return said if value in (None, said) else None
 
 

@@ -31,6 +31,7 @@ from bellwether.arena.units import divided, micros, price_micros
 from bellwether.arena.universe import market_of, status_of, universe
 from bellwether.arena.weekly.venue import Held
 from bellwether.errors import SchemaError
+from bellwether.units import MicroShares, SharePrice
 from bellwether.venues.polymarket import looks
 
 if TYPE_CHECKING:
@@ -193,20 +194,20 @@ def quote_of_book(book: looks.Book, source: str = "clob") -> Quote:
     return Quote(_middle(bid, ask), bid, ask, book.at, source, _levels(book.bids), _levels(book.asks))
 
 
-def midpoint_of_book(book: looks.Book) -> int | None:
+def midpoint_of_book(book: looks.Book) -> SharePrice | None:
     """The midpoint of a book (micro-dollars), as `quote_of_book` has it."""
     return _middle(*_best(book))
 
 
-def _best(book: looks.Book) -> tuple[int | None, int | None]:
+def _best(book: looks.Book) -> tuple[SharePrice | None, SharePrice | None]:
     bid, ask = (price_micros(side[0][0]) if side else None for side in (book.bids, book.asks))
     return bid, ask
 
 
-def _middle(bid: int | None, ask: int | None) -> int | None:
-    return divided(bid + ask, 2) if bid is not None and ask is not None else None
+def _middle(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | None:
+    return SharePrice(divided(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
 def _levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:
-    found = ((price_micros(price), micros(size)) for price, size in side)
+    found = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
     return tuple(Level(price, shares) for price, shares in found if price is not None and shares > 0)

@@ -15,6 +15,7 @@ import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.units import CENT, CONTRACT
+from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
@@ -50,7 +51,7 @@ class EpisodeInfo:
     markets: tuple[MarketInfo, ...]
     start_ns: int
     end_ns: int | None
-    bankroll: int
+    bankroll: MicroDollars
     rules: str
     exogenous: tuple[str, ...] = ()
     observation_depth: int = -1
@@ -169,14 +170,14 @@ def stable_seed(digest: str, agent: str, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{digest}\n{agent}\n{seed}".encode()).digest(), "big")
 
 
-def cents(value: int | float | str | Decimal, name: str = "cents") -> int:
+def cents(value: int | float | str | Decimal, name: str = "cents") -> Mills:
     """Cents in mills, exactly. Raises `ConfigError`, naming the parameter, for what is finer than a tenth of a cent or no number."""
-    return _units(value, CENT, name, "a tenth of a cent")
+    return Mills(_units(value, CENT, name, "a tenth of a cent"))
 
 
-def contracts(value: int | float | str | Decimal, name: str = "contracts") -> int:
+def contracts(value: int | float | str | Decimal, name: str = "contracts") -> Lots:
     """Contracts in lots, exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth or no number."""
-    return _units(value, CONTRACT, name, "a hundredth of a contract")
+    return Lots(_units(value, CONTRACT, name, "a hundredth of a contract"))
 
 
 def _units(value: int | float | str | Decimal, units: int, name: str, unit: str) -> int:

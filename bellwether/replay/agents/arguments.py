@@ -12,6 +12,7 @@ import numpy as np
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, NO, SELL, YES
+from bellwether.units import Lots, Mills
 
 #: Columns of the requests of `place_many`.
 REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
@@ -58,17 +59,17 @@ def integer(value: Any, name: str) -> int:
     return whole
 
 
-def price_of(value: Any) -> int:
+def price_of(value: Any) -> Mills:
     """A limit in mills, not 0."""
-    price = integer(value, "price")
+    price: Any = integer(value, "price")
     if price == 0:
         raise OrderError("price is 0; a market order has the price None")
     return price
 
 
-def lots_of(value: Any) -> int:
+def lots_of(value: Any) -> Lots:
     """A size in lots, 1 or more."""
-    lots = integer(value, "lots")
+    lots: Any = integer(value, "lots")
     if lots < 1:
         raise OrderError(f"lots is {lots}; it is 1 or more")
     return lots

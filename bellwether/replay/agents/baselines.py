@@ -30,7 +30,7 @@ class BuyAndHold(Agent):
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
         """Everything is still to be bought."""
-        self._left = dict.fromkeys(episode.tickers, self._size)
+        self._left: dict[str, int] = dict.fromkeys(episode.tickers, self._size)
         self._sent: dict[str, Order] = {}
 
     def act(self, ctx: AgentContext) -> None:

@@ -35,6 +35,7 @@ from bellwether.replay.agents.records import MOST_ROWS, Fill, Position, Trade, f
 from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series, reason_text
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
+from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.gateway import Gateway, Row
@@ -48,6 +49,8 @@ TimeInForce = int | str
 
 #: Calls beyond the budget of a step after which its agent is given up, whatever it catches.
 _MOST_BEYOND = 1000
+#: The price of a market order, and of no quote.
+_NO_PRICE = Mills(0)
 
 
 class AgentContext:
@@ -107,8 +110,8 @@ class AgentContext:
         self._bids: np.ndarray | None
         self._sizes: np.ndarray | None
         self._held: np.ndarray | None
-        self._touch: list[list[int]] | None
-        self._held_rows: list[list[int]] | None
+        self._touch: list[list[Mills]] | None
+        self._held_rows: list[list[Lots]] | None
         self._series = {name: Series(number) for number, name in enumerate(series)}
         self._begin(-1, 0)
 
@@ -146,17 +149,17 @@ class AgentContext:
         return self._left
 
     @property
-    def cash(self) -> int:
+    def cash(self) -> MicroDollars:
         """Cash, micro-dollars."""
         return self._door.cash()
 
     @property
-    def available(self) -> int:
+    def available(self) -> MicroDollars:
         """Cash less what resting orders reserve, micro-dollars: what a new order may cost."""
         return self._door.available()
 
     @property
-    def equity(self) -> int:
+    def equity(self) -> MicroDollars:
         """Cash and positions at the prices at which they could be sold now, micro-dollars."""
         return self._door.equity()
 
@@ -273,14 +276,14 @@ class AgentContext:
         """
         code, side, action = self._code_of(ticker), choice(side, SIDES, "side"), choice(action, ACTIONS, "action")
         if price is None:
-            price, tif = 0, _IOC if tif is None else choice(tif, TIFS, "tif")
+            limit, tif = _NO_PRICE, _IOC if tif is None else choice(tif, TIFS, "tif")
         else:
-            price, tif = price_of(price), _GTC if tif is None else choice(tif, TIFS, "tif")
+            limit, tif = price_of(price), _GTC if tif is None else choice(tif, TIFS, "tif")
         if (tif == _GTD) != (expires is not None):
             raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
-        lots, until = lots_of(lots), instant(expires)
+        size, until = lots_of(lots), instant(expires)
         self._spend(1)
-        return self._place(code, side, action, price, lots, tif, until)
+        return self._place(code, side, action, limit, size, tif, until)
 
     def buy(self, ticker: str, side: Side, lots: int, price: int | None = None, tif: TimeInForce | None = None) -> Order:
         """Buy contracts of a side; at the market when there is no price."""
@@ -296,15 +299,15 @@ class AgentContext:
         A quote that rests at its price stays and keeps its place in the queue. The offer is sent as a bid for NO at a dollar less `ask`, which is
         the same. Costs a call for each order placed or cancelled.
         """
-        code, lots = self._code_of(ticker), lots_of(lots)
-        yes_price = 0 if bid is None else price_of(bid)
-        no_price = 0 if ask is None else DOLLAR - integer(ask, "ask")
-        self._quoted(self._door.quote(code, max(yes_price, 0), max(no_price, 0), lots, self._left))
+        code, size = self._code_of(ticker), lots_of(lots)
+        yes_price = _NO_PRICE if bid is None else price_of(bid)
+        no_price = _NO_PRICE if ask is None else Mills(DOLLAR - integer(ask, "ask"))
+        self._quoted(self._door.quote(code, max(yes_price, _NO_PRICE), max(no_price, _NO_PRICE), size, self._left))
         for side, price in ((YES, yes_price), (NO, no_price)):
             if price < 0 or (side == NO and price == 0 and ask is not None):
                 # No price of an order: sent all the same, so that its row says so.
                 self._spend(1)
-                self._place(code, side, BUY, price, lots, _POST_ONLY, 0)
+                self._place(code, side, BUY, price, size, _POST_ONLY, 0)
 
     def quote_many(self, prices: np.ndarray, lots: int) -> None:
         """`quote` for all markets in one go: int64[T, 2], the bids for YES and for NO to keep in the book, in mills.
@@ -407,7 +410,7 @@ class AgentContext:
             "Use attributes, `markets()` or `place_many`, or raise calls_per_step"
         )
 
-    def _place(self, code: int, side: int, action: int, price: int, lots: int, tif: int, until: int) -> Order:  # noqa: PLR0917
+    def _place(self, code: int, side: int, action: int, price: Mills, lots: Lots, tif: int, until: int) -> Order:  # noqa: PLR0917
         self._changed()
         number = self._door.place(code, side, action, price, lots, tif, until)
         if number is None:
@@ -444,12 +447,12 @@ class AgentContext:
             self._states = _fixed(self._door.statuses())
         return self._states
 
-    def _best_list(self) -> list[list[int]]:
+    def _best_list(self) -> list[list[Mills]]:
         if self._touch is None:
             self._touch = self._door.bid_rows()
         return self._touch
 
-    def _held_list(self) -> list[list[int]]:
+    def _held_list(self) -> list[list[Lots]]:
         if self._held_rows is None:
             self._held_rows = self._door.position_rows()
         return self._held_rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bellwether.replay.agents.records import FILL_COLUMNS, MOST_ROWS, TRADE_COLU
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.marks import unrealised
 from bellwether.replay.units import DOLLAR
+from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.news import Callbacks, News
@@ -189,15 +190,15 @@ class Gateway:
         best = self._session.best
         return np.stack([np.where(best[:, side] > 0, self._session.book[self._every, side, best[:, side]], 0) for side in (0, 1)], axis=1)
 
-    def cash(self) -> int:
+    def cash(self) -> MicroDollars:
         """Micro-dollars."""
         return self._cash if self._frozen else self._session.cash
 
-    def available(self) -> int:
+    def available(self) -> MicroDollars:
         """Cash that nothing is reserved from, micro-dollars."""
         return self._session.available
 
-    def equity(self) -> int:
+    def equity(self) -> MicroDollars:
         """Cash and positions at the prices at which they could be sold now, micro-dollars."""
         return self._equity if self._frozen else self._session.equity()
 
@@ -228,7 +229,7 @@ class Gateway:
 
     # What costs calls.
 
-    def book(self, code: int, depth: int) -> tuple[tuple[tuple[int, int], ...], ...] | None:
+    def book(self, code: int, depth: int) -> tuple[tuple[tuple[Mills, Lots], ...], ...] | None:
         """The bids for YES and for NO as (price, lots), best first; depth: most levels of a side, -1 for all."""
         if not self._known(code) or not self._spend(1):
             return None
@@ -285,13 +286,13 @@ class Gateway:
         rows = self._session.known_fills[first:, :_FILL_WIDTH]
         return (rows if code < 0 else rows[rows[:, codes.F_TICKER] == code])[after : after + MOST_ROWS].copy()
 
-    def ledger(self, code: int) -> list[list[int]] | None:
+    def ledger(self, code: int) -> list[list[Any]] | None:
         """Of one market, or of each for -1: lots of YES and NO, their costs, realised P&L, fees, unrealised P&L."""
         if not (code == -1 or self._known(code)) or not self._spend(1):
             return None
         session = self._session
         chosen = slice(None) if code < 0 else slice(code, code + 1)
-        missing = DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0
+        missing = Mills(DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0)
         columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
         return [[*held, *money, unrealised(held, money[:2], bids, missing)] for held, money, bids in zip(*columns, strict=True)]
 
@@ -321,7 +322,7 @@ class Gateway:
 
     # Orders.
 
-    def place(self, code: int, side: int, action: int, price: int, lots: int, tif: int, expires: int) -> int | None:  # noqa: PLR0917
+    def place(self, code: int, side: int, action: int, price: Mills, lots: Lots, tif: int, expires: int) -> int | None:  # noqa: PLR0917
         """Send an order; its id, or -1 for one of which the venue has no record."""
         if not self._spend(1):
             return None
@@ -358,20 +359,20 @@ class Gateway:
             self._cancelled.update(self._listed(code).tolist())
         return self._session.cancel_all(code)
 
-    def amend(self, number: int, price: int, lots: int) -> int | None:
+    def amend(self, number: int, price: Mills, lots: Lots) -> int | None:
         """Change an order's price or remaining size: 0, or the code of the reason why not."""
         if not self._spend(1):
             return None
         return self._session.amend(number, price, lots)
 
-    def quote(self, code: int, yes_price: int, no_price: int, lots: int, calls: int) -> int | None:
+    def quote(self, code: int, yes_price: Mills, no_price: Mills, lots: Lots, calls: int) -> int | None:
         """Keep two post-only bids in the book for at most `calls`; how many of them are left, -1 if they did not suffice."""
         if not self._known(code):
             return None
         most, before = max(0, min(calls, self._left)), self._before()
         return self._quoted(most, self._session.quote(code, yes_price, no_price, lots, most), before)
 
-    def quote_many(self, prices: np.ndarray, lots: int, calls: int) -> int | None:
+    def quote_many(self, prices: np.ndarray, lots: Lots, calls: int) -> int | None:
         """`quote` for all markets, int64[T, 2]."""
         if prices.shape != (self._tickers, 2):
             return None

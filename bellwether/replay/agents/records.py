@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bellwether.replay.engine.codes import Reason, Role, Status
-from bellwether.replay.units import DOLLAR, MILL_LOT
+from bellwether.replay.units import DOLLAR, MILL_LOT, cost
+from bellwether.units import Lots, MicroDollars, Mills
 
 _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 _ROLES = tuple(role.name.lower() for role in Role)
@@ -31,14 +33,14 @@ class Trade:
 
     time_ns: int
     ticker: str
-    yes_price: int
-    lots: int
+    yes_price: Mills
+    lots: Lots
     taker_side: str
 
     @property
-    def no_price(self) -> int:
+    def no_price(self) -> Mills:
         """Mills of NO."""
-        return DOLLAR - self.yes_price
+        return Mills(DOLLAR - self.yes_price)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,16 @@ class Fill:
     ticker: str
     side: str
     action: str
-    price: int
-    lots: int
-    fee: int
+    price: Mills
+    lots: Lots
+    fee: MicroDollars
     role: str
 
     @property
-    def cost(self) -> int:
+    def cost(self) -> MicroDollars:
         """What it cost without its fee, micro-dollars; negative for a sale, which brings it in."""
-        return (MILL_LOT if self.action == "buy" else -MILL_LOT) * self.price * self.lots
+        paid = cost(self.price, self.lots)
+        return paid if self.action == "buy" else MicroDollars(-paid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +83,14 @@ class OrderUpdate:
     action: str
     status: str
     reason: str | None
-    price: int
-    lots: int
-    filled: int
+    price: Mills
+    lots: Lots
+    filled: Lots
 
     @property
-    def remaining(self) -> int:
+    def remaining(self) -> Lots:
         """Lots that still rest; 0 once it has ended."""
-        return self.lots - self.filled if self.status == "resting" else 0
+        return Lots(self.lots - self.filled if self.status == "resting" else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +103,13 @@ class Position:
     """
 
     ticker: str
-    yes_lots: int
-    no_lots: int
-    yes_cost: int
-    no_cost: int
-    realised: int
-    fees: int
-    unrealised: int
+    yes_lots: Lots
+    no_lots: Lots
+    yes_cost: MicroDollars
+    no_cost: MicroDollars
+    realised: MicroDollars
+    fees: MicroDollars
+    unrealised: MicroDollars
 
     @property
     def yes_average(self) -> float | None:
@@ -119,17 +122,17 @@ class Position:
         return self.no_cost / (MILL_LOT * self.no_lots) if self.no_lots else None
 
     @property
-    def pnl(self) -> int:
+    def pnl(self) -> MicroDollars:
         """Realised and unrealised P&L less fees: over all markets, what `ctx.equity` is above the bankroll."""
-        return self.realised + self.unrealised - self.fees
+        return MicroDollars(self.realised + self.unrealised - self.fees)
 
 
-def trades_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Trade]:
+def trades_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[Trade]:
     """Rows of `TRADE_COLUMNS` as trades."""
     return [Trade(ts, tickers[code], price, lots, _SIDES[taker]) for ts, code, price, lots, taker in rows]
 
 
-def fills_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Fill]:
+def fills_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[Fill]:
     """Rows of `FILL_COLUMNS` as fills."""
     return [
         Fill(ts, order, tickers[code], _SIDES[side], _ACTIONS[action], price, lots, fee, _ROLES[role])
@@ -137,7 +140,7 @@ def fills_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[Fill
     ]
 
 
-def updates_of(rows: Iterable[Sequence[int]], tickers: Sequence[str]) -> list[OrderUpdate]:
+def updates_of(rows: Iterable[Sequence[Any]], tickers: Sequence[str]) -> list[OrderUpdate]:
     """Rows of `UPDATE_COLUMNS` as updates of orders."""
     return [
         OrderUpdate(

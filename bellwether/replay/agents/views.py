@@ -6,7 +6,7 @@ Prices are mills of the side they are named for, sizes lots, money micro-dollars
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from bellwether.replay.agents import gateway
 from bellwether.replay.agents.limits import OrderError
 from bellwether.replay.engine import codes
 from bellwether.replay.units import DOLLAR, NO, SECOND, SELL, YES
+from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.context import AgentContext
@@ -45,26 +46,29 @@ class Market:
         self._ctx, self.code, self.ticker, self.title, self.close_ns = ctx, code, ticker, title, close_ns
 
     @property
-    def yes_bid(self) -> int | None:
+    def yes_bid(self) -> Mills | None:
         """Best bid for YES."""
         return self._ctx._best_list()[self.code][YES] or None
 
     @property
-    def no_bid(self) -> int | None:
+    def no_bid(self) -> Mills | None:
         """Best bid for NO."""
         return self._ctx._best_list()[self.code][NO] or None
 
     @property
-    def yes_ask(self) -> int | None:
+    def yes_ask(self) -> Mills | None:
         """Best price at which YES can be bought: a dollar less the best bid for NO."""
         bid = self._ctx._best_list()[self.code][NO]
-        return DOLLAR - bid if bid else None
+        # Any: a call of `Mills` would take as long as the rest.
+        ask: Any = DOLLAR - bid
+        return ask if bid else None
 
     @property
-    def no_ask(self) -> int | None:
+    def no_ask(self) -> Mills | None:
         """Best price at which NO can be bought."""
         bid = self._ctx._best_list()[self.code][YES]
-        return DOLLAR - bid if bid else None
+        ask: Any = DOLLAR - bid
+        return ask if bid else None
 
     @property
     def mid(self) -> float | None:
@@ -73,31 +77,32 @@ class Market:
         return (yes + DOLLAR - no) / 2 if yes and no else None
 
     @property
-    def spread(self) -> int | None:
+    def spread(self) -> Mills | None:
         """Best YES ask less best YES bid; None unless there are both."""
         yes, no = self._ctx._best_list()[self.code]
-        return DOLLAR - no - yes if yes and no else None
+        spread: Any = DOLLAR - no - yes
+        return spread if yes and no else None
 
-    def _size(self, side: int) -> int:
-        return int(self._ctx._best_sizes()[self.code, side])
+    def _size(self, side: int) -> Lots:
+        return self._ctx._best_sizes().item(self.code, side)
 
     @property
-    def yes_bid_lots(self) -> int:
+    def yes_bid_lots(self) -> Lots:
         """Size at the best bid for YES, which is the size offered at `no_ask`."""
         return self._size(YES)
 
     @property
-    def no_bid_lots(self) -> int:
+    def no_bid_lots(self) -> Lots:
         """Size at the best bid for NO, which is the size offered at `yes_ask`."""
         return self._size(NO)
 
     @property
-    def yes_position(self) -> int:
+    def yes_position(self) -> Lots:
         """YES contracts held, lots."""
         return self._ctx._held_list()[self.code][YES]
 
     @property
-    def no_position(self) -> int:
+    def no_position(self) -> Lots:
         """NO contracts held, lots."""
         return self._ctx._held_list()[self.code][NO]
 
@@ -125,18 +130,24 @@ class Book:
     """The book of a market to a depth: (price, lots) pairs, best first. Asks are the other side's bids."""
 
     ticker: str
-    yes_bids: tuple[tuple[int, int], ...]
-    no_bids: tuple[tuple[int, int], ...]
+    yes_bids: tuple[tuple[Mills, Lots], ...]
+    no_bids: tuple[tuple[Mills, Lots], ...]
 
     @property
-    def yes_asks(self) -> tuple[tuple[int, int], ...]:
+    def yes_asks(self) -> tuple[tuple[Mills, Lots], ...]:
         """What YES can be bought at, cheapest first."""
-        return tuple((DOLLAR - price, lots) for price, lots in self.no_bids)
+        return _opposite(self.no_bids)
 
     @property
-    def no_asks(self) -> tuple[tuple[int, int], ...]:
+    def no_asks(self) -> tuple[tuple[Mills, Lots], ...]:
         """What NO can be bought at, cheapest first."""
-        return tuple((DOLLAR - price, lots) for price, lots in self.yes_bids)
+        return _opposite(self.yes_bids)
+
+
+def _opposite(bids: tuple[tuple[Mills, Lots], ...]) -> tuple[tuple[Mills, Lots], ...]:
+    """What one side can be bought at, of the other side's bids."""
+    asks: Any = tuple((DOLLAR - price, lots) for price, lots in bids)
+    return asks
 
 
 class Order:
@@ -153,14 +164,14 @@ class Order:
     def __index__(self) -> int:
         return self.id
 
-    def _get(self, column: int) -> int:
+    def _get(self, column: int) -> Any:
         if self.id < 0:
             raise OrderError("reading an order: the venue has no record of it; look at its status and reason first")
         if self._version != self._ctx._version:
             self._row, self._version = self._ctx._row(self.id), self._ctx._version
         return self._row[column]
 
-    def _amount(self, column: int) -> int:
+    def _amount(self, column: int) -> Any:
         return self._get(column) if self.id >= 0 else 0
 
     @property
@@ -179,24 +190,25 @@ class Order:
         return ACTIONS[self._get(gateway.ACTION)]
 
     @property
-    def price(self) -> int | None:
+    def price(self) -> Mills | None:
         """Limit on the side as sent; None for a market order."""
         return self._amount(gateway.PRICE) or None
 
     @property
-    def lots(self) -> int:
+    def lots(self) -> Lots:
         """Size asked for; an amendment changes it."""
         return self._amount(gateway.LOTS)
 
     @property
-    def filled(self) -> int:
+    def filled(self) -> Lots:
         """Lots filled so far."""
         return self._amount(gateway.FILLED)
 
     @property
-    def remaining(self) -> int:
+    def remaining(self) -> Lots:
         """Lots not filled yet; 0 once it has ended."""
-        return self.lots - self.filled if self.status in ("pending", "resting") else 0
+        remaining: Any = self.lots - self.filled if self.status in ("pending", "resting") else 0
+        return remaining
 
     @property
     def status(self) -> str:
@@ -225,13 +237,13 @@ class Order:
         return self.id >= 0 and self._get(gateway.STATUS) == _RESTING
 
     @property
-    def cost(self) -> int:
+    def cost(self) -> MicroDollars:
         """What its fills cost so far without fees, micro-dollars; negative where they brought money in."""
         cost = self._amount(gateway.COST)
         return -cost if cost and self._get(gateway.ACTION) == SELL else cost
 
     @property
-    def fees(self) -> int:
+    def fees(self) -> MicroDollars:
         """Fees of its fills so far, micro-dollars."""
         return self._amount(gateway.FEES)
 

@@ -69,7 +69,7 @@ class Books:
         try:
             if effect is Effect.CHANGED:
                 side, mills, by = self._reader.change(frame, body)
-                before = market.lines[key].sides[side].levels.get(mills, 0)
+                before: Any = market.lines[key].sides[side].levels.get(mills, 0)
                 change = Change(place, frame.ordinal, side, mills, before + by, before, self._times.clock(place), (at, side, mills, by))
                 self._change(frame, market, key, change)
             else:

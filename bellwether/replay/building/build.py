@@ -19,12 +19,13 @@ from bellwether.replay.building.stretches import cut
 from bellwether.replay.building.tracker import Tracker
 from bellwether.replay.episode import EpisodeDraft, Gap, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
-from bellwether.replay.episode.metadata import CENTS
+from bellwether.replay.episode.metadata import CENTS, PriceRange
+from bellwether.units import Mills
 from bellwether.venues.kalshi.stream.frame import Frame
 
 if TYPE_CHECKING:
     import polars as pl
-_TENTHS = ((0, 1000, 1),)
+_TENTHS: tuple[PriceRange, ...] = ((Mills(0), Mills(1000), Mills(1)),)
 #: What is counted of the frames of books.
 _COUNTS = (
     "unapplied",
@@ -37,7 +38,9 @@ _COUNTS = (
     "snapshots_that_differ",
 )
 #: Tenths of a cent below 0.10 and above 0.90, cents between.
-_TAPERED = ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
+_TAPERED: tuple[PriceRange, ...] = tuple(
+    (Mills(start), Mills(end), Mills(step)) for start, end, step in ((0, 100, 1), (100, 900, 10), (900, 1000, 1))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,7 @@ class _Assembly:
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
         return market, settlement, (close[0], last)
 
-    def _grid_seen(self, code: int) -> tuple[tuple[int, int, int], ...]:
+    def _grid_seen(self, code: int) -> tuple[PriceRange, ...]:
         """The coarsest of the venue's usual grids that holds every price of a market's book and trades."""
         prices = (columns["mills"][columns["ticker"] == code] for columns in (self._book, self._trades))
         mills = np.unique(np.concatenate([*prices]))

@@ -12,7 +12,7 @@ import orjson
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import units
-from bellwether.replay.episode.metadata import Settlement
+from bellwether.replay.episode.metadata import PriceRange, Settlement
 from bellwether.replay.episode.settlements import PAID, micros
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class KnownMarket:
     open_time: int | None = None
     close_time: int | None = None
     can_close_early: bool = True
-    price_ranges: tuple[tuple[int, int, int], ...] | None = None
+    price_ranges: tuple[PriceRange, ...] | None = None
     fee: Mapping[str, Any] = field(default_factory=lambda: DEFAULT_FEE)
     outcome: Settlement | None = None
 
@@ -154,7 +154,7 @@ def _ns(at: datetime | None) -> int | None:
     return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
 
 
-def ranges_of(given: Any, ticker: str) -> tuple[tuple[int, int, int], ...] | None:
+def ranges_of(given: Any, ticker: str) -> tuple[PriceRange, ...] | None:
     """The price grid that a market's `price_ranges` states, in mills; None where it states none. Raises `SchemaError`."""
     if not isinstance(given, list) or not given:
         return None

@@ -7,9 +7,10 @@ from typing import Any
 
 from bellwether.replay.building.known import KnownMarket, outcome_of, ranges_of, settled_at
 from bellwether.replay.building.messages import moment, seconds
-from bellwether.replay.episode.metadata import Phase, Settlement
+from bellwether.replay.episode.metadata import Phase, PriceRange, Settlement
 from bellwether.replay.episode.settlements import PAID
 from bellwether.replay.units import CENT, DOLLAR
+from bellwether.units import Mills
 
 #: Who says when a market closed, or how it was settled.
 LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", "book wiped", "end of recording"
@@ -28,7 +29,7 @@ class Lifecycle:
     close_time: int | None = None
     watched_close: int | None = None
     announced: int | None = None
-    price_ranges: tuple[tuple[int, int, int], ...] | None = None
+    price_ranges: tuple[PriceRange, ...] | None = None
     phases: list[tuple[int, str]] = field(default_factory=list)
     determined: int | None = None
     outcome: Settlement | None = None
@@ -78,7 +79,7 @@ class RecordedTrading:
     end: int
     wiped: int | None = None
     last_trade: int | None = None
-    last_price: int | None = None
+    last_price: Mills | None = None
 
 
 def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:

@@ -13,6 +13,7 @@ from bellwether.recordings.instants import SECOND
 from bellwether.recordings.numbers import Key
 from bellwether.replay.building.messages import Levels
 from bellwether.replay.units import DOLLAR
+from bellwether.units import Lots, Mills
 
 #: Two subscriptions tell the same within this time, and an action of the exchange is over; ns.
 AT_ONCE = SECOND
@@ -29,9 +30,9 @@ class Change(NamedTuple):
     place: int
     ordinal: int
     side: int
-    mills: int
-    lots: int
-    before: int
+    mills: Mills
+    lots: Lots
+    before: Lots
     clock: int
     told: tuple[int | None, int, int, int]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bellwether.recordings.numbers import Key
 from bellwether.replay.building.lifecycle import Lifecycle
 from bellwether.replay.building.lines import Line
+from bellwether.units import Mills
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ class Market:
     shown: int | None = None
     unapplied: array[int] = field(default_factory=lambda: array("q"))
     last_trade: int | None = None
-    last_price: int | None = None
+    last_price: Mills | None = None
     connection: int = 0
 
     def others(self) -> list[Line]:

@@ -13,6 +13,7 @@ from bellwether.recordings.instants import SECOND, exchange_time, instant
 from bellwether.replay.episode.books import SIDES
 from bellwether.replay.tape.layout import MAX_LOTS
 from bellwether.replay.units import CENT, DOLLAR
+from bellwether.units import Lots, Mills
 from bellwether.venues.kalshi.stream.frame import Frame
 
 #: What prices are read in, a millionth of a dollar, goes so often into a mill.
@@ -29,8 +30,8 @@ class Trade(NamedTuple):
     trade_id: str
     ticker: str
     side: int
-    mills: int
-    lots: int
+    mills: Mills
+    lots: Lots
     at: int | None
 
 
@@ -77,7 +78,7 @@ class Reader:
             return levels
         return {}
 
-    def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, int, int]:
+    def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, Mills, Lots]:
         """Side (0 yes, 1 no), mills and the change in lots of a delta's body."""
         side = body.get("side")
         if side not in SIDES:
@@ -108,14 +109,14 @@ class Reader:
         at = instant(made) if type(made) is str else exchange_time(body)
         return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], mills, lots, at)
 
-    def _yes_price(self, frame: Frame, body: dict[str, Any]) -> int:
+    def _yes_price(self, frame: Frame, body: dict[str, Any]) -> Mills:
         for field in ("yes_price_dollars", "yes_price", "no_price_dollars", "no_price"):
             if body.get(field) is not None:
                 mills = self._price(frame, field, body[field])
-                return mills if field.startswith("yes") else DOLLAR - mills
+                return mills if field.startswith("yes") else Mills(DOLLAR - mills)
         raise self.refuse(frame, "yes_price_dollars", None, "a trade has a price")
 
-    def _price(self, frame: Frame, field: str, value: Any) -> int:
+    def _price(self, frame: Frame, field: str, value: Any) -> Mills:
         try:
             mills = _dollars(value) if "dollars" in field else _cents(value)
         except MalformedFrame as error:
@@ -124,7 +125,7 @@ class Reader:
             raise self.refuse(frame, field, value, "a price is above 0 and below a dollar")
         return mills
 
-    def _size(self, frame: Frame, field: str, value: Any) -> int:
+    def _size(self, frame: Frame, field: str, value: Any) -> Lots:
         try:
             lots = size_of(value)
         except MalformedFrame as error:
@@ -134,25 +135,25 @@ class Reader:
         return lots
 
 
-def _cents(value: Any) -> int:
-    return scaled(value, 0) * CENT
+def _cents(value: Any) -> Mills:
+    return Mills(scaled(value, 0) * CENT)
 
 
-def _dollars(value: Any) -> int:
+def _dollars(value: Any) -> Mills:
     if type(value) is not str:
         raise MalformedFrame(f"{value!r} is no text")
     return _mills(value)
 
 
 @lru_cache(maxsize=4096)
-def _mills(text: str) -> int:
+def _mills(text: str) -> Mills:
     mills, rest = divmod(price_of(text), _MILL)
     if rest:
         raise MalformedFrame("it is finer")
-    return mills
+    return Mills(mills)
 
 
-def last_trade(body: dict[str, Any]) -> int | None:
+def last_trade(body: dict[str, Any]) -> Mills | None:
     """The price of the last trade in mills, as a ticker message's body says it; None for a market that never traded, and for what is no price."""
     with suppress(MalformedFrame):
         mills = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))

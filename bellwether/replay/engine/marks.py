@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bellwether.replay.units import DOLLAR, MILL_LOT, NO, YES
+from bellwether.units import Lots, MicroDollars, Mills
 
 
-def unrealised(lots: Sequence[int], costs: Sequence[int], bids: Sequence[int], missing: int) -> int:
+def unrealised(lots: Sequence[Lots], costs: Sequence[MicroDollars], bids: Sequence[Mills], missing: Mills) -> MicroDollars:
     """Micro-dollars that the lots held of YES and NO would bring at once, less what they cost.
 
     bids: best for YES and NO, mills, 0 for none. missing: mills at which a side without a price is valued; 0: bids at nothing, asks at a dollar.
@@ -17,4 +18,4 @@ def unrealised(lots: Sequence[int], costs: Sequence[int], bids: Sequence[int], m
         bid, other = bids[side], bids[1 - side]
         ask = missing if missing and not other else DOLLAR - other
         total += MILL_LOT * ((bid or missing) if lots[side] > 0 else ask) * lots[side] - costs[side]
-    return total
+    return MicroDollars(total)

@@ -26,6 +26,10 @@ from bellwether.replay.engine.marks import unrealised
 from bellwether.replay.engine.money import value_account
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.units import DOLLAR
+from bellwether.units import MicroDollars, Mills
+
+#: Of the chosen queue model, the pessimistic one, the optimistic one.
+Thrice = tuple[MicroDollars, MicroDollars, MicroDollars]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,12 +43,12 @@ class Outcome:
     an account has no such order.
     """
 
-    bankroll: int
-    cash: tuple[int, int, int]
-    realised: tuple[int, int, int]
-    fees: tuple[int, int, int]
-    equity: tuple[int, int, int]
-    mid_equity: int
+    bankroll: MicroDollars
+    cash: Thrice
+    realised: Thrice
+    fees: Thrice
+    equity: Thrice
+    mid_equity: MicroDollars
     positions: np.ndarray
     basis: np.ndarray
     unrealised: np.ndarray
@@ -56,10 +60,10 @@ class Outcome:
     filled: np.ndarray
 
     @property
-    def pnl(self) -> tuple[int, int, int]:
+    def pnl(self) -> Thrice:
         """Equity less bankroll: of the chosen queue model, the pessimistic one, the optimistic one."""
         main, pessimistic, optimistic = self.equity
-        return main - self.bankroll, pessimistic - self.bankroll, optimistic - self.bankroll
+        return MicroDollars(main - self.bankroll), MicroDollars(pessimistic - self.bankroll), MicroDollars(optimistic - self.bankroll)
 
     def count(self, status: Status) -> int:
         """How many orders ended so."""
@@ -85,7 +89,7 @@ def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples:
         realised=_thrice(core[H_REALISED]),
         fees=_thrice(core[H_FEES]),
         equity=_thrice(core[H_EQUITY]),
-        mid_equity=int(core[H_MID_EQUITY]),
+        mid_equity=MicroDollars(int(core[H_MID_EQUITY])),
         positions=rows[:, K_POSITION : K_POSITION + 2].copy(),
         basis=rows[:, K_BASIS : K_BASIS + 2].copy(),
         unrealised=_unrealised(rows, fifty=bool(core[H_FIFTY])),
@@ -101,31 +105,33 @@ def outcome_of(core: np.ndarray, orders: np.ndarray, fills: np.ndarray, samples:
 def _unrealised(rows: np.ndarray, *, fifty: bool) -> np.ndarray:
     """int64[T], micro-dollars: the mark of what each market still holds, less its cost."""
     columns = (rows[:, first : first + 2].tolist() for first in (K_POSITION, K_BASIS, K_BEST))
-    missing = DOLLAR // 2 if fifty else 0
+    missing = Mills(DOLLAR // 2 if fifty else 0)
     return np.array([unrealised(held, costs, bids, missing) for held, costs, bids in zip(*columns, strict=True)], np.int64)
 
 
-def _thrice(value: np.integer) -> tuple[int, int, int]:
-    return int(value), int(value), int(value)
+def _thrice(value: np.integer) -> Thrice:
+    amount = MicroDollars(int(value))
+    return amount, amount, amount
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
     """What bounds an outcome. curve: int64[s], equity at each sample. filled: int64[n], lots filled of what corresponds to each order, -1 for nothing."""
 
-    cash: int
-    realised: int
-    fees: int
-    equity: int
+    cash: MicroDollars
+    realised: MicroDollars
+    fees: MicroDollars
+    equity: MicroDollars
     curve: np.ndarray
     filled: np.ndarray
 
 
 def bound_of(core: np.ndarray, orders: np.ndarray, samples: np.ndarray, twins: np.ndarray) -> Bound:
     """The bound of an account whose tape is processed to the end; twins: int64[n], its order for each of the chosen account's, -1 for none."""
-    equity = value_account(core)
+    equity = MicroDollars(int(value_account(core)))
     filled = np.where(twins >= 0, orders[twins, O_FILLED], -1) if len(orders) else np.full(len(twins), -1, np.int64)
-    return Bound(int(core[H_CASH]), int(core[H_REALISED]), int(core[H_FEES]), int(equity), samples[:, S_EQUITY].copy(), filled)
+    cash, realised, fees = (MicroDollars(int(core[place])) for place in (H_CASH, H_REALISED, H_FEES))
+    return Bound(cash, realised, fees, equity, samples[:, S_EQUITY].copy(), filled)
 
 
 def bound_by(outcome: Outcome, orders: int) -> Bound:

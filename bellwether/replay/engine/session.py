@@ -100,6 +100,7 @@ from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, 
 from bellwether.replay.engine.settings import Settings
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
+from bellwether.units import Lots, MicroDollars, Mills
 
 #: A request as it lies in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
@@ -266,7 +267,7 @@ class Session(Arrays):
 
     # Orders
 
-    def place(self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = Tif.GTC, expires: int = 0) -> int:
+    def place(self, ticker: int, side: int, action: int, price: Mills, lots: Lots, tif: int = Tif.GTC, expires: int = 0) -> int:
         """Send an order; price 0 is a market order, `expires` the end of a GTD order.
 
         Returns its number, also of one that is rejected (its row says why); -1 when the limit of orders is used up, the replay is over, or the rules
@@ -295,13 +296,13 @@ class Session(Arrays):
         """Cancel every resting order of a ticker, or of all; how many rested."""
         return self._command(CANCEL_ALL, ticker)
 
-    def amend(self, order: int, price: int, lots: int) -> int:
+    def amend(self, order: int, price: Mills, lots: Lots) -> int:
         """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
         stays as it was.
         """
         return self._command(AMEND, order, price, lots)
 
-    def quote(self, ticker: int, yes_price: int, no_price: int, lots: int, calls: int = NEVER) -> int:
+    def quote(self, ticker: int, yes_price: Mills, no_price: Mills, lots: Lots, calls: int = NEVER) -> int:
         """Have one post-only bid of `lots` on each side of a market; a price of 0 takes a quote away, -1 leaves it as it is.
 
         The quote of a side is the order last sent by this. One that is on its way or rests at its price stays; others are cancelled before new ones
@@ -310,7 +311,7 @@ class Session(Arrays):
         self._core[H_BUDGET] = calls
         return int(self._core[H_BUDGET]) if self._command(QUOTE, ticker, yes_price, no_price, lots) else -1
 
-    def quote_many(self, prices: np.ndarray, lots: int, calls: int = NEVER) -> int:
+    def quote_many(self, prices: np.ndarray, lots: Lots, calls: int = NEVER) -> int:
         """`quote` for all markets, int64[T, 2] by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(
@@ -339,28 +340,29 @@ class Session(Arrays):
     # Money
 
     @property
-    def cash(self) -> int:
+    def cash(self) -> MicroDollars:
         """Micro-dollars."""
-        return int(self._seen[H_CASH])
+        return self._seen.item(H_CASH)
 
     @property
-    def reserved(self) -> int:
+    def reserved(self) -> MicroDollars:
         """Micro-dollars that resting orders and shorts may need."""
-        return int(self._seen[H_RESERVED])
+        return self._seen.item(H_RESERVED)
 
     @property
-    def available(self) -> int:
+    def available(self) -> MicroDollars:
         """Cash that nothing is reserved from, micro-dollars."""
-        return int(self._seen[H_CASH] - self._seen[H_RESERVED])
+        return self._seen.item(H_CASH) - self._seen.item(H_RESERVED)
 
-    def equity(self) -> int:
+    def equity(self) -> MicroDollars:
         """Cash and positions at the side they could be closed at, micro-dollars."""
-        return self._command(VALUE)
+        amount: Any = self._command(VALUE)
+        return amount
 
-    def mid_equity(self) -> int:
+    def mid_equity(self) -> MicroDollars:
         """Cash and positions at the middle of the quotes, micro-dollars."""
         self._command(VALUE)
-        return int(self._seen[H_MID_EQUITY])
+        return self._seen.item(H_MID_EQUITY)
 
     @property
     def ledger(self) -> np.ndarray:

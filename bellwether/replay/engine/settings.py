@@ -12,10 +12,12 @@ from bellwether.errors import ConfigError
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules.choices import Queue
 from bellwether.replay.units import MICROS, MINUTE, SECOND
+from bellwether.units import MicroDollars
 
 Execution = Literal["maker_taker", "taker_only"]
 SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
+_BANKROLL = MicroDollars(1_000 * MICROS)
 #: Above these, sums of money could leave 64 bits.
 _LARGEST = {"queue_exponent": 100, "bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
 
@@ -40,7 +42,7 @@ class Settings:
     queue: Queue | None = None
     queue_exponent: int = 3
     self_trade: SelfTradeRule = "cancel_taker"
-    bankroll: int = 1_000 * MICROS
+    bankroll: MicroDollars = _BANKROLL
     max_orders: int = 1_000_000
     max_resting: int = 1_000
 

@@ -15,6 +15,7 @@ import orjson
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
+from bellwether.units import MicroDollars, Mills
 
 FORMAT = "bellwether-episode/1"
 METADATA, SETTLEMENT = "metadata.json", "settlement.json"
@@ -24,10 +25,13 @@ EXECUTIONS = ("maker_taker", "taker_only")
 RESULTS = ("YES", "NO", "SCALAR", "VOID")
 #: The last time that fits, in 2262.
 LATEST = 2**63 - 1
+_BANKROLL = MicroDollars(1_000_000_000)
 #: The largest bankroll, in cents: ten billion dollars.
 _MOST_CENTS = 10**12
+#: Start, end and step of prices that orders may have.
+PriceRange = tuple[Mills, Mills, Mills]
 #: A cent from 0 to a dollar: the grid of a market that names none.
-CENTS = ((0, 1000, 10),)
+CENTS: tuple[PriceRange, ...] = ((Mills(0), Mills(1000), Mills(10)),)
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -57,7 +61,7 @@ class Market:
     title: str | None = None
     open_time: int | None = None
     close_time: int | None = None
-    price_ranges: tuple[tuple[int, int, int], ...] = CENTS
+    price_ranges: tuple[PriceRange, ...] = CENTS
     fee: Mapping[str, Any] = field(default_factory=dict)
     lifecycle: tuple[Phase, ...] = ()
 
@@ -91,7 +95,7 @@ class Settlement:
 
     ticker: str
     result: str | None = None
-    value: int | None = None
+    value: MicroDollars | None = None
     at: int | None = None
     source: str | None = None
 
@@ -126,7 +130,7 @@ class Metadata:
     title: str | None = None
     mutually_exclusive: bool | None = None
     rules: str | None = None
-    bankroll: int = 1_000_000_000
+    bankroll: MicroDollars = _BANKROLL
     fee_model_version: str | None = None
     execution_mode: str = "maker_taker"
     observation_depth: int = -1
@@ -277,11 +281,11 @@ def _tickers(fields: Fields) -> list[str]:
     return tickers
 
 
-def _bankroll(fields: Fields) -> int:
+def _bankroll(fields: Fields) -> MicroDollars:
     cents = _or(fields.optional("initial_bankroll_cents", int, "a whole number of cents"), 100_000)
     if not 0 < cents <= _MOST_CENTS:
         raise fields.wrong("initial_bankroll_cents", cents, f"above 0, up to {_MOST_CENTS}")
-    return cents * units.CENT_MICROS
+    return MicroDollars(cents * units.CENT_MICROS)
 
 
 def _markets(fields: Fields, tickers: list[str]) -> tuple[Market, ...]:
@@ -320,7 +324,7 @@ def _missing(fields: Fields, name: str) -> str:
     raise fields.wrong(name, None, f"one of {', '.join(EVENTS)}")
 
 
-def _range(fields: Fields, span: Any) -> tuple[int, int, int]:
+def _range(fields: Fields, span: Any) -> PriceRange:
     wanted = "[start, end, step] in dollars as text, whole tenths of a cent from 0 to 1, such as ['0', '1', '0.01']"
     try:
         start, end, step = (units.mills(Decimal(str(price))) for price in span)
@@ -388,5 +392,5 @@ def dump_market(market: Market) -> dict[str, Any]:
     }
 
 
-def _dollars(mills: int) -> str:
+def _dollars(mills: Mills) -> str:
     return f"{Decimal(mills).scaleb(-3).normalize():f}"

@@ -9,9 +9,10 @@ from typing import Any
 from bellwether.errors import SchemaError
 from bellwether.replay import units
 from bellwether.replay.episode.metadata import RESULTS, SETTLEMENT, Fields, Settlement, iso
+from bellwether.units import MicroDollars
 
 #: Micro-dollars that a YES contract paid, of the results that say so.
-PAID = {"YES": units.MICROS, "NO": 0}
+PAID = {"YES": MicroDollars(units.MICROS), "NO": MicroDollars(0)}
 
 
 def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
@@ -47,7 +48,7 @@ def _settlement(fields: Fields, ticker: str) -> Settlement:
     return Settlement(ticker, result, _value(fields, result), fields.time("settled_ts"), fields.text("source"))
 
 
-def _value(fields: Fields, result: str | None) -> int | None:
+def _value(fields: Fields, result: str | None) -> MicroDollars | None:
     given = fields.values.get("value")
     paid = PAID.get(result or "")
     if given is None:
@@ -65,12 +66,12 @@ def _value(fields: Fields, result: str | None) -> int | None:
     return value
 
 
-def micros(dollars: Decimal | str) -> int:
+def micros(dollars: Decimal | str) -> MicroDollars:
     """What a contract paid, dollars from 0 to 1, in micro-dollars. Raises `SchemaError` for anything else."""
     try:
         scaled = Decimal(dollars) * units.MICROS
         if 0 <= scaled <= units.MICROS and scaled == int(scaled):
-            return int(scaled)
+            return MicroDollars(int(scaled))
     except ArithmeticError:
         pass
     raise SchemaError(f"reading what a contract paid: {dollars!r:.60} is no number of dollars from 0 to 1 in whole millionths")

@@ -24,6 +24,7 @@ from bellwether.replay.agents.news import Callbacks, tell
 from bellwether.replay.agents.records import FILL_COLUMNS, TRADE_COLUMNS
 from bellwether.replay.isolation.confine import confine
 from bellwether.replay.isolation.wire import Channel
+from bellwether.units import Lots, MicroDollars, Mills
 
 #: What numba says where it can write nothing.
 _UNCACHED = "cannot cache function"
@@ -63,13 +64,13 @@ class RemoteDoor:
     def bids(self) -> np.ndarray:
         return np.array(self._bids, np.int64).reshape(-1, 2)
 
-    def bid_rows(self) -> list[list[int]]:
+    def bid_rows(self) -> list[list[Mills]]:
         return self._bids
 
     def positions(self) -> np.ndarray:
         return np.array(self._positions, np.int64).reshape(-1, 2)
 
-    def position_rows(self) -> list[list[int]]:
+    def position_rows(self) -> list[list[Lots]]:
         return self._positions
 
     def statuses(self) -> np.ndarray:
@@ -81,13 +82,13 @@ class RemoteDoor:
     def sizes(self) -> np.ndarray:
         return np.array(self._ask("sizes"), np.int64).reshape(-1, 2)
 
-    def cash(self) -> int:
+    def cash(self) -> MicroDollars:
         return self._cash
 
-    def available(self) -> int:
+    def available(self) -> MicroDollars:
         return self._available
 
-    def equity(self) -> int:
+    def equity(self) -> MicroDollars:
         return self._ask("equity")
 
     def sent(self) -> int:
@@ -136,13 +137,13 @@ class RemoteDoor:
     def cancel_all(self, code: int) -> Any:
         return self._change("cancel_all", code)
 
-    def amend(self, number: int, price: int, lots: int) -> Any:
+    def amend(self, number: int, price: Mills, lots: Lots) -> Any:
         return self._change("amend", number, price, lots)
 
-    def quote(self, code: int, yes_price: int, no_price: int, lots: int, calls: int) -> Any:
+    def quote(self, code: int, yes_price: Mills, no_price: Mills, lots: Lots, calls: int) -> Any:
         return self._change("quote", code, yes_price, no_price, lots, calls)
 
-    def quote_many(self, prices: np.ndarray, lots: int, calls: int) -> Any:
+    def quote_many(self, prices: np.ndarray, lots: Lots, calls: int) -> Any:
         return self._change("quote_many", prices, lots, calls)
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from bellwether.units import MicroDollars
+
 #: Nanoseconds of a year of 365.25 days: 525,960 minutes.
 YEAR = 31_557_600_000_000_000
 
@@ -23,7 +25,7 @@ class Sharpe(NamedTuple):
     returns: int
 
 
-def curve_of(start: int, bankroll: int, ts: np.ndarray, equity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def curve_of(start: int, bankroll: MicroDollars, ts: np.ndarray, equity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sampled curve, int64 (s,) each, with the bankroll at `start` put before it."""
     return np.concatenate((np.array([start], np.int64), ts)), np.concatenate((np.array([bankroll], np.int64), equity))
 

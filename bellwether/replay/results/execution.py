@@ -7,13 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from bellwether.replay.units import BUY, MILL_LOT
+from bellwether.units import Lots, MicroDollars
 
 
 class Slippage(NamedTuple):
     """micros: paid beyond the middle of the book, micro-dollars, negative when better than it. lots: of the fills that had a middle."""
 
-    micros: int
-    lots: int
+    micros: MicroDollars
+    lots: Lots
 
 
 def fill_ratio(requested: np.ndarray, filled: np.ndarray) -> float | None:
@@ -40,12 +41,12 @@ def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.n
     """
     known = mid2 >= 0
     signed = np.where(action == BUY, 1, -1) * (2 * price - mid2) * lots
-    return Slippage(int(signed[known].sum()) * MILL_LOT // 2, int(lots[known].sum()))
+    return Slippage(MicroDollars(int(signed[known].sum()) * MILL_LOT // 2), Lots(int(lots[known].sum())))
 
 
-def notional(price: np.ndarray, lots: np.ndarray) -> int:
+def notional(price: np.ndarray, lots: np.ndarray) -> MicroDollars:
     """Price times size over all fills, micro-dollars: a sale counts as a purchase does."""
-    return int((price * lots).sum()) * MILL_LOT
+    return MicroDollars(int((price * lots).sum()) * MILL_LOT)
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float | None:

@@ -12,6 +12,7 @@ from bellwether.replay.engine.money import share as part_of
 from bellwether.replay.results.per_tape import per_tape
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, MILL_LOT
+from bellwether.units import MicroDollars
 
 #: Lots to a contract, in which settlements pay.
 _LOTS = 100
@@ -33,8 +34,8 @@ class Exposure(NamedTuple):
     """
 
     share: float | None
-    traded: int
-    settled: int
+    traded: MicroDollars
+    settled: MicroDollars
 
 
 @per_tape
@@ -52,7 +53,7 @@ def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
     duration = until - tape.start
     if not len(fills):
-        return Exposure(0.0 if duration > 0 else None, 0, 0)
+        return Exposure(0.0 if duration > 0 else None, MicroDollars(0), MicroDollars(0))
     columns = tuple(np.ascontiguousarray(fills[:, column]) for column in (F_TS, F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_LOTS))
     held, traded, settled = _account(columns, tuple(settlements_of(tape)), (tape.start, until), len(tape.tickers), apart)
     return Exposure(held / duration if duration > 0 else None, traded, settled)

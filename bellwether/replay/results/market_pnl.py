@@ -15,6 +15,7 @@ from bellwether.replay.results.exposure import exposure, settlements_of
 from bellwether.replay.results.metrics import ended
 from bellwether.replay.units import BUY, CONTRACT, YES, dollars
 from bellwether.tables.replay import MARKET_PNL
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest
@@ -32,8 +33,8 @@ def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataF
     for market in np.unique(fills[:, F_TICKER]).tolist():
         own = fills[fills[:, F_TICKER] == market]
         held = exposure(backtest.tape, own, apart=backtest.rules.netting == "apart")
-        fees, left = int(own[:, F_FEE].sum()), outcome.positions[market]
-        unrealised = int(outcome.unrealised[market])
+        fees, left = MicroDollars(int(own[:, F_FEE].sum())), outcome.positions[market]
+        unrealised = MicroDollars(int(outcome.unrealised[market]))
         rows.append(
             {
                 **alike,
@@ -44,7 +45,7 @@ def market_pnl(backtest: Backtest, known_at: datetime | None = None) -> pl.DataF
                 "settlement_pnl": dollars(held.settled),
                 "unrealised": dollars(unrealised),
                 "fees": dollars(fees),
-                "pnl": dollars(held.traded + held.settled + unrealised - fees),
+                "pnl": dollars(MicroDollars(held.traded + held.settled + unrealised - fees)),
                 "yes_position": Decimal(int(left[YES])) / CONTRACT,
                 "no_position": Decimal(int(left[1 - YES])) / CONTRACT,
                 "unsettled": market not in settled and bool(left.any()),

@@ -17,6 +17,7 @@ from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean
 from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts
 from bellwether.replay.units import CONTRACT, MICROS, SECOND, dollars
+from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
     from bellwether.replay.backtest import Backtest
@@ -84,17 +85,18 @@ def sampled_band(backtest: Backtest) -> tuple[np.ndarray, np.ndarray]:
 def _money(backtest: Backtest) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
     held = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
-    main, pessimistic, optimistic = (int(equity) for equity in outcome.equity)
+    main, pessimistic, optimistic = outcome.equity
+    pnl = main - bankroll
     return {
         "bankroll": dollars(bankroll),
         "final_equity": dollars(main),
-        "pnl": dollars(main - bankroll),
-        "pnl_pessimistic": dollars(pessimistic - bankroll),
-        "pnl_optimistic": dollars(optimistic - bankroll),
-        "realised": dollars(int(outcome.realised[0])),
+        "pnl": dollars(MicroDollars(pnl)),
+        "pnl_pessimistic": dollars(MicroDollars(pessimistic - bankroll)),
+        "pnl_optimistic": dollars(MicroDollars(optimistic - bankroll)),
+        "realised": dollars(outcome.realised[0]),
         "settlement_pnl": dollars(held.settled),
-        "fees": dollars(int(outcome.fees[0])),
-        "return": (main - bankroll) / bankroll if bankroll > 0 else None,
+        "fees": dollars(outcome.fees[0]),
+        "return": pnl / bankroll if bankroll > 0 else None,
         "time_in_market": held.share,
     }
 

@@ -17,6 +17,7 @@ from bellwether.replay.rules import terms as kinds
 from bellwether.replay.rules.ruleset import RuleSet
 from bellwether.replay.rules.terms import fee_terms
 from bellwether.replay.units import CENT_MICROS, CONTRACT, DOLLAR, MICROS, dollars
+from bellwether.units import MicroDollars
 
 Role = Literal["taker", "maker"]
 Action = Literal["buy", "sell"]
@@ -116,22 +117,23 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
     """The original benchmark's fee: binary floats in its order of operations, so that its overcharges come out too."""
     cents = float(price * 100)
-    return dollars(CENT_MICROS * ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100))
+    charged = ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100)
+    return dollars(MicroDollars(CENT_MICROS * charged))
 
 
-def _ceiling(value: Decimal, divisor: int, unit: int) -> Decimal:
+def _ceiling(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
     """Value / divisor dollars rounded up to whole units, without a division that could itself round."""
     step = dollars(unit) * divisor
     whole = value // step
     return (whole + (value > whole * step)) * dollars(unit)
 
 
-def _half_up(value: Decimal, divisor: int, unit: int) -> Decimal:
+def _half_up(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
     """Value / divisor dollars rounded half up to whole units; less than one unit is nothing."""
     step = dollars(unit) * divisor
     whole, rest = divmod(value, step)
     return (whole + (2 * rest >= step)) * dollars(unit) if whole else _ZERO
 
 
-def _to_unit(amount: Decimal, unit: int, rounding: str) -> Decimal:
+def _to_unit(amount: Decimal, unit: MicroDollars, rounding: str) -> Decimal:
     return (amount / dollars(unit)).to_integral_value(rounding) * dollars(unit)

@@ -28,6 +28,7 @@ from bellwether.replay.rules.choices import (
     Tie,
     Venue,
 )
+from bellwether.units import Lots, MicroDollars
 
 _DATA = Path(__file__).with_name("rules.toml")
 
@@ -86,11 +87,11 @@ class RuleSet:
     maker_sell_price: MakerSellPrice
     grid: Grid
     self_trade_allowed: bool
-    min_lots: int
-    lot_step: int
-    fee_unit: int
-    balance_unit: int
-    rebate_unit: int
+    min_lots: Lots
+    lot_step: Lots
+    fee_unit: MicroDollars
+    balance_unit: MicroDollars
+    rebate_unit: MicroDollars
     rebate_above: bool
     queue: Queue
     observations: Observations

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from bellwether.replay.units import CENT, CONTRACT, DOLLAR
+from bellwether.units import Lots, Mills
 
 #: Longer texts of arguments are not read.
 MOST_CHARACTERS = 20_000
@@ -120,11 +121,11 @@ def one_of(words: Sequence[str], description: str, *, required: bool = True) -> 
 def price(description: str, *, required: bool = True) -> Field:
     """Cents with at most one decimal, above 0 and below 100; read as mills."""
 
-    def read(value: Any) -> int:
+    def read(value: Any) -> Mills:
         scaled = _scaled(value, CENT)
         if scaled is None or not 0 < scaled < DOLLAR:
             raise ArgumentError("give cents above 0 and below 100, with at most one decimal")
-        return scaled
+        return Mills(scaled)
 
     return Field({"type": "number", "minimum": 0.1, "maximum": 99.9, "description": description}, read, required)
 
@@ -132,11 +133,11 @@ def price(description: str, *, required: bool = True) -> Field:
 def count(description: str, *, required: bool = True) -> Field:
     """Contracts with at most two decimals, above 0; read as lots."""
 
-    def read(value: Any) -> int:
+    def read(value: Any) -> Lots:
         scaled = _scaled(value, CONTRACT)
         if scaled is None or not 0 < scaled <= MOST_CONTRACTS * CONTRACT:
             raise ArgumentError(f"give contracts above 0 and up to {MOST_CONTRACTS}, with at most two decimals")
-        return scaled
+        return Lots(scaled)
 
     return Field({"type": "number", "minimum": 0.01, "maximum": MOST_CONTRACTS, "description": description}, read, required)
 

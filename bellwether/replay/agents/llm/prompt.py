@@ -21,6 +21,7 @@ from bellwether.replay.rules.ruleset import UNITS
 from bellwether.replay.rules.terms import FLOAT, QUADRATIC
 from bellwether.replay.tape.layout import FEE_COLS, TAKER_KIND, UNIT_COLS, WAIVER_UNTIL
 from bellwether.replay.units import MICROS, SECOND
+from bellwether.units import Lots, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import EpisodeInfo
@@ -141,12 +142,12 @@ def grid_text(allowed: np.ndarray) -> str:
     """Prices of a grid, uint8[1001] by mill, in words: from where to where in which steps."""
     prices = np.flatnonzero(allowed)
     if len(prices) < 2:
-        return " or ".join(f"{cents(int(price))}" for price in prices) or "none"
+        return " or ".join(f"{cents(Mills(int(price)))}" for price in prices) or "none"
     steps = np.diff(prices)
     starts = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist()]
     ends = [*starts[1:], len(steps)]
     runs = [
-        f"{cents(int(prices[start]))} to {cents(int(prices[end]))} cents in steps of {cents(int(steps[start]))}"
+        f"{cents(Mills(int(prices[start])))} to {cents(Mills(int(prices[end])))} cents in steps of {cents(Mills(int(steps[start])))}"
         for start, end in zip(starts, ends, strict=True)
     ]
     return ", ".join(runs)
@@ -249,7 +250,7 @@ def state(ctx: AgentContext) -> str:
     return "\n".join([*lines, "", _titles(ctx.info)])
 
 
-def _quoted(price: int | None, size: int) -> str:
+def _quoted(price: Mills | None, size: Lots) -> str:
     return "-" if price is None else f"{cents(price)} x {contracts(size)}"
 
 

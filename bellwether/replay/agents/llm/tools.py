@@ -19,6 +19,7 @@ from bellwether.replay.agents.llm.arguments import ArgumentError, Field, read_ar
 from bellwether.replay.agents.llm.steps import Called, ToolCallStatus
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS
+from bellwether.units import Lots, MicroDollars, Mills
 
 if TYPE_CHECKING:
     from bellwether.replay.agents.agent import EpisodeInfo
@@ -257,17 +258,17 @@ def _exogenous(ctx: AgentContext, values: Values) -> Result:
 # --- units -------------------------------------------------------------------------------------------------------------
 
 
-def cents(mills: int | None) -> float | None:
+def cents(mills: Mills | None) -> float | None:
     """Mills in cents; a whole number stays one."""
     return None if mills is None else mills // CENT if mills % CENT == 0 else mills / CENT
 
 
-def contracts(lots: int) -> float:
+def contracts(lots: Lots) -> float:
     """Lots in contracts; a whole number stays one."""
     return lots // CONTRACT if lots % CONTRACT == 0 else lots / CONTRACT
 
 
-def dollars(micros: int) -> float:
+def dollars(micros: MicroDollars) -> float:
     """Micro-dollars in dollars; the number nearest to it has all its digits."""
     return micros / MICROS
 

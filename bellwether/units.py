@@ -1,0 +1,20 @@
+"""Amounts that type checkers keep apart. Each is an `int` of its unit when it runs; arithmetic gives a plain `int`, which says its unit anew.
+
+Mills, lots and micro-dollars are the units of a replay (`bellwether.replay.units`), micro-dollars, micro-shares and prices of a share those of the
+arena (`bellwether.arena.units`).
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+#: A price of a contract in tenths of a cent, of the side it is quoted for.
+Mills = NewType("Mills", int)
+#: A number of contracts in hundredths of one.
+Lots = NewType("Lots", int)
+#: An amount of money in millionths of a dollar.
+MicroDollars = NewType("MicroDollars", int)
+#: A number of shares in millionths of one.
+MicroShares = NewType("MicroShares", int)
+#: A price of a share in millionths of a dollar.
+SharePrice = NewType("SharePrice", int)
