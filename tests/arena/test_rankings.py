@@ -315,6 +315,10 @@ def test_the_queries_answer_what_they_say(found: dict[str, pl.DataFrame], tmp_pa
     assert (trivial["family"], trivial["earned"], trivial["models"]) == ("worst", returns["worst"], 2)
     assert trivial["models_above"] == sum(returns[name] > returns["worst"] for name in ("best", "middle"))
     assert {(row["age"], row["agents"]) for row in ask("arena_equity_by_age") if row["family"] == "best"} >= {(0, 12), (105, 1)}
+    warned = found["arena/rankings"].filter(family="best").with_columns(contaminated=pl.lit(True))
+    lake.write(table("arena/rankings"), (), pl.concat([found["arena/rankings"], warned]).sort(table("arena/rankings").order), run_id="r")
+    publish(lake, tmp_path / "warehouse.duckdb")
+    assert [row["models"] for row in ask("arena_trivial_agents")] == [2], "contaminated agents are a group of their own"
 
 
 @pytest.mark.slow
