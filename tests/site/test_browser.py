@@ -75,10 +75,10 @@ def browser() -> Iterator[Any]:
         pytest.skip(str(missing))
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that notes every error, warning and request in `page.seen`."""
-    context = browser.new_context(viewport={"width": 1000, "height": 900})
+@pytest.fixture(scope="module")
+def only_page(browser: Any) -> Iterator[Any]:
+    """One page for all tests, as Chromium compiles the library of the charts once for it; `page` is what tests ask for."""
+    context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.seen = []
@@ -91,6 +91,16 @@ def page(browser: Any) -> Iterator[Any]:
     )
     yield page
     context.close()
+
+
+@pytest.fixture
+def page(only_page: Any) -> Iterator[Any]:
+    """An empty page that notes every error, warning and request in `page.seen`."""
+    only_page.set_viewport_size({"width": 1000, "height": 900})
+    only_page.emulate_media(color_scheme="light")
+    only_page.seen.clear()
+    yield only_page
+    only_page.goto("about:blank")
 
 
 def shows(one: Any) -> Any:
