@@ -159,6 +159,7 @@ def test_pages_work_over_http(site: Path, page: Any) -> None:
         assert all(draw(page))
         page.locator("td a", has_text="model-0").first.click()
         shows(page).to_have_url(re.compile("/forecaster/model-0.html$"))
+        assert all(draw(page))
         server.shutdown()
     assert page.seen == []
 
