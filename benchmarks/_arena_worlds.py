@@ -106,8 +106,15 @@ class Simulated:
         return Inputs(
             agents=agents,
             decisions=decisions,
-            universe=rows.select("market_id", event_id=pl.col("market_id").str.extract(r"(\d+-\d+)-")).unique(),
-            trades=rows.select("trade_id", "agent_id", "week", "amount"),
+            universe=rows.select(
+                "week",
+                "market_id",
+                event_id=pl.col("market_id").str.extract(r"(\d+-\d+)-"),
+                venue=pl.lit("polymarket"),
+                outcomes=pl.lit(["Yes", "No"]),
+                prices=pl.lit([None, None], pl.List(pl.Float64)),
+            ).unique(["week", "market_id"], maintain_order=True),
+            trades=rows.select("trade_id", "agent_id", "week", "amount", mid="price"),
             prices=table("arena/prices").empty(),
             ledger=rows.select("position_id", amount=profit),
             positions=rows.select("position_id", "agent_id", "market_id", "side", "is_binary", "status", "shares", "cost", "methodology"),

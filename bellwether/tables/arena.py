@@ -357,7 +357,7 @@ LEADERBOARD = Table(
         Column(
             "rank",
             pl.Int32(),
-            "by the methodology's first primary metric, from 1; null without it, or where half of its decisions have no usable answer",
+            "by the methodology's first primary metric, from 1; null without it, or where less than half of its decisions have a usable answer",
             nullable=True,
         ),
         Column("cohorts", pl.Int32(), "cohorts that it took part in"),
