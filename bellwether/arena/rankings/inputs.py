@@ -173,7 +173,7 @@ class Inputs:
     @cached_property
     def profits(self) -> pl.DataFrame:
         """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held."""
-        binary = pl.col("is_binary")
+        binary = pl.col("binary")
         side = pl.col("side").str.to_lowercase()
         newest = self.prices.sort("at").group_by("market_id", "outcome").agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
         marked = pl.when(binary & (side == "no")).then(1 - pl.col("newest")).otherwise(pl.col("newest"))
