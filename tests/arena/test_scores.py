@@ -10,7 +10,7 @@ from bellwether.arena.account import AgentStatus
 from bellwether.arena.facts import Result, Settlement
 from bellwether.arena.ledger import fold
 from bellwether.arena.marks import Price, Source, valuation
-from bellwether.arena.returns import Returns, drawdown, pooled, ranks, returns, turnover
+from bellwether.arena.returns import Returns, drawdown, pooled, ranks, returns
 from bellwether.arena.scores import Score, binary_brier, mean, multiclass_brier, outcome_brier, score_bets, skill, summary
 from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought, holding, run, usd, won
 
@@ -130,10 +130,6 @@ def test_drawdown_is_from_the_highest_point_before() -> None:
     assert drawdown([100, 120, 90, 130, 110]) == pytest.approx(0.25)
     assert drawdown([100, 110]) == 0
     assert drawdown([]) is None
-
-
-def test_turnover() -> None:
-    assert turnover(usd(500), usd(250), usd(10_000)) == 0.075
 
 
 @pytest.mark.parametrize(
