@@ -18,6 +18,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.marking import mark, past_rows
 from bellwether.arena.weekly.means import decided_at, frozen_universe, venues_of
 from bellwether.arena.weekly.preview import preview
+from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.tables import arena as tables
@@ -99,6 +100,14 @@ def test_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
     )
     assert dict(of_cohort.iter_rows()) == {str(WEEK): [False], str(NEXT): [True]}
     assert decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT).height == agents.height, "every agent of both cohorts decides once"
+
+
+def test_the_universes_of_a_week_are_checked_by_venue(decided: KalshiArena) -> None:
+    both = decided.read(tables.UNIVERSE).filter(pl.col("week") == NEXT)
+    rules = [rule for rule in rules_for("arena/universe") if rule.name == "one_digest"]
+    assert [found.passed for found in validate(tables.UNIVERSE, both, rules)] == [True]
+    torn = both.with_columns(digest=pl.when(KALSHI & (pl.col("place") == 2)).then(pl.lit("another")).otherwise("digest"))
+    assert [found.passed for found in validate(tables.UNIVERSE, torn, rules)] == [False]
 
 
 def test_the_past_is_rebuilt_from_dates_and_candles(decided: KalshiArena) -> None:
