@@ -93,7 +93,7 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
         for one in settlements([look for look in seen if look.market_id in held[rules[name].venue]], rules[name])
     ]
     book = fold(agents, trades, settled, known_at=known_at)
-    drawn = curves(book, prices_of(facts.prices))
+    drawn = curves(book, prices_of(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"]))
     found = violations(book, trades, _legs(facts.decisions))
     frames = {
         "arena/settlements": settlements_frame(settled),

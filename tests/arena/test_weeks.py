@@ -260,6 +260,9 @@ def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena,
         assert prices["at"].unique().to_list() == [datetime(2026, 6, 28, 0, 10, tzinfo=UTC)]
         assert mark(world) == (day, 0)
         assert past_rows(world, [day])[day].equals(prices), "what was seen live stays"
+        rebuilt = prices.with_columns(pl.col("at") - timedelta(minutes=10), reconstructed=pl.lit(value=True))
+        live.lake.write(tables.PRICES, (day.isoformat(),), rebuilt, run_id="rebuilt")
+        assert mark(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
 
 
 def test_past_marks_cover_what_was_held_and_store_changes_alone(decided: Arena) -> None:
