@@ -121,7 +121,7 @@ def status(as_json: bool) -> None:
     from bellwether.arena.weekly.reading import status as found
     from bellwether.lake import Lake
 
-    rows = found(Lake(settings().lake_uri), methodologies(settings().registry), settings().now())
+    rows = found(Lake(settings().lake_uri), methodologies(settings().registry))
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():

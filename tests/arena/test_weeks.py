@@ -24,7 +24,7 @@ from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, st
 from bellwether.errors import ConfigError, VenueError
 from bellwether.journal import Attempt, Claim
 from bellwether.tables import arena as tables
-from tests.arena.weeks import LATER, SEVEN, WEEK, Arena
+from tests.arena.weeks import SEVEN, WEEK, Arena
 
 FAMILIES = ["calibrated", "favourite", "hold", "malformed", "proportional", "random"]
 
@@ -282,7 +282,7 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
     found = arena.results()
     assert found.violations == []
     assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
-    assert status(arena.lake, methodologies(), LATER).is_empty()
+    assert status(arena.lake, methodologies()).is_empty()
     with arena.journal() as journal:
         world = arena.world(journal)
         assert mark(world)[1] == 0
@@ -353,7 +353,7 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
     found = decided.results().frames
     for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
         decided.lake.write(table, (), found[table.name], run_id="test")
-    weeks = status(decided.lake, methodologies(decided.registry), LATER)
+    weeks = status(decided.lake, methodologies(decided.registry))
     assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
     assert weeks["decisions"].to_list() == [12, 6]
     assert cohort_rows(stored(decided.lake), WEEK)["family"].to_list().count("hold") == 1
