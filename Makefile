@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
+# pip compiles nothing (--no-compile): Python keeps each module that it compiles when it is first imported, also where a container says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo ui site live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary reference readme check-readme clean

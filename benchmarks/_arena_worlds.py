@@ -78,7 +78,7 @@ class Simulated:
                 "brier_size": np.square(size - won),
                 "amount": spent,
                 "position_id": trade,
-                "is_binary": True,
+                "binary": True,
                 "status": "settled",
                 "shares": spent / price,
                 "cost": spent,
@@ -106,11 +106,18 @@ class Simulated:
         return Inputs(
             agents=agents,
             decisions=decisions,
-            universe=rows.select("market_id", event_id=pl.col("market_id").str.extract(r"(\d+-\d+)-")).unique(),
-            trades=rows.select("trade_id", "agent_id", "week", "amount"),
+            universe=rows.select(
+                "week",
+                "market_id",
+                event_id=pl.col("market_id").str.extract(r"(\d+-\d+)-"),
+                venue=pl.lit("polymarket"),
+                outcomes=pl.lit(["Yes", "No"]),
+                prices=pl.lit([None, None], pl.List(pl.Float64)),
+            ).unique(["week", "market_id"], maintain_order=True),
+            trades=rows.select("trade_id", "agent_id", "week", "amount", mid="price"),
             prices=table("arena/prices").empty(),
             ledger=rows.select("position_id", amount=profit),
-            positions=rows.select("position_id", "agent_id", "market_id", "side", "is_binary", "status", "shares", "cost", "methodology"),
+            positions=rows.select("position_id", "agent_id", "market_id", "side", "binary", "status", "shares", "cost", "methodology"),
             portfolios=_portfolios(rows.select("agent_id", "week", profit=profit)),
             scores=rows.select(
                 "trade_id", "agent_id", "market_id", "side", "probability", "price", "won", "o_yes", "brier_size", "methodology"

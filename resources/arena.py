@@ -54,7 +54,7 @@ class ArenaResource(dg.ConfigurableResource):
         """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
         from bellwether.arena.weekly.budgets import WeekBudgets
         from bellwether.arena.weekly.means import World
-        from bellwether.arena.weekly.renewing import renew
+        from bellwether.lake.renewing import renew
 
         renew(self.lake.lake)
         config = settings()

@@ -11,7 +11,7 @@ import click
 from assets.arena.export_commands import export_cohort
 from assets.arena.options import DAY, KNOWN_AT
 from assets.arena.ranking_commands import equity, rankings
-from assets.arena.reading import BY, REASON, reading, rows_known
+from assets.arena.reading import BY, REASON, arena_lake, reading, rows_known
 from assets.arena.review_commands import dismiss, review
 from assets.arena.table_commands import show_table
 from bellwether.console import AS_JSON, console, emit, grid
@@ -119,9 +119,8 @@ def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
     from bellwether.arena.methodology import methodologies
     from bellwether.arena.weekly.reading import status as found
-    from bellwether.lake import Lake
 
-    rows = found(Lake(settings().lake_uri), methodologies(settings().registry))
+    rows = found(arena_lake(), methodologies(settings().registry))
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():

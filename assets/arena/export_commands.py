@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from assets.arena.reading import arena_lake
 from bellwether.console import AS_JSON, console, emit
 from bellwether.settings import settings
 
@@ -22,10 +23,9 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     from bellwether.arena.exporting import export_cohort as write
     from bellwether.arena.methodology import methodologies
     from bellwether.journal import Journal
-    from bellwether.lake import Lake
 
     config = settings()
-    lake, rules = Lake(config.lake_uri), methodologies(config.registry)
+    lake, rules = arena_lake(), methodologies(config.registry)
     if without_prompts:
         tables = cohort_tables(lake, rules, cohort.date())
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assets.arena.options import KNOWN_AT
-from assets.arena.reading import rows_known
+from assets.arena.reading import arena_lake, rows_known
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 
@@ -51,11 +51,10 @@ def rankings_at(known_at: datetime | None) -> Mapping[str, pl.DataFrame]:
     """Rows of arena/rankings and arena/pairs by table, as the lake has them, or as they were known at an instant."""
     from bellwether.arena.methodology import methodologies
     from bellwether.arena.rankings.reading import cutoffs, restated
-    from bellwether.lake import Lake
     from bellwether.tables import table
 
     config = settings()
-    lake = Lake(config.lake_uri)
+    lake = arena_lake()
     if known_at is None:
         return {name: lake.slice(table(name), missing="skip").read() for name in ("arena/rankings", "arena/pairs")}
     return restated(lake, methodologies(config.registry), cutoffs(config.registry), known_at)

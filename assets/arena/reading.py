@@ -14,6 +14,7 @@ from bellwether.settings import settings
 if TYPE_CHECKING:
     from bellwether.arena.weekly.means import World
     from bellwether.arena.weekly.reading import Rows
+    from bellwether.lake import Lake
 
 BY = click.option("--by", required=True, metavar="NAME", help="Who intervenes.")
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in one line.")
@@ -35,8 +36,16 @@ def rows_known(known_at: datetime | None) -> Rows:
     """The tables as the lake has them, or as they were known at an instant."""
     from bellwether.arena.methodology import methodologies
     from bellwether.arena.weekly.reading import as_known, stored
-    from bellwether.lake import Lake
 
-    config = settings()
-    lake = Lake(config.lake_uri)
-    return stored(lake) if known_at is None else as_known(lake, methodologies(config.registry), known_at)
+    lake = arena_lake()
+    return stored(lake) if known_at is None else as_known(lake, methodologies(settings().registry), known_at)
+
+
+def arena_lake() -> Lake:
+    """The lake of the settings, in which this version reads what an older one stored."""
+    from bellwether.lake import Lake
+    from bellwether.lake.renewing import renew
+
+    lake = Lake(settings().lake_uri)
+    renew(lake)
+    return lake

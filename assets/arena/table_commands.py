@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from assets.arena.options import DAY, KNOWN_AT
+from assets.arena.reading import arena_lake
 from bellwether.console import AS_JSON, console, emit, grid
 from bellwether.settings import settings
 
@@ -28,7 +29,6 @@ def show_table(
     from bellwether.arena.releases import registered
     from bellwether.arena.weekly.reading import between, stored
     from bellwether.files import atomic_file
-    from bellwether.lake import Lake
     from bellwether.spreadsheets import flat, neutralised
     from bellwether.tables import table
 
@@ -37,7 +37,7 @@ def show_table(
         raise click.BadParameter(f"{declared.name} is no table of the arena", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
-    lake, registry = Lake(config.lake_uri), config.registry
+    lake, registry = arena_lake(), config.registry
     if known_at is None:
         read = stored(lake)
     else:

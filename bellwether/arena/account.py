@@ -45,7 +45,7 @@ class Position:
     market_id: str
     side: str
     opened_at: datetime
-    is_binary: bool = True
+    binary: bool = True
     shares: MicroShares = _NO_SHARES
     cost: MicroDollars = _NOTHING
     status: PositionStatus = PositionStatus.OPEN
@@ -136,7 +136,7 @@ class Account:
     def _buy(self, trade: Trade) -> Position:
         position = self.positions.get(trade.position_id)
         if position is None:
-            position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.is_binary)
+            position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.binary)
             self.positions[trade.position_id] = position
             self.open[trade.market_id, folded(trade.side)] = position
         held: Any = position

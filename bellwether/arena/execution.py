@@ -239,7 +239,7 @@ def _made(run: _Run, market: Market, filled: Filled, quote: Quote) -> dict[str, 
         "ask": quote.ask,
         "quoted_at": quote.at,
         "quote_source": quote.source,
-        "is_binary": market.binary,
+        "binary": market.binary,
     }
 
 

@@ -30,7 +30,7 @@ class Trade(NamedTuple):
     price: micro-dollars per share, the average over the levels of the book that it took. amount: micro-dollars paid or received, without the fee.
     fee: micro-dollars. bid, mid, ask: of the side, at `quoted_at`, from `quote_source`. executed_at: when it became known. base: micro-dollars of cash before the
     decision, which the limits were computed from. confidence: implied by the size, of a BUY. probability: that the side wins, where it was stated.
-    is_binary: the market's sides are YES and NO.
+    binary: the market's sides are YES and NO.
     """
 
     trade_id: str
@@ -52,7 +52,7 @@ class Trade(NamedTuple):
     ask: SharePrice | None = None
     quoted_at: datetime | None = None
     quote_source: str = "clob"
-    is_binary: bool = True
+    binary: bool = True
 
 
 class Result(StrEnum):

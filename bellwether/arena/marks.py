@@ -90,7 +90,7 @@ def bucket(at: datetime, minutes: int = 10) -> datetime:
 
 def price_key(position: Position) -> PriceKey:
     """The stored price that values a position."""
-    return position.market_id, YES if position.is_binary else folded(position.side)
+    return position.market_id, YES if position.binary else folded(position.side)
 
 
 def wanted(book: Book) -> list[PriceKey]:
@@ -146,7 +146,7 @@ def _marked(position: Position, shares: MicroShares, cost: MicroDollars, prices:
     row = prices.get(price_key(position))
     if row is None:
         return Mark(position.average, cost, Source.ENTRY)
-    price = complement(row.price) if position.is_binary and folded(position.side) == "no" else row.price
+    price = complement(row.price) if position.binary and folded(position.side) == "no" else row.price
     return Mark(price, value_of(shares, price), row.source)
 
 

@@ -114,7 +114,7 @@ def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
     won = folded(trade.side) == folded(winner)
     sized = trade.confidence if trade.confidence is not None and 0 <= trade.confidence <= 1 else None
     price = trade.price / MICROS
-    p_yes = None if sized is None or not trade.is_binary else sized if folded(trade.side) == "yes" else 1 - sized
+    p_yes = None if sized is None or not trade.binary else sized if folded(trade.side) == "yes" else 1 - sized
     return Score(
         trade_id=trade.trade_id,
         agent_id=trade.agent_id,
@@ -126,7 +126,7 @@ def score(trade: Trade, winner: str, resolved_at: datetime) -> Score:
         probability=trade.probability,
         price=price,
         p_yes=p_yes,
-        o_yes=int(folded(winner) == "yes") if trade.is_binary else None,
+        o_yes=int(folded(winner) == "yes") if trade.binary else None,
         brier_size=None if sized is None else brier(sized, won),
         brier_stated=None if trade.probability is None else brier(trade.probability, won),
         brier_price=brier(price, won),

@@ -25,6 +25,7 @@ from bellwether.lake import build, confine, duck, s3
 from bellwether.lake.duck import literal
 from bellwether.lake.lake import Lake
 from bellwether.lake.manifest import FILE_NAME
+from bellwether.lake.renewing import renew
 from bellwether.lake.sql import sql_text
 from bellwether.lake.storage import TEMPORARY, writing
 from bellwether.tables import TABLES, Table
@@ -74,8 +75,10 @@ def publish(
     brought up to date in the tables that were written since.
     Publishers wait for one another, for `lock_timeout` seconds at most. Whoever has the old file open keeps reading it.
     A file of the lake that the one before did not show is compared with its checksum; a partition whose manifest or file is missing or damaged is
-    left out by name. Raises `LakeError` when the lock is not free in time, or the file cannot be written; what was published before then stays.
+    left out by name; one of an older version is renewed where it can be. Raises `LakeError` when the lock is not free in time, or the file cannot be written; what was published before then stays.
     """
+    tables = tuple(tables)
+    renew(lake, tables)
     path, chosen = Path(path).absolute(), [replace(table, mart=True) if self_contained else table for table in tables]
     with writing(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -33,9 +33,9 @@ def units(source: Source, colours: Colours) -> Iterator[Unit]:
     agents = agents.unique("agent_id", keep="first", maintain_order=True)
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
     of_names = colours.of(agents["family"].unique().sort().to_list())
-    curves = arena_curves.read(agents, portfolios)
+    curves = arena_curves.read(agents, portfolios, source.frame("arena/releases"))
     rankings = Rankings.read(source)
-    digest = key(board, agents, *rankings.frames, curves.calendar, curves.age, of_names)
+    digest = key(board, agents, *rankings.frames, curves.calendar, curves.age, curves.releases, of_names)
     yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names))
     books = arena_agents.Books.read(source, agents, portfolios, universe)
     for (week,), part in agents.group_by("week", maintain_order=True):
@@ -176,6 +176,9 @@ def _family(
     heads = [Head("Cohort"), Head("Model", "frozen for the cohort"), Head("Change"), Head("Methodology"), Head("Reconstructed")]
     sections = [
         Section(
+            "Return over the calendar, with its releases", [*arena_curves.with_releases(curves, name, colours), _releases(name, curves)]
+        ),
+        Section(
             "Return by cohort, with its releases",
             [
                 *arena_curves.of_family(curves, name, agents, colours),
@@ -187,7 +190,7 @@ def _family(
                     filters=(1, 3, 4),
                 ),
             ],
-        )
+        ),
     ]
     for (methodology, reconstructed, contaminated), part in sorted(rankings.partition_by(GROUP, as_dict=True).items()):
         title = arena_rankings.group_title(methodology, reconstructed, contaminated=contaminated)
@@ -198,3 +201,38 @@ def _family(
         facts = [[Cell(column.replace("_", " ")), any_value(value)] for column, value in line.items() if column != "rank"]
         sections.append(Section(f"Books: {title}", [Table(f"Books of {name}: {title}", [Head("Number"), Head("Value")], facts)]))
     yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))
+
+
+def _releases(name: str, curves: arena_curves.Curves) -> Table | Note:
+    """What the rules on the curve of a family stand for."""
+    own = curves.releases.filter(pl.col("family") == name)
+    if not own.height:
+        return Note("No release of it is known: it is a rule, or the warehouse has no rows of arena.releases for it.")
+    heads = [
+        Head("Release"),
+        Head("Model", "provider/id, in its newest cohort"),
+        Head("From", "its first cohort"),
+        Head("To", "its newest cohort"),
+        Head("Cohorts", number=True),
+        Head("Before it"),
+        Head("Released", "by its provider"),
+        Head("Prompt", "dollars per million tokens", number=True),
+        Head("Answer", "dollars per million tokens", number=True),
+        Head("Reconstructed"),
+    ]
+    rows = [
+        [
+            text(row["model"]),
+            text(row["model_id"]),
+            text(row["first_cohort"], cohort_path(row["first_cohort"])),
+            text(row["last_cohort"], cohort_path(row["last_cohort"])),
+            number(row["cohorts"]),
+            text(row["previous"]),
+            when(row["released"]),
+            number(row["input_price"], 3, unit="$"),
+            number(row["output_price"], 3, unit="$"),
+            yes_no(row["reconstructed"]),
+        ]
+        for row in own.iter_rows(named=True)
+    ]
+    return Table(f"Releases of {name}: what stood for it, and from which cohort on", heads, rows)

@@ -1,8 +1,8 @@
-"""Returns of families over the calendar and over the age of their cohorts."""
+"""Returns of families over the calendar and over the age of their cohorts, and where their releases changed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -20,18 +20,23 @@ _GROUP = ("methodology", "reconstructed", "family")
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """calendar: return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: of each agent."""
+    """calendar: return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: of each agent.
+
+    releases: rows of arena/releases, by their first cohort.
+    """
 
     calendar: pl.DataFrame
     age: pl.DataFrame
     last: pl.DataFrame
+    releases: pl.DataFrame
 
 
-def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
+def read(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
     """The curves; agents without a portfolio yet are left out, and of calendar and age those of archived cohorts.
 
     The calendar is sampled on at most some 80 days, a portfolio stands from a row on until the next.
     """
+    releases = releases.sort("reconstructed", "family", "first_cohort", "model")
     told = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
     rows = (
         portfolios.select("agent_id", "at", total=pl.col("total").cast(pl.Float64))
@@ -44,7 +49,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
     told, rows = (one.filter(pl.col("agent_id").is_in(kept)) for one in (told, rows))
     if not rows.height:
         empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
-        return Curves(empty, empty, last.select("agent_id", "family", "total", "return"))
+        return Curves(empty, empty, last.select("agent_id", "family", "total", "return"), releases)
     first: datetime = min(rows["start"].unique().to_list())
     end: datetime = rows["at"][-1]
     days = (end - first).days + 1
@@ -70,7 +75,7 @@ def read(agents: pl.DataFrame, portfolios: pl.DataFrame) -> Curves:
         .select(*_GROUP, x=pl.col("weeks"), y=pl.col("y").round(6))
         .sort(*_GROUP, "x")
     )
-    return Curves(calendar, aged, last.select("agent_id", "family", "total", "return").sort("agent_id"))
+    return Curves(calendar, aged, last.select("agent_id", "family", "total", "return").sort("agent_id"), releases)
 
 
 def _at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
@@ -96,6 +101,32 @@ def charts_of(curves: Curves, methodology: str, reconstructed: bool, colours: di
     ]
 
 
+def with_releases(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
+    """The return of a family over the calendar, live and reconstructed cohorts apart, a line per methodology and a rule where a release took over."""
+    found = []
+    for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
+        chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
+        own = curves.calendar.filter(chosen)
+        if own.height:
+            rows = [
+                {"name": name, "x": f"{at:%Y-%m-%d}", "y": finite(y)} for name, at, y in own.select("methodology", "x", "y").iter_rows()
+            ]
+            marks = [
+                {"x": f"{first:%Y-%m-%d}", "text": model}
+                for first, model in curves.releases.filter(chosen).select("first_cohort", "model").iter_rows()
+            ]
+            title = f"Return over the calendar, {kind} cohorts; a rule where a release took over"
+            lines = _palette(dict.fromkeys(str(row["name"]) for row in rows), colours[family])
+            found.append(charts.lines(title, "UTC", "return", rows, lines, marks=marks))
+    return found
+
+
+def _palette(names: Iterable[str], first: str) -> dict[str, str]:
+    """Colours of lines that are told apart on one page only, `first` before all others."""
+    palette = [first, *(one for one in charts.PALETTE if one != first)]
+    return {name: palette[place % len(palette)] for place, name in enumerate(names)}
+
+
 def of_family(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
     """Returns of the cohorts of a family; a line per model, so that a new release of it is seen."""
     last = dict(curves.last.select("agent_id", "return").iter_rows())
@@ -106,7 +137,5 @@ def of_family(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[s
     ]
     if not rows:
         return []
-    models = list(dict.fromkeys(str(row["name"]) for row in rows))
-    palette = [colours[family], *(one for one in charts.PALETTE if one != colours[family])]
-    of_models = {name: palette[place % len(palette)] for place, name in enumerate(models)}
+    of_models = _palette(dict.fromkeys(str(row["name"]) for row in rows), colours[family])
     return [charts.lines("Return by cohort, one line per release", "start of the cohort", "return", rows, of_models)]

@@ -6,8 +6,11 @@ taken over; a file whose bytes are the same is linked, not written.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,8 @@ from bellwether.site.units import units
 #: Says what the folder is, what it shows, and which part made which files.
 MANIFEST = "site.json"
 _MARK = "bellwether-site"
+#: Objects made between two looks for cycles.
+_ALLOCATIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ def build(warehouse: Path | str, folder: Path | str) -> Built:
     old = _read(target)
     if old is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"building the site at {target}: something else is there; name another folder, or empty it")
-    with opened(warehouse) as source, atomic_folder(target) as draft:
+    with opened(warehouse) as source, atomic_folder(target) as draft, _rare_collections():
         writer = _Writer(target, draft, old or {})
         for unit in units(source):
             writer.add(unit)
@@ -72,6 +77,17 @@ def wanted(warehouse: Path | str) -> str:
 def state(source: Source) -> str:
     """A name for what a warehouse shows: when it was published, and the version of the site that shows it."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Millions of cells live for one page each, and none is in a cycle: to look for cycles among them all the time takes a tenth of a build."""
+    usual = gc.get_threshold()
+    gc.set_threshold(_ALLOCATIONS, *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 class _Writer:

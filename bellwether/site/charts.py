@@ -182,8 +182,9 @@ def lines(
     step: bool = False,
     band: bool = False,
     height: int = 300,
+    marks: Sequence[Mapping[str, Any]] = (),
 ) -> Chart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper."""
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper. marks: x and text of labelled rules."""
     axis: dict[str, Any] = {"field": "x", "type": "temporal" if time else "quantitative", "title": x}
     if time:
         axis["scale"] = {"type": "utc"}
@@ -201,8 +202,22 @@ def lines(
     layers.append(
         {"mark": {"type": "point", "filled": True, "size": 12, "opacity": 0.9}, "encoding": {"y": _quantity("y", y), "tooltip": tips}}
     )
+    if marks:
+        layers += _rules(axis, marks)
     body = {"height": height, "encoding": {"x": axis, "color": _colour(colours)}, "layer": layers}
-    return _chart(title, f"{title}: {y} over {x}", rows, colours, body=body, by="name", first=first)
+    described = "".join(f"; from {row['x']}: {row['text']}" for row in marks)
+    return _chart(title, f"{title}: {y} over {x}{described}", rows, colours, body=body, by="name", first=first)
+
+
+def _rules(axis: Mapping[str, Any], marks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rules across a chart with their texts along them. marks: x, text."""
+    own = {"data": {"values": list(marks)}}
+    place = {"x": axis, "color": {"value": GREY}, "tooltip": [{"field": "text", "type": "nominal"}, axis]}
+    written = {"type": "text", "angle": -90, "align": "right", "baseline": "top", "dx": -4, "dy": 3, "fontSize": 10, "limit": 180}
+    return [
+        {**own, "mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": place},
+        {**own, "mark": written, "encoding": {**place, "y": {"value": 0}, "text": {"field": "text"}}},
+    ]
 
 
 def points(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], *, line: str = "") -> Chart:

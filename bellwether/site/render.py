@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined, Template
 
@@ -44,8 +43,7 @@ PARTS = (
 File = tuple[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(NamedTuple):
     """A part of a page with what the template needs besides it. data: JSON that may stand within a script element (`script.json_bytes`)."""
 
     kind: str
@@ -69,7 +67,7 @@ def render(page: Page) -> Iterator[File]:
             if isinstance(part, Chart):
                 shown, data = _chart(part, f"p{count}")
                 if data:
-                    shown = replace(shown, data=json_bytes({"path": f"{stem}.charts", "place": len(charts)}).decode())
+                    shown = shown._replace(data=json_bytes({"path": f"{stem}.charts", "place": len(charts)}).decode())
                     charts.append(data)
             else:
                 shown, made = _part(part, f"p{count}", stem)
@@ -130,17 +128,18 @@ def _facts(root: str, rows: Sequence[tuple[str, Cell]]) -> str:
 
 
 def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: bool = True) -> list[str]:
-    texts, links, titles = (
-        _escaped(found) for found in ([one.text for one in cells], [one.href for one in cells], [one.title for one in cells])
-    )
-    keys = _escaped([str(one.key) if keyed and one.key is not None else "" for one in cells])
     made = []
-    for one, is_number, shown, link, title, sorted_by in zip(cells, numbers, texts, links, titles, keys, strict=True):
-        size = len(one.text)
+    for (raw, key, href, title), is_number, shown in zip(cells, numbers, _escaped([one[0] for one in cells]), strict=True):
+        size = len(raw)
         kind = ' class="n"' if is_number else "" if size <= _WHOLE else ' class="t"' if size > _LONG else ' class="m"'
-        order = f' data-key="{sorted_by}"' if keyed and one.key is not None else ""
-        more = f' title="{title}"' if title else ""
-        made.append(f'<td{kind}{order}{more}><a href="{root}{link}">{shown}</a></td>' if link else f"<td{kind}{order}{more}>{shown}</td>")
+        order = more = ""
+        if keyed and key is not None:
+            order = f' data-key="{shown if key == raw else escape(key) if isinstance(key, str) else key}"'
+        if title:
+            more = f' title="{escape(title)}"'
+        made.append(
+            f'<td{kind}{order}{more}><a href="{root}{escape(href)}">{shown}</a></td>' if href else f"<td{kind}{order}{more}>{shown}</td>"
+        )
     return made
 
 
@@ -199,7 +198,7 @@ def _chart(chart: Chart, name: str) -> tuple[_Shown, bytes]:
     """
     rows = chart.spec["data"]["values"]
     fields = list(rows[0]) if rows else []
-    if any(len(row) != len(fields) for row in rows):
+    if len({*map(len, rows)}) > 1:
         fields = list(dict.fromkeys(field for row in rows for field in row))
     values = [[row.get(field) for field in fields] for row in rows]
     about = {"spec": {**chart.spec, "data": {}}, "fields": fields, "rows": values, "by": chart.by, "first": list(chart.first)}
@@ -216,10 +215,10 @@ def _text(part: Text, name: str, path: str) -> tuple[_Shown, list[File]]:
 
 
 def _texts(part: Texts, name: str, path: str) -> tuple[_Shown, list[File]]:
-    places: dict[str, int] = {}
-    entries = [
-        [[label, places.setdefault(visible(body), len(places)), rest] for label, body, rest in entry.texts] for entry in part.entries
-    ]
+    # Of a text that many entries share, as that of a prompt, the characters are looked at once.
+    bodies = {body: visible(body) for body in dict.fromkeys(body for entry in part.entries for _, body, _ in entry.texts)}
+    places = {body: place for place, body in enumerate(dict.fromkeys(bodies.values()))}
+    entries = [[[label, places[bodies[body]], rest] for label, body, rest in entry.texts] for entry in part.entries]
     about = json_bytes({"path": path}).decode()
     return _Shown("texts", part, name, about), [(f"{path}.js", script(path, {"texts": list(places), "entries": entries}))]
 

@@ -11,7 +11,7 @@ import polars as pl
 from bellwether.site import charts
 from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
-from bellwether.site.values import any_value, finite, floats, money, number, second, slug, text, thin, when, yes_no
+from bellwether.site.values import any_value, floats, money, number, seconds, slug, text, thin, when, yes_no
 from bellwether.tables.replay import HORIZONS_S
 
 #: Rows of a table of the replay.
@@ -50,7 +50,7 @@ def pages(
     fills: Rows,
     markets: Rows,
 ) -> Iterator[File]:
-    """The page. run: its row of replay/backtests. equity: as `drawn` gives it."""
+    """The page. run: its row of replay/backtests. equity: those of its agent, as `drawn` gives them."""
     sections = [
         Section("Equity", _equity(run["agent"], equity, colours)),
         Section("Fills on the price", price(orders, fills)),
@@ -66,22 +66,30 @@ def pages(
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, sections, above))
 
 
-def drawn(equity: pl.DataFrame) -> Rows:
-    """Rows of replay/equity of one backtest that are drawn, with the drawdown from the running peak."""
+def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
+    """Rows of replay/equity of an episode that are drawn, by agent: x, the curve with its band, and the drawdown from the running peak.
+
+    What is not finite is null.
+    """
     fall = pl.col("equity") / pl.col("equity").cum_max() - 1
-    rows = floats(equity).select("at", "equity", "equity_pessimistic", "equity_optimistic").with_columns(drawdown=fall)
-    return rows[list(thin(rows.height, _POINTS))].rows(named=True) if rows.height > _POINTS else rows.rows(named=True)
+    rows = floats(equity).with_columns(fall.over("agent").alias("drawdown"))
+    numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "equity_pessimistic", "equity_optimistic", "drawdown"))
+    rows = rows.select("agent", seconds("at").alias("x"), *numbers)
+    parts = rows.partition_by("agent", as_dict=True, include_key=False)
+    return {
+        agent: (part[list(thin(part.height, _POINTS))] if part.height > _POINTS else part).rows(named=True)
+        for (agent,), part in parts.items()
+    }
 
 
 def _equity(agent: str, equity: Rows, colours: dict[str, str]) -> list[Part]:
     if not equity:
         return [Note("The warehouse has no equity of this backtest.")]
-    rows, falls = [], []
-    for row in equity:
-        x = second(row["at"])
-        low, high = finite(row["equity_pessimistic"]), finite(row["equity_optimistic"])
-        rows.append({"name": agent, "x": x, "y": finite(row["equity"]), "lower": low, "upper": high})
-        falls.append({"name": agent, "x": x, "y": finite(row["drawdown"])})
+    rows = [
+        {"name": agent, "x": row["x"], "y": row["equity"], "lower": row["equity_pessimistic"], "upper": row["equity_optimistic"]}
+        for row in equity
+    ]
+    falls = [{"name": agent, "x": row["x"], "y": row["drawdown"]} for row in equity]
     colour = {agent: colours.get(agent, charts.LINE)}
     return [
         charts.lines("Equity, with the band between the pessimistic and the optimistic queue", "UTC", "dollars", rows, colour, band=True),

@@ -15,7 +15,7 @@ from bellwether.site.render import File, render
 from bellwether.site.source import Source
 from bellwether.site.tearsheet import agent_path, episode_path, run_path
 from bellwether.site.unit import Unit, key
-from bellwether.site.values import any_value, finite, floats, grouped, interval, money, number, percent, second, text, thin, when, yes_no
+from bellwether.site.values import any_value, finite, floats, grouped, interval, money, number, percent, text, thin, when, yes_no
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl"))
 _ABOVE = [("Trading", "trading/index.html")]
@@ -182,11 +182,10 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
 
 
 def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
-    samples = source.frame("replay/equity", *_EQUITY, episode=name).partition_by("agent", as_dict=True)
-    equity = {agent: tearsheet.drawn(part) for (agent,), part in samples.items()}
+    equity = tearsheet.drawn(source.frame("replay/equity", *_EQUITY, episode=name))
     rows = {one: grouped(floats(source.frame(f"replay/{one}", episode=name)), "agent") for one in ("orders", "fills", "market_pnl")}
     curves = [
-        {"name": agent, "x": second(own[place]["at"]), "y": finite(own[place]["equity"])}
+        {"name": agent, "x": own[place]["x"], "y": own[place]["equity"]}
         for agent, own in equity.items()
         for place in thin(len(own), _POINTS)
     ]

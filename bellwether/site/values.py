@@ -123,9 +123,9 @@ def minute(at: datetime) -> str:
     return f"{at.isoformat()[:16]}Z"
 
 
-def second(at: datetime) -> str:
-    """An instant in UTC as the x of a chart, with seconds."""
-    return f"{at.isoformat()[:19]}Z"
+def seconds(column: str) -> pl.Expr:
+    """A column of instants in UTC as the x of a chart, with seconds."""
+    return pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def yes_no(value: bool | None) -> Cell:

@@ -82,6 +82,7 @@ UNIVERSE = Table(
     partitioned_by=("week",),
     sort=("week", "venue", "place"),
     version="2",
+    added={"1": {"venue": "polymarket"}},
 )
 
 AGENTS = Table(
@@ -108,6 +109,7 @@ AGENTS = Table(
     key=("week", "agent_id"),
     partitioned_by=("week",),
     version="4",
+    added={"2": dict.fromkeys(("model_id", "input_price", "output_price", "archived_at", "archived_by"))},
 )
 
 DECISIONS = Table(
@@ -167,7 +169,7 @@ TRADES = Table(
         _AGENT,
         _MARKET,
         _SIDE,
-        Column("is_binary", pl.Boolean(), "the market's sides are YES and NO"),
+        Column("binary", pl.Boolean(), "the market's sides are YES and NO"),
         Column("action", TEXT, "BUY or SELL"),
         Column("position_id", TEXT, "the trade that opened the position"),
         _shares("shares", "shares bought or sold"),
@@ -221,6 +223,7 @@ EVIDENCE = Table(
     key=("week", "market_id", "known_at"),
     partitioned_by=("week",),
     version="2",
+    added={"1": {"results": None, "settled_at": None}},
 )
 
 SETTLEMENTS = Table(
@@ -270,7 +273,7 @@ POSITIONS = Table(
         Column("position_id", TEXT, "the trade that opened it"),
         _MARKET,
         _SIDE,
-        Column("is_binary", pl.Boolean(), "the market's sides are YES and NO"),
+        Column("binary", pl.Boolean(), "the market's sides are YES and NO"),
         Column("status", TEXT, "open, closed (sold) or settled"),
         _shares("shares", "shares held, or held when it was settled"),
         _money("cost", "cost of these shares"),
@@ -366,7 +369,7 @@ LEADERBOARD = Table(
         Column(
             "rank",
             pl.Int32(),
-            "by the methodology's first primary metric, from 1; null without it, or where half of its decisions have no usable answer",
+            "by the methodology's first primary metric, from 1; null without it, or where less than half of its decisions have a usable answer",
             nullable=True,
         ),
         Column("cohorts", pl.Int32(), "cohorts that it took part in"),

@@ -64,7 +64,7 @@ RANKINGS = Table(
         Column(
             "rank",
             pl.Int32(),
-            "by this metric within its group, from 1; null without a value, or where half of its decisions have no usable answer",
+            "by this metric within its group, from 1; null without a value, or where less than half of its decisions have a usable answer",
             nullable=True,
         ),
         Column(
@@ -79,6 +79,7 @@ RANKINGS = Table(
     ),
     key=(*GROUP, "imputation", "family", "metric"),
     mart=True,
+    version="2",
 )
 
 PAIRS = Table(
@@ -126,7 +127,7 @@ EQUITY_BY_AGE = Table(
 
 CALIBRATION = Table(
     name="arena/calibration",
-    row="One bin of the reliability diagram of a family's stated probabilities.",
+    row="One bin of the reliability diagram of a family's stated probabilities: of YES, of the first of two outcomes, or of the outcome of a race.",
     columns=(
         *_GROUP,
         _FAMILY,
@@ -144,6 +145,7 @@ CALIBRATION = Table(
     ),
     key=(*GROUP, "family", "bin"),
     mart=True,
+    version="2",
 )
 
 TABLES = (SUBMISSIONS, RANKINGS, PAIRS, EQUITY_BY_DAY, EQUITY_BY_AGE, CALIBRATION)

@@ -6,7 +6,7 @@ A declaration serves for writing, validating, the data dictionary, Dagster's col
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -60,6 +60,7 @@ class Table:
         mart: True when the warehouse holds the rows themselves instead of a view over the lake.
         often: True when it is written many times an hour: changes of such tables alone are published at most once an hour.
         version: of the rules that make the rows; part of every manifest.
+        added: by older version, what its rows are given in columns that they lack; rows of other versions are made again.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Table:
     mart: bool = False
     often: bool = False
     version: str = "1"
+    added: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         names = self.names

@@ -8,12 +8,13 @@ WITH earned AS (
     GROUP BY ALL
 )
 SELECT
-    rules.methodology, rules.reconstructed, rules.family, rules.value AS earned, rules.lower, rules.upper,
+    rules.methodology, rules.reconstructed, rules.contaminated, rules.family, rules.value AS earned, rules.lower, rules.upper,
     count(models.family) FILTER (models.value > rules.value) AS models_above,
     count(models.family) AS models
 FROM earned AS rules
 LEFT JOIN earned AS models
     ON NOT models.trivial AND models.methodology = rules.methodology AND models.reconstructed = rules.reconstructed
+    AND models.contaminated = rules.contaminated
 WHERE rules.trivial
 GROUP BY ALL
-ORDER BY rules.methodology, rules.reconstructed, earned DESC, rules.family
+ORDER BY rules.methodology, rules.reconstructed, rules.contaminated, earned DESC, rules.family

@@ -156,7 +156,7 @@ def test_no_is_filled_at_what_yes_leaves_of_a_dollar_whatever_the_order_of_token
 
 def test_outcomes_are_found_without_case_and_stored_as_the_venue_spells_them() -> None:
     done = run(bets(bet(side="candidate a")), account(), named({"Candidate A": "0.25", "No": "0.5"}))
-    assert [(trade.side, trade.price, trade.is_binary) for trade in done.trades] == [("Candidate A", 250_000, False)]
+    assert [(trade.side, trade.price, trade.binary) for trade in done.trades] == [("Candidate A", 250_000, False)]
 
 
 def test_an_outcome_called_no_in_a_market_of_several_is_an_outcome() -> None:

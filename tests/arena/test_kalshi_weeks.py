@@ -164,7 +164,7 @@ def test_past_marks_are_midpoints_of_candles(decided: KalshiArena) -> None:
     assert mine.filter(~pl.col("price").is_between(0, 1, closed="none")).is_empty()
     held = decided.read(tables.TRADES).filter(KALSHI)
     assert set(mine["market_id"]) <= set(held["market_id"])
-    binary = set(held.filter("is_binary")["market_id"])
+    binary = set(held.filter("binary")["market_id"])
     assert set(mine.filter(pl.col("market_id").is_in(list(binary)))["outcome"]) <= {"YES"}
 
 

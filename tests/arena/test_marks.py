@@ -127,7 +127,7 @@ def test_nights_in_which_clocks_change_have_buckets_like_others() -> None:
 @pytest.mark.parametrize(("side", "expected"), [("YES", 60), ("NO", 40), ("Alice", 60)])
 def test_v19_value_of_a_hundred_shares(side: str, expected: int) -> None:
     key = ("m", "alice") if side == "Alice" else M
-    assert value(bought("100", "50", side=side, is_binary=side != "Alice"), {key: price("0.6", key)})[1] == usd(expected)
+    assert value(bought("100", "50", side=side, binary=side != "Alice"), {key: price("0.6", key)})[1] == usd(expected)
 
 
 def test_v20_a_portfolio_adds_up() -> None:
@@ -157,7 +157,7 @@ def test_a_price_that_did_not_change_is_not_stored_again() -> None:
 
 def test_both_sides_of_a_binary_market_need_one_price() -> None:
     found = book(
-        bought("1", "0.5"), bought("1", "0.5", side="NO", leg=2), bought("1", "0.5", side="No", is_binary=False, market_id="n", leg=3)
+        bought("1", "0.5"), bought("1", "0.5", side="NO", leg=2), bought("1", "0.5", side="No", binary=False, market_id="n", leg=3)
     )
     assert wanted(found) == [("m", "YES"), ("n", "no")]
 

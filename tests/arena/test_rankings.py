@@ -209,14 +209,15 @@ def test_missing_forecasts_are_left_out_or_imputed_as_asked() -> None:
             "y": [1.0, 0.0, 1.0],
             "price": [0.7, 0.3, 0.6],
         }
-    )
+    ).filter(pl.col("p").is_not_null())
+    asked = bets.select("cohort", "week", "event", "question", "y", price=pl.Series([0.65, 0.35]))
     due = pl.DataFrame({"family": ["a", "b", "c"], "cohort": [week] * 3, "week": [week] * 3})
-    assert forecasts(bets, due, Imputation.NONE)["p"].to_list() == [0.9, 0.4]
-    price = forecasts(bets, due, Imputation.PRICE)
-    assert price.filter(family="b")["p"].to_list() == [0.7, 0.3]
+    assert forecasts(bets, due, asked, Imputation.NONE)["p"].to_list() == [0.9, 0.4]
+    price = forecasts(bets, due, asked, Imputation.PRICE)
+    assert price.filter(family="b")["p"].to_list() == [0.65, 0.35]
     assert price.filter(family="a")["p"].to_list() == [0.9, 0.4]
     assert price["imputed"].to_list() == [False, False, True, True, True, True]
-    half = forecasts(bets, due, Imputation.HALF)
+    half = forecasts(bets, due, asked, Imputation.HALF)
     (brier, *_) = of_forecasts(half.filter(family="c"), FEW)
     assert (brier.estimate.value, brier.n, brier.imputed) == (0.25, 2, 2)
 
@@ -315,6 +316,10 @@ def test_the_queries_answer_what_they_say(found: dict[str, pl.DataFrame], tmp_pa
     assert (trivial["family"], trivial["earned"], trivial["models"]) == ("worst", returns["worst"], 2)
     assert trivial["models_above"] == sum(returns[name] > returns["worst"] for name in ("best", "middle"))
     assert {(row["age"], row["agents"]) for row in ask("arena_equity_by_age") if row["family"] == "best"} >= {(0, 12), (105, 1)}
+    warned = found["arena/rankings"].filter(family="best").with_columns(contaminated=pl.lit(True))
+    lake.write(table("arena/rankings"), (), pl.concat([found["arena/rankings"], warned]).sort(table("arena/rankings").order), run_id="r")
+    publish(lake, tmp_path / "warehouse.duckdb")
+    assert [row["models"] for row in ask("arena_trivial_agents")] == [2], "contaminated agents are a group of their own"
 
 
 @pytest.mark.slow
@@ -327,7 +332,7 @@ def test_intervals_and_pairs_hold_their_level_in_simulated_arenas() -> None:
     plan = Inference(replicates=0)
     for seed in range(200):
         drawn = Simulated({"calibrated": 0.0, "one": 0.5, "twin": 0.5}).inputs(seed)
-        rows = forecasts(drawn.bets, drawn.due, Imputation.NONE)
+        rows = forecasts(drawn.bets, drawn.due, drawn.asked, Imputation.NONE)
         (brier, *_) = of_forecasts(rows.filter(family="calibrated"), plan)
         assert brier.estimate.lower is not None
         assert brier.estimate.upper is not None

@@ -11,10 +11,13 @@ import pytest
 from bellwether.arena.frames import evidence_frame, universe_frame
 from bellwether.arena.resolution import evidence_of
 from bellwether.arena.universe import universe
-from bellwether.arena.weekly.renewing import renew
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
+from bellwether.lake.renewing import renew
+from bellwether.lake.warehouse import publish, query
+from bellwether.tables import TABLES, Table
 from bellwether.tables.arena import EVIDENCE, UNIVERSE
+from tests.arena.test_queries import _row as row_of
 from tests.arena.world import binary
 
 NOW = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
@@ -36,3 +39,15 @@ def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
         assert lake.slice(table).read().equals(rows), table.name
     assert renew(lake) == 0
     assert {manifest.run_id for table in made for manifest in lake.manifests(table).values()} == {"renewed"}
+
+
+@pytest.mark.parametrize(("table", "version"), [(table, version) for table in TABLES.values() for version in table.added])
+def test_a_publication_has_the_rows_of_an_older_version(table: Table, version: str, tmp_path: Path) -> None:
+    lacking = table.added[version]
+    older = replace(table, version=version, added={}, sort=(), columns=tuple(one for one in table.columns if one.name not in lacking))
+    rows = table.frame([row_of(table.name, **{"week": date(2026, 3, 1), **lacking})])
+    lake = Lake(str(tmp_path / "lake"))
+    lake.write(older, WEEK, rows.select(older.names), run_id="old")
+    publish(lake, tmp_path / "warehouse.duckdb", tables=[table])
+    assert query(tmp_path / "warehouse.duckdb", f"FROM {table.sql_name}", {}).equals(rows)
+    assert lake.slice(table).read().equals(rows)

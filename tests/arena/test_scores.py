@@ -65,7 +65,7 @@ def test_k23_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None
 
 
 def test_k24_winners_are_compared_without_case() -> None:
-    trade = bought("10", "4", side="Alpha", is_binary=False)
+    trade = bought("10", "4", side="Alpha", binary=False)
     (score,) = score_bets(fold([AGENT], [trade], [won("ALPHA", ("ALPHA", "BETA"))]))
     assert (score.won, score.p_yes, score.o_yes) == (True, None, None)
 
@@ -103,7 +103,7 @@ def test_nothing_is_none() -> None:
 
 
 def test_an_outcome_called_no_among_several_is_scored_by_its_name() -> None:
-    trade = bought("10", "4", side="No", is_binary=False, confidence=0.7)
+    trade = bought("10", "4", side="No", binary=False, confidence=0.7)
     (score,) = score_bets(fold([AGENT], [trade], [won("No", ("Alice", "Bob", "No"))]))
     assert score.brier_size == pytest.approx(0.09)
 

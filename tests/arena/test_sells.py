@@ -28,7 +28,7 @@ def test_s1_part_of_a_position_is_sold() -> None:
 
 
 def test_s3_named_outcomes_are_sold_at_their_own_price() -> None:
-    holder = holding(bought("100", "40", side="A", is_binary=False))
+    holder = holding(bought("100", "40", side="A", binary=False))
     done = run(sales(sale("50")), holder, named({"A": "0.4", "B": "0.6"}), week=NEXT)
     assert done.trades[0].amount == usd(20)
 
@@ -76,11 +76,11 @@ CASES = {
     "S13": (holding(FIRST), sale(), binary(status=MarketStatus.CLOSED), Reason.MARKET_NOT_ACTIVE),
     "S15": (holding(bought("10", "4", side="MAYBE")), sale(), binary(), Reason.SIDE),
     "S16 null": (holding(FIRST), sale(), binary(yes=None), Reason.NO_PRICE),
-    "S17 missing": (holding(bought("10", "4", side="A", is_binary=False)), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
-    "S17 empty": (holding(bought("10", "4", side="A", is_binary=False)), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
-    "S17 broken": (holding(bought("10", "4", side="A", is_binary=False)), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
-    "S17 negative": (holding(bought("10", "4", side="A", is_binary=False)), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
-    "S17 above": (holding(bought("10", "4", side="A", is_binary=False)), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
+    "S17 missing": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
+    "S17 empty": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
+    "S17 broken": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
+    "S17 negative": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
+    "S17 above": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
     "S19 agent": (None, sale(), binary(), Reason.AGENT_UNKNOWN),
     "S19 position": (account(), sale(), binary(), Reason.POSITION_UNKNOWN),
     "S19 market": (holding(FIRST), sale(), binary("other"), Reason.MARKET_UNKNOWN),

@@ -73,7 +73,7 @@ def test_r3_a_loss_brings_nothing() -> None:
 
 
 def test_r4_named_winners_are_compared_without_case() -> None:
-    book = fold([AGENT], [bought("50", "25", side="Candidate A", is_binary=False)], [won("candidate a", ("candidate a", "Candidate B"))])
+    book = fold([AGENT], [bought("50", "25", side="Candidate A", binary=False)], [won("candidate a", ("candidate a", "Candidate B"))])
     assert book.accounts[AGENT.agent_id].cash == usd(10025)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from random import Random
 
 import polars as pl
 import pytest
 
 from bellwether.arena.rankings import Inputs
+from bellwether.arena.rankings.equity import mean_of_totals
 from bellwether.arena.rankings.windows import WINDOWS, equity_in, points
 from bellwether.arena.show import is_preview
 from bellwether.tables import arena as tables
@@ -88,6 +92,18 @@ def test_an_agent_that_did_not_change_keeps_its_total_and_one_that_has_not_start
         inputs(("a", 12_000, first), ("b", 9_000, first + timedelta(days=1)), ("a", 11_000, first + timedelta(days=14))), WINDOWS["1M"]
     )
     assert found.select("n", "total").rows() == [(2, 11_000.0), (2, 10_500.0), (3, 10_000.0)]
+
+
+def test_a_mean_is_exact_and_rounded_once_half_to_even() -> None:
+    """Sums over six agents end in a half millionth as often as not."""
+    rng = Random(5)
+    groups = [[rng.randrange(-10_000_000, 20_000_000_000) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))] for _ in range(300)]
+    rows = [(place, Decimal(micros) / 1_000_000) for place, group in enumerate(groups) for micros in group]
+    frame = pl.DataFrame(rows, schema={"place": pl.Int64, "total": pl.Decimal(18, 6)}, orient="row").with_columns(initial_cash=pl.lit(0.0))
+    found = frame.group_by("place", maintain_order=True).agg(mean=mean_of_totals())["mean"].to_list()
+    assert found == [Decimal(round(Fraction(sum(group), len(group)))) / 1_000_000 for group in groups]
+    missing = pl.DataFrame({"total": [None, 1.0], "initial_cash": [10_000.000001, 5.0]}, schema_overrides={"total": pl.Decimal(18, 6)})
+    assert missing.select(mean_of_totals()).item() == Decimal("5000.500000")
 
 
 @pytest.mark.parametrize(("traded", "preview"), [(10, False), (0, True)])

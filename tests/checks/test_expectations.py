@@ -172,9 +172,23 @@ EXPECTATIONS = [
 ]
 
 
-def test_polars_finds_met_what_great_expectations_finds_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_share_of_missing_forecasts_costs_no_import_of_great_expectations() -> None:
+    script = (
+        "import sys, polars as pl; from bellwether.checks import rules_for, validate; from bellwether.tables import table\n"
+        "declared = table('benchmark/forecasts'); rule = next(one for one in rules_for(declared.name) if one.name == 'coverage')\n"
+        "def coverage(missing):\n"
+        "    frame = pl.DataFrame({'p_yes': [None] * missing + [0.5] * (20 - missing)})\n"
+        "    (found,) = validate(declared, frame.with_columns(pl.lit('x').alias(name) for name in declared.key), [rule])\n"
+        "    return found.passed, found.failing_rows, len(found.sample.splitlines())\n"
+        "assert [coverage(n) for n in (0, 2, 3, 20)] == [(True, 0, 0), (True, 2, 0), (False, 3, 5), (False, 20, 7)]\n"
+        "sys.exit(any(name in sys.modules for name in ('great_expectations', 'pandas', 'scipy')))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == 0
+
+
+def test_polars_finds_what_great_expectations_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = Random(7)
-    outcomes: dict[bool, list[tuple[bool | None, int]]] = {True: [], False: []}
+    outcomes: dict[bool, list[tuple[bool | None, int, str]]] = {True: [], False: []}
     asked = 0
     for _ in range(6):
         rows = draw.randint(1, 5)
@@ -191,7 +205,8 @@ def test_polars_finds_met_what_great_expectations_finds_met(monkeypatch: pytest.
             with monkeypatch.context() as patch:
                 if not native:
                     patch.setattr(expectations, "_LOOKS", {})
-                outcomes[native] += [(found.passed, found.failing_rows) for found in validate(drawn, frame, rules)]
+                    patch.setattr(expectations, "_BREAKS", {})
+                outcomes[native] += [(found.passed, found.failing_rows, found.sample) for found in validate(drawn, frame, rules)]
         asked += len(rules)
     assert outcomes[True] == outcomes[False]
-    assert asked / 5 < sum(passed is True for passed, _ in outcomes[True]) < asked * 4 / 5
+    assert asked / 5 < sum(passed is True for passed, *_ in outcomes[True]) < asked * 4 / 5

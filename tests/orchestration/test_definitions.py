@@ -200,9 +200,9 @@ def cpu(*words: str) -> float:
 
 def test_loading_the_definitions_costs_at_most_twice_the_import_of_dagster() -> None:
     # Of pairs, since what else runs on the machine makes both dearer.
-    assert min(cpu("-c", "import orchestration.definitions") / cpu("-c", "import dagster") for _ in range(5)) <= 2.0
+    assert any(cpu("-c", "import orchestration.definitions") <= 2.0 * cpu("-c", "import dagster") for _ in range(5))
 
 
 def test_help_costs_a_fraction_of_the_import_of_dagster() -> None:
     """At most 0.3 s where the import of Dagster takes 1.5."""
-    assert min(cpu("-m", "bellwether", "--help") / cpu("-c", "import dagster") for _ in range(3)) <= 0.2
+    assert any(cpu("-m", "bellwether", "--help") <= 0.2 * cpu("-c", "import dagster") for _ in range(3))

@@ -7,8 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 import polars as pl
 import pytest
 
-from bellwether.site.arena_curves import read
+from bellwether.site.arena_curves import Curves, read, with_releases
+from bellwether.site.model import Chart
+from bellwether.tables.arena_lineups import RELEASES
 from bellwether.tables.schema import TIME
+from tests.site.world import rows
 
 FIRST, SECOND = date(2026, 3, 1), date(2026, 3, 8)
 
@@ -23,13 +26,40 @@ def test_an_archived_cohort_is_on_no_curve_and_its_agents_keep_their_returns() -
         orient="row",
     )  # fmt: skip
     totals = {FIRST: 11_000, SECOND: 90_000}
-    rows = [(f"{week}/a", datetime.combine(week, datetime.min.time(), UTC) + timedelta(days=1), total) for week, total in totals.items()]
-    portfolios = pl.DataFrame(rows, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
+    marks = [(f"{week}/a", datetime.combine(week, datetime.min.time(), UTC) + timedelta(days=1), total) for week, total in totals.items()]
+    portfolios = pl.DataFrame(marks, schema={"agent_id": str, "at": TIME, "total": pl.Int64}, orient="row")
 
-    both, alone = read(agents, portfolios), read(agents.head(1), portfolios.head(1))
+    both, alone = read(agents, portfolios, RELEASES.empty()), read(agents.head(1), portfolios.head(1), RELEASES.empty())
     assert both.calendar["y"].unique().to_list() == alone.calendar["y"].unique().to_list() == [0.1]
     assert both.age.equals(alone.age)
     returns = dict(both.last.select("agent_id", "return").iter_rows())
     assert returns == pytest.approx({f"{FIRST}/a": 0.1, f"{SECOND}/a": 8.0})
     everything = agents.with_columns(archived_at=pl.lit(datetime(2026, 3, 20, tzinfo=UTC), TIME))
-    assert read(everything, portfolios).calendar.is_empty()
+    assert read(everything, portfolios, RELEASES.empty()).calendar.is_empty()
+
+
+def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstructed_cohorts_alone() -> None:
+    calendar = pl.DataFrame(
+        [(name, reconstructed, "a", datetime.combine(FIRST, datetime.min.time(), UTC), 0.1) for name in ("v1", "v2") for reconstructed in (False, True)],
+        schema={"methodology": str, "reconstructed": bool, "family": str, "x": TIME, "y": float},
+        orient="row",
+    )  # fmt: skip
+    used = rows(
+        "arena/releases", 4, family=["a", "a", "a", "b"], model=["second", "first", "again", "other"], first_cohort=[SECOND, FIRST, FIRST, FIRST],
+        reconstructed=[False, False, True, False],
+    )  # fmt: skip
+    none = calendar.clear()
+    curves = Curves(calendar, none, none, used.sort("first_cohort"))
+    live, again = with_releases(curves, "a", {"a": "#123456"})
+    assert [_marked(chart) for chart in (live, again)] == [[(str(FIRST), "first"), (str(SECOND), "second")], [(str(FIRST), "again")]]
+    assert f"from {SECOND}: second" in live.description and "live" in live.title and "reconstructed" in again.title
+    assert list(live.spec["usermeta"]["colours"]) == ["v1", "v2"] and live.spec["usermeta"]["colours"]["v1"] == "#123456"
+    (alone, _) = with_releases(Curves(calendar, none, none, used.clear()), "a", {"a": "#123456"})
+    assert _marked(alone) == [] and len(alone.spec["layer"]) == 2
+
+
+def _marked(chart: Chart) -> list[tuple[str, str]]:
+    """Where the rules of a chart stand, and their texts; the text layer has the same."""
+    marks = {layer["mark"]["type"]: layer["data"]["values"] for layer in chart.spec["layer"] if "data" in layer}
+    assert not marks or marks["rule"] == marks["text"]
+    return [(row["x"], row["text"]) for row in marks.get("rule", [])]

@@ -75,10 +75,10 @@ def browser() -> Iterator[Any]:
         pytest.skip(str(missing))
 
 
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """A page that notes every error, warning and request in `page.seen`."""
-    context = browser.new_context(viewport={"width": 1000, "height": 900})
+@pytest.fixture(scope="module")
+def only_page(browser: Any) -> Iterator[Any]:
+    """One page for all tests, as Chromium compiles the library of the charts once for it; `page` is what tests ask for."""
+    context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     page.seen = []
@@ -91,6 +91,16 @@ def page(browser: Any) -> Iterator[Any]:
     )
     yield page
     context.close()
+
+
+@pytest.fixture
+def page(only_page: Any) -> Iterator[Any]:
+    """An empty page that notes every error, warning and request in `page.seen`."""
+    only_page.set_viewport_size({"width": 1000, "height": 900})
+    only_page.emulate_media(color_scheme="light")
+    only_page.seen.clear()
+    yield only_page
+    only_page.goto("about:blank")
 
 
 def shows(one: Any) -> Any:
@@ -149,6 +159,7 @@ def test_pages_work_over_http(site: Path, page: Any) -> None:
         assert all(draw(page))
         page.locator("td a", has_text="model-0").first.click()
         shows(page).to_have_url(re.compile("/forecaster/model-0.html$"))
+        assert all(draw(page))
         server.shutdown()
     assert page.seen == []
 
@@ -206,6 +217,7 @@ def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page:
     shown = opened.locator("pre").all_text_contents()
     assert shown[0].startswith("You are an expert") and "Question: Will" in shown[1] and shown[2].startswith("reasoning ")
     assert "<script>window.hacked=1" in shown[3] and page.evaluate("window.hacked === undefined")
+    assert all(draw(page))  # Leaving a page ends what it still loads.
     page.goto(next(site.glob("arena/cohort/*/decision/*.html")).as_uri())
     page.locator("details#prompt summary").click()
     shows(page.locator("details#prompt pre").nth(1)).to_contain_text("market_id")

@@ -323,6 +323,21 @@ def test_an_episode_has_the_fills_of_all_agents_on_the_price(site: Path, warehou
     assert sorted(row[2] for row in drawn if row[0] == "sold") == sorted(fills.filter(action="sell")["price"].cast(pl.Float64).to_list())
 
 
+def test_a_family_has_its_releases_marked_on_its_curve_and_in_a_table(site: Path, warehouse: Path) -> None:
+    known = query(warehouse, "FROM arena.releases WHERE family = 'family-1' ORDER BY first_cohort")
+    page = site / "arena/family/family-1.html"
+    charts = [json.loads(one) for one in re.findall(r'<script type="application/json">(.*?)</script>', page.read_text()) if "rule" in one]
+    (layers,) = ([layer for layer in chart["spec"]["layer"] if layer["mark"]["type"] in ("rule", "text")] for chart in charts)
+    expected = [{"x": str(row["first_cohort"]), "text": row["model"]} for row in known.iter_rows(named=True)]
+    assert len(expected) == 2 and [layer["data"]["values"] for layer in layers] == [expected, expected]
+    heads, *cells = Reader(page).tables["Releases of family-1: what stood for it, and from which cohort on"]
+    shown = [dict(zip((head for head, _ in heads), (cell for cell, _ in row), strict=True)) for row in cells]
+    assert [(one["Release"], one["From"], one["To"], one["Cohorts"], one["Before it"]) for one in shown] == [
+        (row["model"], str(row["first_cohort"]), str(row["last_cohort"]), str(row["cohorts"]), row["previous"] or "–")
+        for row in known.iter_rows(named=True)
+    ]
+
+
 def test_a_cohort_can_be_downloaded_with_exactly_its_rows(site: Path, warehouse: Path) -> None:
     with zipfile.ZipFile(site / "arena/cohort/2025-07-06/cohort.zip") as found:
         trades = pl.read_parquet(io.BytesIO(found.read("data/trades.parquet")))

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from bellwether.arena.releases import releases
 from bellwether.forecasting.prompt import messages, prompt_hash
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
@@ -245,6 +246,7 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
     """Cohorts of the arena; writing more of them leaves those that are there as they are."""
     families = [words("family", place) for place in range(size.families)]
     asked = dict(enumerate(words("Will this end well", place) for place in range(size.markets)))
+    entered: list[pl.DataFrame] = []
     books: dict[str, list[pl.DataFrame]] = {name: [] for name in ("portfolios", "positions", "ledger", "scores", "settlements")}
     for number in range(size.cohorts):
         rng, week = random.Random(number), SUNDAY + timedelta(weeks=number)
@@ -258,12 +260,12 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
             run_id="r",
         )  # fmt: skip
         agents = [f"{week}/{family}" for family in families]
-        lake.write(
-            table("arena/agents"), (week.isoformat(),),
-            rows("arena/agents", len(agents), week=week, agent_id=agents, family=families, model=[words("model", place) for place in range(len(agents))],
-                 methodology="v1", initial_cash=10_000, lineup=words("lineup", 0)),
-            run_id="r",
+        # Every family has another release from its second cohort on.
+        models = [words("model", place + (size.families if number else 0)) for place in range(len(agents))]
+        entered.append(
+            rows("arena/agents", len(agents), week=week, agent_id=agents, family=families, model=models, methodology="v1", initial_cash=10_000, lineup=words("lineup", 0))
         )  # fmt: skip
+        lake.write(table("arena/agents"), (week.isoformat(),), entered[-1], run_id="r")
         decisions = [f"{agent}/{week}" for agent in agents]
         lake.write(
             table("arena/decisions"), (week.isoformat(),),
@@ -348,6 +350,7 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
         )  # fmt: skip
     for name, frames in books.items():
         lake.write(table(f"arena/{name}"), (), pl.concat(frames), run_id="r")
+    lake.write(table("arena/releases"), (), releases(pl.concat(entered), {}), run_id="r")
     count = len(families)
     lake.write(
         table("arena/leaderboard"), (),

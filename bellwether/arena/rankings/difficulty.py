@@ -1,7 +1,7 @@
 """Scores adjusted for the difficulty of the questions: two-way fixed effects of forecaster and question, fitted again in every replicate.
 
-The loss of forecaster i on question j is a_i + g_j and noise. A forecaster's adjusted score is a_i plus the mean of g over all questions: what it
-would have scored had it answered every one, as ForecastBench has it. Eliminating the questions leaves a Laplacian of the size of the forecasters,
+The loss of forecaster i on question j is a_i + g_j and noise. A forecaster's adjusted score is a_i plus the mean of g over all questions, each once: what
+it would have scored had it answered every one, as ForecastBench has it. Eliminating the questions leaves a Laplacian of the size of the forecasters,
 which is a sum over events; replicates and jackknife only add and subtract events.
 """
 
@@ -50,7 +50,7 @@ class Adjusted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """What events contribute to the normal equations, a row per event (or replicate), and how it is read."""
+    """What events contribute to the normal equations of two and more forecasters, a row per event (or replicate), and how it is read."""
 
     matrix: Floats
     forecasters: int
@@ -71,8 +71,7 @@ class _Sums:
         laplacian[:, range(size), range(size)] += answered
         scale = answered.mean(axis=1)
         connected = (questions > 0) & (answered > 0).all(axis=1)
-        if size > 1:
-            connected[connected] = np.linalg.eigvalsh(laplacian[connected])[:, 1] > _ROUNDING * scale[connected]
+        connected[connected] = np.linalg.eigvalsh(laplacian[connected])[:, 1] > _ROUNDING * scale[connected]
         found = np.full((len(self.matrix), size), np.nan)
         if connected.any():
             # Effects add up to 0: the constant vector, which the Laplacian does not see, is given an eigenvalue.
@@ -86,22 +85,22 @@ class _Sums:
 def adjusted(losses: Losses, ranked: Bools, plan: Inference) -> Adjusted:
     """Adjusted scores with intervals over events (jackknife t, as those of other scores), and shares of bootstrap replicates ranked first.
 
-    Forecasters outside the largest set that common questions connect have no adjusted score. ranked: bool (M,), who can be first.
+    Forecasters outside the largest set that common questions connect have no adjusted score, nor has one whom they connect to nobody. ranked: bool (M,), who
+    can be first.
     """
     size = losses.forecasters
     score, first, first_raw = (np.full(size, np.nan) for _ in range(3))
     bounds = [Bounds(reason=UNCONNECTED)] * size
-    inside = _connected(losses)
-    if not inside.any():
+    if not len(losses.loss):
         return Adjusted(score, bounds, first, first_raw)
-    kept, number = inside[losses.forecaster], np.cumsum(inside) - 1
-    part = Losses(losses.loss[kept], number[losses.forecaster[kept]], losses.question[kept], losses.events, int(inside.sum()))
-    sums, (total, answered) = _per_event(part), _raw(losses)
-    whole = sums.matrix.sum(axis=0, keepdims=True)
-    value, without = sums.of(whole).scores()[0], sums.of(whole - sums.matrix).scores()
-    score[inside] = value
-    for column, index in enumerate(np.flatnonzero(inside)):
-        bounds[index] = left_out_interval(float(value[column]), without[:, column], answered[:, index], Scale.LOGIT, plan.level)
+    inside = _connected(losses)
+    sums, (total, answered) = _per_event(losses, inside) if inside.any() else None, _raw(losses)
+    if sums is not None:
+        whole = sums.matrix.sum(axis=0, keepdims=True)
+        value, without = sums.of(whole).scores()[0], sums.of(whole - sums.matrix).scores()
+        score[inside] = value
+        for column, index in enumerate(np.flatnonzero(inside)):
+            bounds[index] = left_out_interval(float(value[column]), without[:, column], answered[:, index], Scale.LOGIT, plan.level)
     if losses.events.count >= LEAST_CLUSTERS and plan.replicates:
         fitted, raw = _replicates(sums, total, answered, plan)
         first[inside & ranked] = share_first(fitted[ranked[inside]])
@@ -109,14 +108,16 @@ def adjusted(losses: Losses, ranked: Bools, plan: Inference) -> Adjusted:
     return Adjusted(score, bounds, first, first_raw)
 
 
-def _replicates(sums: _Sums, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
-    """Adjusted scores and mean losses on every bootstrap replicate over events, float64 (forecasters, R) each."""
-    events, width, size = len(sums.matrix), sums.matrix.shape[1], total.shape[1]
-    exact = exactly_summable(np.concatenate([sums.matrix, total, answered], axis=1))
+def _replicates(sums: _Sums | None, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
+    """Adjusted scores (of the forecasters in sums) and mean losses (of all) on every bootstrap replicate over events, float64 (forecasters, R) each."""
+    events, size = total.shape
+    matrix, fitted_size = (np.zeros((events, 0)), 0) if sums is None else (sums.matrix, sums.forecasters)
+    width = matrix.shape[1]
+    exact = exactly_summable(np.concatenate([matrix, total, answered], axis=1))
     fitted, raw = list[Floats](), list[Floats]()
-    for draws in plan.draws(events, max(1, BLOCK // (events + width + sums.forecasters**2))):
+    for draws in plan.draws(events, max(1, BLOCK // (events + width + fitted_size**2))):
         drawn = draws @ exact
-        fitted.append(sums.of(drawn[:, :width]).scores())
+        fitted.append(np.zeros((len(drawn), 0)) if sums is None else sums.of(drawn[:, :width]).scores())
         counts = drawn[:, width + size :]
         raw.append(np.divide(drawn[:, width : width + size], counts, out=np.full(counts.shape, np.nan), where=counts > 0))
     return np.concatenate(fitted).T, np.concatenate(raw).T
@@ -132,12 +133,16 @@ def _raw(losses: Losses) -> tuple[Floats, Floats]:
     return total.reshape(shape), count.reshape(shape)
 
 
-def _per_event(losses: Losses) -> _Sums:
-    """Contributions of every event: shared weight of each pair, answers, excess losses and shares of each forecaster, mean loss, questions."""
-    size, questions = losses.forecasters, len(losses.events.index)
-    cells = losses.question * size + losses.forecaster
+def _per_event(losses: Losses, inside: Bools) -> _Sums:
+    """Contributions of every event to the fit of the forecasters inside, bool (M,).
+
+    They are: shared weight of each pair, answers, excess losses and shares of each forecaster, mean loss, questions.
+    """
+    kept, number = inside[losses.forecaster], np.cumsum(inside) - 1
+    size, questions = int(inside.sum()), len(losses.events.index)
+    cells = losses.question[kept] * size + number[losses.forecaster[kept]]
     count = np.bincount(cells, minlength=questions * size).reshape(questions, size).astype(np.float64)
-    total = np.bincount(cells, losses.loss, questions * size).reshape(questions, size)
+    total = np.bincount(cells, losses.loss[kept], questions * size).reshape(questions, size)
     answers = count.sum(axis=1)
     asked = answers > 0
     share = np.divide(count, answers[:, None], out=np.zeros_like(count), where=asked[:, None])
@@ -150,15 +155,19 @@ def _per_event(losses: Losses) -> _Sums:
 
 
 def _connected(losses: Losses) -> Bools:
-    """The forecasters of the largest set connected by common questions, bool (M,): the one with the most losses; none without a loss."""
+    """The largest set of forecasters that common questions connect, bool (M,): of equally large ones that with the most losses, then that of the first forecaster.
+
+    It is empty where no two forecasters have a question in common.
+    """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     size, questions = losses.forecasters, len(losses.events.index)
-    if not len(losses.loss):
-        return np.zeros(size, dtype=bool)
     shape = (size + questions, size + questions)
     graph = coo_array((np.ones(len(losses.loss)), (losses.forecaster, size + losses.question)), shape=shape)
-    labels = connected_components(graph, directed=False)[1]
-    most = np.bincount(labels[losses.forecaster]).argmax()
-    return np.asarray(labels[:size] == most)
+    count, labels = connected_components(graph, directed=False)
+    members = np.bincount(labels[:size], minlength=count)
+    answers = np.bincount(labels[losses.forecaster], minlength=count)
+    first = np.unique(labels[:size], return_index=True)
+    best = max(zip(members[first[0]], answers[first[0]], -first[1], first[0], strict=True))
+    return np.asarray((labels[:size] == best[3]) & (members[best[3]] > 1))

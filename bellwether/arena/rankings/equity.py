@@ -7,6 +7,17 @@ import polars as pl
 from bellwether.arena.rankings.inputs import FAMILY, Inputs
 from bellwether.tables.arena_rankings import EQUITY_BY_AGE, EQUITY_BY_DAY
 
+_MILLIONTHS = pl.Decimal(38, 6)
+
+
+def mean_of_totals() -> pl.Expr:
+    """Mean of `total`, or `initial_cash` where it is null, in dollars: exact, then rounded half to even to a millionth."""
+    totals = pl.coalesce(pl.col("total").cast(_MILLIONTHS), pl.col("initial_cash").round(6).cast(_MILLIONTHS))
+    summed, n = (totals * 1_000_000).cast(pl.Int64).sum(), pl.len().cast(pl.Int64)
+    whole, twice = summed // n, 2 * (summed % n)
+    up = (twice > n) | ((twice == n) & (whole % 2 == 1))
+    return (whole + up.cast(pl.Int64)).cast(_MILLIONTHS) / 1_000_000
+
 
 def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows of arena/equity_by_day and arena/equity_by_age.
@@ -30,14 +41,13 @@ def equity(inputs: Inputs) -> tuple[pl.DataFrame, pl.DataFrame]:
         .sort("day")
         .join_asof(ends, on="day", by="agent_id", check_sortedness=False)
         .with_columns(
-            total=pl.coalesce(pl.col("total").cast(pl.Float64), "initial_cash"),
             age=(pl.col("day") - pl.col("cohort")).dt.total_days().cast(pl.Int32),
         )
     )
     return tuple(
         declared.validate(
             days.group_by(*FAMILY, column)
-            .agg(n=pl.len().cast(pl.Int64), total=pl.col("total").mean().round(6).cast(declared.schema["total"]))
+            .agg(n=pl.len().cast(pl.Int64), total=mean_of_totals().cast(declared.schema["total"]))
             .select(declared.names)
             .sort(declared.order)
         )

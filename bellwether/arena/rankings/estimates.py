@@ -18,6 +18,8 @@ from bellwether.calibration.intervals import UNDEFINED, Bounds, mean_interval, r
 from bellwether.calibration.means import ClusterSums, mean_tests
 from bellwether.calibration.metrics import Scale
 
+#: Nobody loses more than the initial cash: the least return.
+RUINED = -1.0
 COUNTED = "counted of all, not estimated"
 NO_TRADES = "it states probabilities and does not trade"
 PATH = "an extreme of a path, which events do not add up to"
@@ -130,7 +132,10 @@ def without_money(due: pl.DataFrame) -> Iterator[Row]:
 
 
 def _return(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> Row:
-    """Profit per dollar of initial cash: a sum over events, so that its interval is that of the mean profit of an event, as often as there are events."""
+    """Profit per dollar of initial cash: a sum over events, so that its interval is that of the mean profit of an event, as often as there are events.
+
+    The interval ends at a return of -1 where it would go below.
+    """
     total = float(profits["profit"].sum())
     by_event = profits.group_by("event").agg(pl.col("profit").sum()).sort("event")["profit"].to_numpy()
     if not len(by_event):
@@ -139,5 +144,6 @@ def _return(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference
     reason, scale = tested.reason[0], len(by_event) / initial
     if reason is not None:
         return Row("return", "higher", Estimate(total / initial, reason=reason), cohorts, len(by_event))
-    ends = float(tested.lower[0]) * scale, float(tested.upper[0]) * scale
+    # What a correction takes back may be owed: then the return itself is the least.
+    ends = max(float(tested.lower[0]) * scale, min(RUINED, total / initial)), float(tested.upper[0]) * scale
     return Row("return", "higher", Estimate(total / initial, *ends, tested.method[0], float(tested.df[0])), cohorts, len(by_event))

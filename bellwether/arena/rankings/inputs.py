@@ -57,25 +57,54 @@ class Inputs:
         return self.universe.group_by("market_id").agg(event=pl.col("event_id").drop_nulls().sort().last()).sort("market_id")
 
     @cached_property
+    def _first(self) -> pl.DataFrame:
+        """The first outcome of each market of a week whose two outcomes complement each other: those of Polymarket that have two.
+
+        On Kalshi two named outcomes are contracts of their own, and neither need win.
+        """
+        two = self.universe.filter(pl.col("venue") == "polymarket", pl.col("outcomes").list.len() == 2)
+        return two.select("week", "market_id", first=_folded(pl.col("outcomes").list.first()))
+
+    @cached_property
+    def _listed(self) -> pl.DataFrame:
+        """The price of each outcome in a week's universe; null where it has none."""
+        places = pl.int_ranges(0, pl.col("outcomes").list.len())
+        return (
+            self.universe.select("week", "market_id", "prices", outcome="outcomes", place=places)
+            .explode("outcome", "place")
+            .drop_nulls("outcome")
+            .select(
+                "week",
+                "market_id",
+                outcome=_folded(pl.col("outcome")),
+                listed=pl.col("prices").list.get("place", null_on_oob=True).cast(pl.Float64),
+            )
+            .unique(["week", "market_id", "outcome"], keep="first", maintain_order=True)
+        )
+
+    @cached_property
     def bets(self) -> pl.DataFrame:
         """One row per scored bet, with its group.
 
-        event, question: numbers; a question is a market in a week, of several named outcomes also the outcome. p: the stated probability that the question comes true, y: whether it
-        did, price: what the market said when the bet was made; of a binary market that YES wins. won, size, paid: of the side that was bought.
-        binary: the sides are YES and NO.
+        event, question: numbers. A question is a market in a week: does YES win, or the first of two outcomes that complement each other; of other markets
+        each outcome is a question. p: the stated probability that it comes true, y: whether it did, price: what was paid, as a price of that; quoted: the
+        midpoint quoted to the bet (without one the price in the universe, then the price paid). won, size, paid: of the side that was bought. binary: the sides
+        are YES and NO.
         """
         binary = pl.col("o_yes").is_not_null()
-        no = binary & (pl.col("side").str.to_lowercase() == "no")
+        side = _folded(pl.col("side"))
 
         def of_question(column: pl.Expr) -> pl.Expr:
-            return pl.when(no).then(1 - column).otherwise(column)
+            return pl.when(pl.col("outcome") == side).then(column).otherwise(1 - column)
 
-        placed = self.trades.select("trade_id", "week")
-        outcome = pl.when(binary).then(pl.lit("yes")).otherwise(pl.col("side").str.to_lowercase())
+        placed = self.trades.select("trade_id", "week", mid=pl.col("mid").cast(pl.Float64))
         return (
             self.scores.drop("methodology")
             .join(placed, on="trade_id", how="left")
             .join(self._events, on="market_id", how="left")
+            .join(self._first, on=["week", "market_id"], how="left")
+            .with_columns(outcome=pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side)))
+            .join(self._listed, on=["week", "market_id", "outcome"], how="left")
             .join(self.entrants, on="agent_id")
             .select(
                 *FAMILY,
@@ -85,16 +114,29 @@ class Inputs:
                 "week",
                 "market_id",
                 event=pl.col("event").fill_null(pl.col("market_id")).rank("dense"),
-                question=pl.struct("week", "market_id", outcome).rank("dense"),
+                question=pl.struct("week", "market_id", "outcome").rank("dense"),
                 p=of_question(pl.col("probability")),
                 y=of_question(pl.col("won").cast(pl.Float64)),
                 price=of_question(pl.col("price")),
+                quoted=pl.coalesce(of_question(pl.col("mid")), "listed", of_question(pl.col("price"))),
                 won=pl.col("won").cast(pl.Float64),
                 paid="price",
                 size="brier_size",
                 binary=binary,
             )
             .sort("trade_id")
+        )
+
+    @cached_property
+    def asked(self) -> pl.DataFrame:
+        """The questions of each cohort's week: those on which any of its agents stated a probability, be it contaminated or not.
+
+        One row per methodology, reconstructed, cohort, week and question: event, y, binary, and price: the mean of what was quoted to these bets.
+        """
+        stated = self.bets.filter(pl.col("p").is_not_null())
+        keys = ("methodology", "reconstructed", "cohort", "week", "question")
+        return (
+            stated.group_by(keys, maintain_order=True).agg(pl.col("event", "y", "binary").first(), price=pl.col("quoted").mean()).sort(keys)
         )
 
     @cached_property
@@ -131,7 +173,7 @@ class Inputs:
     @cached_property
     def profits(self) -> pl.DataFrame:
         """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held."""
-        binary = pl.col("is_binary")
+        binary = pl.col("binary")
         side = pl.col("side").str.to_lowercase()
         # Live cohorts are valued at what was seen live, reconstructed ones at every mark.
         prices = pl.concat([self.prices.filter(~pl.col("reconstructed")), self.prices.with_columns(reconstructed=True)])
@@ -166,3 +208,8 @@ class Inputs:
             )
             .sort("position_id")
         )
+
+
+def _folded(name: pl.Expr) -> pl.Expr:
+    """Sides and outcomes as they are compared: without case and outer spaces."""
+    return name.str.strip_chars().str.to_lowercase()

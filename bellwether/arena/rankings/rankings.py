@@ -28,7 +28,10 @@ from bellwether.tables.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What is ranked together. families: of agents, and submitted forecasters. due, stated: of both; agents, bets, profits: of agents."""
+    """What is ranked together. families: of agents, and submitted forecasters. due, stated: of both; agents, bets, profits: of agents.
+
+    asked: the questions of its cohorts' weeks, whichever agents of these cohorts, of this group or not, stated a probability on them.
+    """
 
     key: Mapping[str, Any]
     families: tuple[str, ...]
@@ -38,11 +41,18 @@ class _Group:
     bets: pl.DataFrame
     submitted: pl.DataFrame
     profits: pl.DataFrame
+    asked: pl.DataFrame
 
     @property
     def stated(self) -> pl.DataFrame:
         """Forecasts: bets with a stated probability, and submitted ones."""
         return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
+
+    def forecasts(self, imputation: Imputation) -> pl.DataFrame:
+        """Forecasts and what stands for missing ones; of others than families only questions of YES and NO are asked."""
+        family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
+        own = forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.asked, imputation)
+        return pl.concat([own, forecasts(self.submitted, self.due.filter(~family), self.asked.filter("binary"), imputation)])
 
 
 def rankings(inputs: Inputs, plan: Inference | None = None) -> dict[str, pl.DataFrame]:
@@ -87,7 +97,8 @@ def _groups(inputs: Inputs) -> Iterator[_Group]:
         families = tuple(sorted({*agents["family"], *due["family"]}))
         usable = dict(due.group_by("family").agg((pl.col("kind") == "finished").mean()).iter_rows())
         ranked = tuple(usable.get(name, 0) >= COVERED for name in families)
-        yield _Group(key, families, ranked, agents, due, bets, submitted, profits)
+        asked = _of(inputs.asked, {name: value for name, value in key.items() if name != "contaminated"})
+        yield _Group(key, families, ranked, agents, due, bets, submitted, profits, asked)
 
 
 def _of(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
@@ -129,16 +140,18 @@ def _estimates(group: _Group, inputs: Inputs, tested: Mapping[str, Compared], pl
             agents, group.due.filter(mine), inputs.trades.filter(own), group.profits.filter(mine), inputs.portfolios.filter(own), plan=plan
         )
     for imputation in Imputation:
-        rows = forecasts(group.bets, group.due, imputation, group.submitted if group.submitted.height else None)
+        rows = group.forecasts(imputation)
         alone = imputation is Imputation.NONE
         simulated = plan if alone else replace(plan, replicates=0)
         found = {name: list(of_forecasts(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
         fitted = _fitted(rows, group, simulated)
         scored = _by_agents(rows, group, fitted, plan)
+        first = {"brier_stated": fitted.first_raw, "brier_adjusted": fitted.first.copy()} if fitted else {}
         for index, name in enumerate(group.families):
-            found[name].append(_adjusted(rows, name, scored.get(name, fitted), index))
-            found[name] += by_family[name] if alone else []
-        first = {"brier_stated": fitted.first_raw, "brier_adjusted": fitted.first} if fitted else {}
+            row = _adjusted(rows, name, scored.get(name, fitted), index)
+            if fitted and row.estimate.value is None:
+                first["brier_adjusted"][index] = np.nan
+            found[name] += [row, *(by_family[name] if alone else [])]
         yield from _rows(group, imputation, found, tested if alone else {}, first)
 
 

@@ -54,6 +54,7 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
             p="probability",
             y="y",
             price=pl.when(pl.col("at") >= start).then("mark").otherwise("paid"),
+            quoted=pl.lit(None, pl.Float64),
             won=pl.lit(None, pl.Float64),
             paid=pl.lit(None, pl.Float64),
             size=pl.lit(None, pl.Float64),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
+from bellwether.arena.rankings.equity import mean_of_totals
 from bellwether.arena.rankings.inputs import FAMILY, Inputs
 from bellwether.tables.schema import TIME, midnight
 
@@ -54,13 +55,13 @@ def equity_in(inputs: Inputs, window: Window) -> pl.DataFrame:
     ends = pl.col("at").dt.offset_by(f"{round(window.width.total_seconds())}s").alias("end")
     grid = points(inputs.portfolios["at"], window).to_frame("at").with_columns(ends)
     started = midnight(pl.col("cohort")) < pl.col("end")
-    known = inputs.portfolios.select("agent_id", pl.col("at").alias("changed"), pl.col("total").cast(pl.Float64)).sort("changed")
+    known = inputs.portfolios.select("agent_id", pl.col("at").alias("changed"), "total").sort("changed")
     return (
         grid.join(inputs.entrants, how="cross")
         .filter(started)
         .sort("end")
         .join_asof(known, left_on="end", right_on="changed", by="agent_id", allow_exact_matches=False, check_sortedness=False)
         .group_by(*FAMILY, "at")
-        .agg(n=pl.len().cast(pl.Int64), total=pl.coalesce("total", "initial_cash").mean().round(6))
+        .agg(n=pl.len().cast(pl.Int64), total=mean_of_totals().cast(pl.Float64))
         .sort(*FAMILY, "at")
     )

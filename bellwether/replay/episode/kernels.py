@@ -1,5 +1,6 @@
 """Compiled passes over book rows: messages and full snapshots into changes, and what is wrong with them.
 
+Arrays are copied element by element: for a slice as a whole, numba compiles what words the error of one that does not fit, for seconds.
 The book is dense: int64[tickers, 2, 1001], lots displayed. A result's `row` is the row of the file that is at fault, or -1.
 """
 
@@ -21,7 +22,8 @@ def _grown(words: np.ndarray, need: int) -> np.ndarray:
     if need <= len(words):
         return words
     larger = np.empty(max(2 * len(words), need), np.int64)
-    larger[: len(words)] = words
+    for k in range(len(words)):
+        larger[k] = words[k]
     return larger
 
 
@@ -348,7 +350,9 @@ def as_messages(
         need = size + end[row] - at + 2 * PRICES + 2
         if need > found.shape[1]:
             larger = np.empty((5, 2 * need), np.int64)
-            larger[:, :size] = found[:, :size]
+            for column in range(5):
+                for k in range(size):
+                    larger[column, k] = found[column, k]
             found = larger
         whole = end[row] > at and unpack(words[end[row] - 1])[0] == VALID
         while at < end[row]:
@@ -382,6 +386,17 @@ def as_messages(
 
 
 @njit(cache=True, nogil=True)
+def _same(text: np.ndarray, first: int, first_end: int, second: int, second_end: int) -> bool:
+    length = first_end - first
+    if length != second_end - second:
+        return False
+    same = 0
+    while same < length and text[first + same] == text[second + same]:
+        same += 1
+    return same == length
+
+
+@njit(cache=True, nogil=True)
 def repeated(offsets: np.ndarray, text: np.ndarray) -> tuple[int, int]:
     """The first text that is there again, and where it was first; (-1, -1) for none. Empty texts do not count.
 
@@ -403,7 +418,7 @@ def repeated(offsets: np.ndarray, text: np.ndarray) -> tuple[int, int]:
         slot = np.int64(found & np.uint64((1 << bits) - 1))
         while slots[slot] >= 0:
             j = slots[slot]
-            if np.array_equal(text[offsets[j] : offsets[j + 1]], text[low:high]):
+            if _same(text, offsets[j], offsets[j + 1], low, high):
                 return i, j
             slot = (slot + 1) & ((1 << bits) - 1)
         slots[slot] = i

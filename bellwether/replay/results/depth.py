@@ -48,4 +48,7 @@ def _depth(ts, event, slot, times, step, result):  # type: ignore[no-untyped-def
                 closed[market] = True
         for market in range(markets):
             if not (invalid[market] or closed[market]):
-                result[at, market] = summed[market]
+                # Element by element: for a row as a whole, numba compiles what words the error of one that does not fit, as long as all the rest.
+                for side in range(2):
+                    for row in range(summed.shape[2]):
+                        result[at, market, side, row] = summed[market, side, row]

@@ -216,6 +216,7 @@ def test_a_wrong_level_is_found_where_the_row_before_was_fine(unit: int, level: 
     assert wrong == (error, 2, 1, 5)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab", max_size=3), max_size=12))
 def test_the_first_text_that_is_there_again_is_found(texts: list[str]) -> None:
     again = [row for row, text in enumerate(texts) if text and text in texts[:row]]
