@@ -185,12 +185,13 @@ def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
         assert rows.equals(before[name]), name
 
 
-def test_the_preview_shows_the_venue_of_the_lineup(decided: KalshiArena) -> None:
+def test_the_preview_shows_every_venue_of_the_week_that_of_its_cohort_first(decided: KalshiArena) -> None:
     with decided.journal() as journal:
         world = decided.world(journal)
-        plan, made = preview(world, NEXT)
-        assert plan.venue == "kalshi"
-        assert {one.decision_id.split("/")[0] for one in made} == {str(NEXT)}
+        plans, made = preview(world, NEXT)
+        assert [plan.venue for plan in plans] == ["kalshi", "polymarket"]
+        assert {one.decision_id for one in made} == set(decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT)["decision_id"])
+        assert [one.decision_id.split("/")[0] for one in made] == sorted((one.decision_id.split("/")[0] for one in made), reverse=True)
         assert venues_of(world, NEXT + SEVEN) == venues_of(world, NEXT) == ["kalshi", "polymarket"]
         assert venues_of(world, WEEK - SEVEN) == ["kalshi"], "a week without a cohort would start one of the chosen methodology"
 

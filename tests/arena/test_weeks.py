@@ -315,7 +315,7 @@ def test_a_preview_changes_nothing(tmp_path: Path, decided: Arena) -> None:
     arena = Arena(tmp_path)
     with arena.journal() as journal:
         world = arena.world(journal)
-        plan, prompts = preview(world, WEEK)
+        (plan,), prompts = preview(world, WEEK)
         assert world.steps.stored("universe", WEEK.isoformat()) is None
         assert world.steps.stored("cohort", WEEK.isoformat()) is None
     assert [one.decision_id.split("/")[1] for one in prompts] == [task.key.agent.family for task in plan.tasks]
