@@ -120,7 +120,7 @@ def status(as_json: bool) -> None:
     from bellwether.arena.methodology import methodologies
     from bellwether.arena.weekly.reading import status as found
 
-    rows = found(arena_lake(), methodologies(settings().registry), settings().now())
+    rows = found(arena_lake(), methodologies(settings().registry))
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
@@ -297,16 +297,17 @@ def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json
     from bellwether.arena.weekly.preview import preview
 
     with reading(lineup, methodology) as world:
-        plan, prompts = preview(world, week)
-    universe = plan.universe
+        plans, prompts = preview(world, week)
+    universes = [plan.universe for plan in plans]
+    reconstructed, markets = universes[0].reconstructed, sum(len(one.universe.markets) for one in universes)
     unknown = [one.member for one in prompts if one.most_cost is None]
     most = sum(one.most_cost or 0 for one in prompts if not one.stored) / 1_000_000
     if as_json:
         emit(
             {
                 "week": week,
-                "reconstructed": universe.reconstructed,
-                "markets": len(universe.universe.markets),
+                "reconstructed": reconstructed,
+                "markets": markets,
                 "most_dollars": most,
                 "unknown_prices": unknown,
                 "prompts": [
@@ -322,10 +323,8 @@ def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json
             }
         )
         return
-    kind = "reconstructed" if universe.reconstructed else "live"
-    console().print(
-        f"Week {week}, {kind}: {len(universe.universe.markets)} markets ({universe.source}), {len(prompts)} decisions. Nothing was stored or asked."
-    )
+    kind, sources = "reconstructed" if reconstructed else "live", "; ".join(one.source for one in universes)
+    console().print(f"Week {week}, {kind}: {markets} markets ({sources}), {len(prompts)} decisions. Nothing was stored or asked.")
     if prompts:
         longest = max(prompts, key=lambda one: one.tokens)
         console().print(f"[bold]The longest prompt, of {longest.decision_id}[/bold]")

@@ -21,13 +21,13 @@ REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in o
 
 
 @contextmanager
-def reading(lineup: str | None = None, methodology: str | None = None) -> Iterator[World]:
-    """The arena's world; no model is asked in it. lineup, methodology: of new cohorts; those of the settings when left out."""
+def reading(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[World]:
+    """The arena's world; no model is asked in it. lineup, methodology: of new cohorts; those of the settings when left out. run: names what it writes."""
     from resources.arena import ArenaResource
 
     arena = ArenaResource.of(settings())
     try:
-        yield arena.world("reading", lineup=lineup, methodology=methodology)
+        yield arena.world(run, lineup=lineup, methodology=methodology)
     finally:
         arena.journal.journal.close()
 

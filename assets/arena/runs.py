@@ -11,10 +11,12 @@ import polars as pl
 from assets.arena import jobs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES, FACT_TABLES
 from assets.arena.rankings import RANKING_TABLES
+from assets.arena.reading import reading
 from assets.arena.submitted import submitted
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.interventions import Intervention, Kind
+from bellwether.arena.weekly.marking import mark
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -33,7 +35,7 @@ _RESOLVED = LATEST + timedelta(days=7)
 
 
 def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
-    """Run weeks in order, look for evidence up to the present, mark what was held, and fold the books.
+    """Run weeks in order, look for evidence up to the present, mark what was held and, after the present week, what is held now, and fold the books.
 
     config: of the week's step: lineup, methodology, dollars. A past week in which nothing is left is not run again.
     """
@@ -46,7 +48,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
         for span in _runs(due):
             _launch(work, jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", span, given)
             advance(len(span))
-    follow(work)
+    follow(work, present=week_of(settings().now()) in weeks)
 
 
 def follow_intervention(work: Runner, done: Intervention) -> None:
@@ -69,10 +71,13 @@ def renew(work: Runner) -> None:
         _launch(work, jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", span, {})
 
 
-def follow(work: Runner) -> None:
-    """Make what follows from decided weeks, where it is out of date."""
+def follow(work: Runner, *, present: bool = False) -> None:
+    """Make what follows from decided weeks, where it is out of date. present: with a mark of what is held now, as of a tick of the sensor."""
     _evidence(work)
     _marks(work)
+    if present:
+        with reading(run="marks") as world:
+            mark(world)
     record = work.record()
     newest = max((record.whole(key(name)) or 0 for name in FACT_TABLES), default=0)
     made = min(record.whole(key(name)) or 0 for name in (*BOOK_TABLES, "arena/submissions", *RANKING_TABLES))

@@ -36,7 +36,8 @@ class AgentStatus(StrEnum):
 class Position:
     """A position: shares in micro-shares; cost of those it holds, and what it brought (sales, payout) and cost in all, in micro-dollars.
 
-    A settled position keeps shares and cost; `paid` is what the settlement in force brought, `result` how its market ended. won: whether its side won.
+    A settled position keeps shares and cost; `paid` is what the settlement in force brought, `result` how it was settled, None of one that was sold before.
+    won: whether its side won.
     """
 
     position_id: str

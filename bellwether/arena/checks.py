@@ -22,7 +22,12 @@ _UNIVERSE = (
         pl.col("prices").list.len() == pl.col("outcomes").list.len(),
         blocking=True,
     ),
-    holds("one_digest", "all markets are of one frozen universe", pl.col("digest") == pl.col("digest").first().over("week"), blocking=True),
+    holds(
+        "one_digest",
+        "all markets of a venue are of one frozen universe",
+        pl.col("digest") == pl.col("digest").first().over("week", "venue"),
+        blocking=True,
+    ),
 )
 _DECISIONS = (
     unique("decision_id"),

@@ -37,7 +37,8 @@ _KINDS = {"BUY": Kind.BUY, "SELL": Kind.SELL}
 class Entry(NamedTuple):
     """One cash movement, with what it leaves.
 
-    number: from 1, within the agent. amount: micro-dollars, negative when paid. cash: of the agent, after it. shares, cost: of the position, after it.
+    number: from 1, within the agent. amount: micro-dollars, negative when paid. cash: of the agent, after it. shares, cost: of the position, after it, while
+    it is open; 0 once it is settled.
     corrects: it takes back what an earlier resolution paid.
     """
 

@@ -7,7 +7,7 @@ shares × price of its side; before its first price what it cost. With the ledge
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -163,12 +163,13 @@ def valuation(account: Account, prices: Mapping[PriceKey, Price], at: datetime) 
 
 @dataclass(slots=True)
 class _Portfolio:
-    """An agent's portfolio while the curve is drawn. held: shares, cost and mark by position."""
+    """An agent's portfolio while the curve is drawn. held: shares, cost and mark by position. newest: the prices that it is worth."""
 
     agent_id: str
     initial: MicroDollars
     cash: MicroDollars
     held: dict[str, tuple[MicroShares, MicroDollars, Mark]]
+    newest: dict[PriceKey, Price]
     last: Valuation | None = None
 
     def valuation(self, at: datetime) -> Valuation:
@@ -180,17 +181,18 @@ class _Portfolio:
         return Valuation(self.agent_id, at, self.cash, invested, value, total, total - self.initial, fallbacks)
 
 
-def curves(book: Book, prices: Iterable[Price]) -> list[Valuation]:
+def curves(book: Book, prices: Iterable[Price], *, live: Collection[str] = ()) -> list[Valuation]:
     """The portfolios of all agents over time: a row when any number of it changed, by time and agent. Before its first row an agent has its initial cash.
 
-    What happens at one instant, of prices and of the ledger, is one row.
+    live: agents of live cohorts, which reconstructed prices do not value. What happens at one instant, of prices and of the ledger, is one row.
     """
+    seen: dict[PriceKey, Price] = {}
+    newest: dict[PriceKey, Price] = {}
     positions = {position.position_id: position for account in book.accounts.values() for position in account.positions.values()}
     portfolios = {
-        agent_id: _Portfolio(agent_id, account.agent.initial_cash, account.agent.initial_cash, {})
+        agent_id: _Portfolio(agent_id, account.agent.initial_cash, account.agent.initial_cash, {}, seen if agent_id in live else newest)
         for agent_id, account in book.accounts.items()
     }
-    newest: dict[PriceKey, Price] = {}
     holders: dict[PriceKey, dict[str, Position]] = defaultdict(dict)
     rows: list[Valuation] = []
     happened: list[Entry | Price] = [*book.entries, *prices]
@@ -198,25 +200,27 @@ def curves(book: Book, prices: Iterable[Price]) -> list[Valuation]:
         touched: dict[str, None] = {}
         for event in events:
             if isinstance(event, Entry):
-                _held(portfolios[event.agent_id], positions[event.position_id], event, newest, holders)
+                _held(portfolios[event.agent_id], positions[event.position_id], event, holders)
                 touched[event.agent_id] = None
                 continue
             newest[event.market_id, event.outcome] = event
+            if not event.reconstructed:
+                seen[event.market_id, event.outcome] = event
             for position in holders[event.market_id, event.outcome].values():
                 portfolio = portfolios[position.agent_id]
+                if event.reconstructed and portfolio.newest is seen:
+                    continue
                 shares, cost, _ = portfolio.held[position.position_id]
-                portfolio.held[position.position_id] = shares, cost, _marked(position, shares, cost, newest)
+                portfolio.held[position.position_id] = shares, cost, _marked(position, shares, cost, portfolio.newest)
                 touched[position.agent_id] = None
         rows += _changed((portfolios[agent_id] for agent_id in sorted(touched)), at)
     return rows
 
 
-def _held(
-    portfolio: _Portfolio, position: Position, entry: Entry, newest: Mapping[PriceKey, Price], holders: dict[PriceKey, dict[str, Position]]
-) -> None:
+def _held(portfolio: _Portfolio, position: Position, entry: Entry, holders: dict[PriceKey, dict[str, Position]]) -> None:
     portfolio.cash = entry.cash
     if entry.shares:
-        portfolio.held[entry.position_id] = entry.shares, entry.cost, _marked(position, entry.shares, entry.cost, newest)
+        portfolio.held[entry.position_id] = entry.shares, entry.cost, _marked(position, entry.shares, entry.cost, portfolio.newest)
         holders[price_key(position)][entry.position_id] = position
     else:
         portfolio.held.pop(entry.position_id, None)

@@ -93,7 +93,7 @@ def results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetim
         for one in settlements([look for look in seen if look.market_id in held[rules[name].venue]], rules[name])
     ]
     book = fold(agents, trades, settled, known_at=known_at)
-    drawn = curves(book, prices_of(facts.prices))
+    drawn = curves(book, prices_of(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"]))
     found = violations(book, trades, _legs(facts.decisions))
     frames = {
         "arena/settlements": settlements_frame(settled),
@@ -126,7 +126,7 @@ def _legs(decisions: pl.DataFrame) -> dict[str, int]:
 def leaderboard(facts: Facts, book: Book, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """Rows of arena/leaderboard; archived cohorts are in none. folded: rows of arena/ledger, arena/positions and arena/portfolios, of the same facts."""
     held = {name: len(account.open) for name, account in book.accounts.items()}
-    complete = completed(facts.agents, facts.decisions, held, rules, _newest(facts))
+    complete = completed(facts.agents, facts.decisions, held, rules, newest(facts))
     inputs = {
         **{name: getattr(facts, name) for name in ("agents", "decisions", "refusals", "trades")},
         **{name: folded[f"arena/{name}"] for name in ("ledger", "positions", "portfolios")},
@@ -168,10 +168,12 @@ def _means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
     return len(bets), every.stated, *means
 
 
-def _newest(facts: Facts) -> datetime:
-    """When the newest decision or evidence became known: what is over by then is over as far as the facts show."""
-    times = [time for rows in (facts.decisions, facts.evidence) if isinstance(time := rows["known_at"].max(), datetime)]
-    return max(times, default=datetime.min.replace(tzinfo=UTC))
+def newest(facts: Facts) -> datetime:
+    """When the newest decision, trade, evidence or mark is from: what is over by then is over as far as the facts show, whatever a clock says."""
+    times = [rows["known_at"].max() for rows in (facts.decisions, facts.trades, facts.evidence)]
+    return max(
+        (time for time in (*times, facts.prices["at"].max()) if isinstance(time, datetime)), default=datetime.min.replace(tzinfo=UTC)
+    )
 
 
 def changed_bases(facts: Facts, book: Book) -> list[str]:

@@ -56,7 +56,7 @@ def _bets_have_trades(lake: Lake, now: datetime) -> Observation:
 def _held_prices_are_fresh(lake: Lake, now: datetime) -> Observation:
     live = _rows(lake, AGENTS).filter(~pl.col("reconstructed")).select("agent_id")
     held = _rows(lake, POSITIONS).filter(pl.col("status") == "open").join(live, on="agent_id", how="semi")
-    newest = _rows(lake, PRICES).group_by("market_id").agg(pl.col("at").max())
+    newest = _rows(lake, PRICES).filter(~pl.col("reconstructed")).group_by("market_id").agg(pl.col("at").max())
     waiting = held.group_by("market_id").agg(pl.col("opened_at").min()).join(newest, on="market_id", how="left")
     seen = pl.max_horizontal("at", "opened_at")
     found = waiting.filter(pl.lit(now) - seen > STALE)["market_id"].sort().to_list()

@@ -255,8 +255,8 @@ LEDGER = Table(
         _MARKET,
         Column("position_id", TEXT, "the position concerned"),
         _SIDE,
-        _shares("shares", "shares held after it"),
-        _money("cost", "cost of the shares held after it"),
+        _shares("shares", "shares of the position that are open after it; 0 from its settlement on, also where that is corrected"),
+        _money("cost", "cost of these shares"),
         _text("trade_id", "the trade; null for SETTLE and REFUND"),
         Column("corrects", pl.Boolean(), "takes back what an earlier resolution paid"),
         _METHODOLOGY,
@@ -280,8 +280,16 @@ POSITIONS = Table(
         _money("sold", "what sales brought"),
         _money("paid", "what the settlement in force brought; null before", nullable=True),
         _money("realized", "gain or loss of sales and settlement, without fees"),
-        _text("result", "won, split or cancelled: how its market ended; null before"),
-        Column("won", pl.Boolean(), "its side won; null without a winner", nullable=True),
+        _text(
+            "result",
+            "won, split or cancelled: how it was settled; null before, and of a position that was sold (arena/settlements has its market's)",
+        ),
+        Column(
+            "won",
+            pl.Boolean(),
+            "its side won; null where result is, and without a winner (arena/scores has the bets of sold positions)",
+            nullable=True,
+        ),
         _time("opened_at", "first trade"),
         _time("ended_at", "last sale or settlement; null while open", nullable=True),
         _METHODOLOGY,
@@ -324,6 +332,7 @@ PORTFOLIOS = Table(
         _METHODOLOGY,
     ),
     key=("agent_id", "at"),
+    version="2",
 )
 
 SCORES = Table(
@@ -364,7 +373,7 @@ LEADERBOARD = Table(
             nullable=True,
         ),
         Column("cohorts", pl.Int32(), "cohorts that it took part in"),
-        Column("completed", pl.Int32(), "of these, cohorts that are complete"),
+        Column("completed", pl.Int32(), "of these, cohorts that are complete as of the newest decision, trade, evidence or mark"),
         Column("decisions", pl.Int32(), "decisions that were due"),
         Column("finished", pl.Int32(), "finished with an answer that could be used, or bankrupt"),
         Column("invalid", pl.Int32(), "finished with an answer that could not be used"),
@@ -389,6 +398,7 @@ LEADERBOARD = Table(
         _money("cost", "cost of all calls; null when any part of it is unknown", nullable=True),
     ),
     key=("methodology", "reconstructed", "family"),
+    version="2",
     mart=True,
 )
 

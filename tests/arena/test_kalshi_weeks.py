@@ -18,6 +18,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.marking import mark, past_rows
 from bellwether.arena.weekly.means import decided_at, frozen_universe, venues_of
 from bellwether.arena.weekly.preview import preview
+from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.tables import arena as tables
@@ -101,6 +102,14 @@ def test_each_cohort_stays_on_its_venue(decided: KalshiArena) -> None:
     assert decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT).height == agents.height, "every agent of both cohorts decides once"
 
 
+def test_the_universes_of_a_week_are_checked_by_venue(decided: KalshiArena) -> None:
+    both = decided.read(tables.UNIVERSE).filter(pl.col("week") == NEXT)
+    rules = [rule for rule in rules_for("arena/universe") if rule.name == "one_digest"]
+    assert [found.passed for found in validate(tables.UNIVERSE, both, rules)] == [True]
+    torn = both.with_columns(digest=pl.when(KALSHI & (pl.col("place") == 2)).then(pl.lit("another")).otherwise("digest"))
+    assert [found.passed for found in validate(tables.UNIVERSE, torn, rules)] == [False]
+
+
 def test_the_past_is_rebuilt_from_dates_and_candles(decided: KalshiArena) -> None:
     universe = decided.read(tables.UNIVERSE).filter(KALSHI)
     assert universe["known_at"].unique().to_list() == [AT]
@@ -176,12 +185,13 @@ def test_a_week_that_is_run_again_stays_as_it_is(decided: KalshiArena) -> None:
         assert rows.equals(before[name]), name
 
 
-def test_the_preview_shows_the_venue_of_the_lineup(decided: KalshiArena) -> None:
+def test_the_preview_shows_every_venue_of_the_week_that_of_its_cohort_first(decided: KalshiArena) -> None:
     with decided.journal() as journal:
         world = decided.world(journal)
-        plan, made = preview(world, NEXT)
-        assert plan.venue == "kalshi"
-        assert {one.decision_id.split("/")[0] for one in made} == {str(NEXT)}
+        plans, made = preview(world, NEXT)
+        assert [plan.venue for plan in plans] == ["kalshi", "polymarket"]
+        assert {one.decision_id for one in made} == set(decided.read(tables.DECISIONS).filter(pl.col("week") == NEXT)["decision_id"])
+        assert [one.decision_id.split("/")[0] for one in made] == sorted((one.decision_id.split("/")[0] for one in made), reverse=True)
         assert venues_of(world, NEXT + SEVEN) == venues_of(world, NEXT) == ["kalshi", "polymarket"]
         assert venues_of(world, WEEK - SEVEN) == ["kalshi"], "a week without a cohort would start one of the chosen methodology"
 

@@ -66,6 +66,16 @@ def test_what_is_wrong_is_refused_by_name(tmp_path: Path, text: str, said: str) 
         _read(tmp_path, text)
 
 
+def test_a_lineup_that_nobody_asks_for_stops_nobody(tmp_path: Path) -> None:
+    text = '[mine]\ntitle = "t"\n[mine.families]\ncalibrated = "sandbox-calibrated"\n'
+    (tmp_path / "lineups.toml").write_text(text, encoding="utf-8")
+    assert lineup("rules", tmp_path).models == ()
+    with pytest.raises(ConfigError, match="cannot be asked in the world playback"):
+        lineup("mine", tmp_path)
+    (tmp_path / "lineups.toml").write_text(text.replace("[mine.families]", 'worlds = ["sandbox"]\n[mine.families]'), encoding="utf-8")
+    assert lineup("mine", tmp_path).models == ("sandbox-calibrated",)
+
+
 def test_an_unknown_lineup_names_those_that_come_close() -> None:
     with pytest.raises(ConfigError, match="do you mean rules"):
         lineup("rule")

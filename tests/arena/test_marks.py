@@ -31,7 +31,7 @@ from bellwether.arena.marks import (
 )
 from bellwether.arena.units import price_micros
 from tests.arena.histories import History, history
-from tests.arena.world import AGENT, NOW, V1, binary, book, bought, holding, mid, named, usd, won
+from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, book, bought, holding, mid, named, usd, won
 
 M = ("m", "YES")
 
@@ -170,6 +170,25 @@ def test_settlement_is_a_final_row_of_the_curve() -> None:
         (1, usd(9995), usd(6), usd(10_001)),
         (20, usd(10_005), 0, usd(10_005)),
     ]
+
+
+def test_live_cohorts_are_worth_what_was_seen_and_reconstructed_ones_also_what_was_rebuilt() -> None:
+    other = agent(family="other")
+    theirs = bought("10", "5")._replace(
+        agent_id=other.agent_id, trade_id=f"{other.agent_id}/{COHORT}/1", position_id=f"{other.agent_id}/{COHORT}/1"
+    )
+    made = fold([AGENT, other], [bought("10", "5"), theirs], [])
+    prices = [
+        price("0.6", at=NOW.replace(minute=10))._replace(reconstructed=True),
+        price("0.7", at=NOW.replace(minute=20)),
+        price("0.8", at=NOW.replace(minute=30))._replace(reconstructed=True),
+    ]
+    rows = curves(made, prices, live={AGENT.agent_id})
+    assert [row.positions for row in rows if row.agent_id == AGENT.agent_id] == [usd(5), usd(7)]
+    assert [row.positions for row in rows if row.agent_id == other.agent_id] == [usd(5), usd(6), usd(7), usd(8)]
+    late = theirs._replace(executed_at=NOW.replace(minute=40))
+    bought_late = fold([other], [late], [])
+    assert [row.positions for row in curves(bought_late, prices, live={other.agent_id})] == [usd(7)]
 
 
 def _naive(made: History, prices: list[Price], at: datetime) -> dict[str, Valuation]:

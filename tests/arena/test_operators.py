@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from bellwether.arena.interventions import closures, recorded
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.results import Facts, newest
 from bellwether.arena.states import completed
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.arena.weekly.reading import agent_rows, as_known, cohort_rows, status, week_is_decided
@@ -187,4 +189,21 @@ def test_a_cohort_completes_without_an_agent_that_was_closed(
 
 def test_the_status_of_weeks_says_whether_a_cohort_is_complete(arena: Arena) -> None:
     rules = methodologies(arena.registry)
-    assert status(arena.lake, rules, START)["complete"].to_list() == [False]
+    assert status(arena.lake, rules)["complete"].to_list() == [False]
+
+
+def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:
+    facts = Facts.stored(arena.lake)
+    assert newest(facts) == START + HOUR
+    mark = {
+        "day": START.date(),
+        "market_id": "m",
+        "outcome": "YES",
+        "price": 0.5,
+        "source": "live",
+        "disagrees": False,
+        "reconstructed": False,
+    }
+    later = tables.PRICES.frame([{**mark, "at": START + 2 * HOUR}])
+    assert newest(replace(facts, prices=later)) == START + 2 * HOUR
+    assert newest(replace(facts, prices=later).known(START + HOUR)) == START + HOUR

@@ -125,6 +125,22 @@ def test_the_last_forecast_before_the_decisions_counts_and_its_price_is_the_last
     assert early.submitted.filter(own).sort("cohort")["price"].to_list() == pytest.approx(paid.to_list())
 
 
+@pytest.mark.parametrize(("minutes", "expected"), [(0, 0.35), (9, 0.35), (10, 0.8)])
+def test_a_mark_of_the_ten_minutes_of_the_forecast_may_be_younger_than_it(inputs: Inputs, minutes: int, expected: float) -> None:
+    first = said(inputs, pl.lit(0.5)).head(1)
+    market, week = first.row(0, named=True)["market_id"], first.row(0, named=True)["week"]
+    ten = datetime(week.year, week.month, week.day, 10, tzinfo=UTC)
+    mark = {"day": week, "market_id": market, "outcome": "YES", "source": "live", "disagrees": False}
+    marks = [
+        {**mark, "at": ten - timedelta(minutes=50), "price": 0.35, "reconstructed": False},
+        {**mark, "at": ten - timedelta(minutes=20), "price": 0.1, "reconstructed": True},
+        {**mark, "at": ten, "price": 0.8, "reconstructed": False},
+    ]
+    stated = first.with_columns(stated_at=ten + timedelta(minutes=minutes))
+    known = replace(inputs, submissions=stated, prices=PRICES.frame(list(marks)))
+    assert known.submitted["price"].unique().to_list() == [expected], "a live forecast has the price of a live mark"
+
+
 def test_a_forecaster_with_the_name_of_a_family_is_told_apart(inputs: Inputs) -> None:
     rows = rankings(replace(inputs, submissions=said(inputs, pl.lit(0.5), "best")), replace(FEW, replicates=0))["arena/rankings"]
     assert rows["family"].unique().sort().to_list() == ["best", "best (submitted)", "worst"]

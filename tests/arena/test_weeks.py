@@ -24,7 +24,7 @@ from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, st
 from bellwether.errors import ConfigError, VenueError
 from bellwether.journal import Attempt, Claim
 from bellwether.tables import arena as tables
-from tests.arena.weeks import LATER, SEVEN, WEEK, Arena
+from tests.arena.weeks import SEVEN, WEEK, Arena
 
 FAMILIES = ["calibrated", "favourite", "hold", "malformed", "proportional", "random"]
 
@@ -260,6 +260,9 @@ def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena,
         assert prices["at"].unique().to_list() == [datetime(2026, 6, 28, 0, 10, tzinfo=UTC)]
         assert mark(world) == (day, 0)
         assert past_rows(world, [day])[day].equals(prices), "what was seen live stays"
+        rebuilt = prices.with_columns(pl.col("at") - timedelta(minutes=10), reconstructed=pl.lit(value=True))
+        live.lake.write(tables.PRICES, (day.isoformat(),), rebuilt, run_id="rebuilt")
+        assert mark(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
 
 
 def test_past_marks_cover_what_was_held_and_store_changes_alone(decided: Arena) -> None:
@@ -279,7 +282,7 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
     found = arena.results()
     assert found.violations == []
     assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
-    assert status(arena.lake, methodologies(), LATER).is_empty()
+    assert status(arena.lake, methodologies()).is_empty()
     with arena.journal() as journal:
         world = arena.world(journal)
         assert mark(world)[1] == 0
@@ -312,7 +315,7 @@ def test_a_preview_changes_nothing(tmp_path: Path, decided: Arena) -> None:
     arena = Arena(tmp_path)
     with arena.journal() as journal:
         world = arena.world(journal)
-        plan, prompts = preview(world, WEEK)
+        (plan,), prompts = preview(world, WEEK)
         assert world.steps.stored("universe", WEEK.isoformat()) is None
         assert world.steps.stored("cohort", WEEK.isoformat()) is None
     assert [one.decision_id.split("/")[1] for one in prompts] == [task.key.agent.family for task in plan.tasks]
@@ -350,7 +353,7 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
     found = decided.results().frames
     for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
         decided.lake.write(table, (), found[table.name], run_id="test")
-    weeks = status(decided.lake, methodologies(decided.registry), LATER)
+    weeks = status(decided.lake, methodologies(decided.registry))
     assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
     assert weeks["decisions"].to_list() == [12, 6]
     assert cohort_rows(stored(decided.lake), WEEK)["family"].to_list().count("hold") == 1

@@ -23,6 +23,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
 from bellwether.arena.releases import registered
 from bellwether.arena.weekly.operators import cancel_market, close_agent
+from bellwether.arena.weekly.reading import status
 from bellwether.cli import main
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
@@ -122,7 +123,7 @@ def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(her
     """It names the venue: both steps must start from the same one."""
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(runs, "_launch", lambda work, job, label, span, config: asked.append(config))
-    monkeypatch.setattr(runs, "follow", lambda work: None)
+    monkeypatch.setattr(runs, "follow", lambda work, **how: None)
     runs.run_weeks(here.runner(), [WEEK - SEVEN], lineup=None, methodology="v1-kalshi", dollars=3.0)
     steps = {"week": {"config": {"methodology": "v1-kalshi", "dollars": 3.0}}, "arena__universe": {"config": {"methodology": "v1-kalshi"}}}
     assert asked == [{"ops": steps}]
@@ -162,6 +163,34 @@ def test_books_that_do_not_hold_rank_nobody(here: World) -> None:
         here.lake.write(table("arena/trades"), partition, right, run_id="right")
         here.runner().launch(BOOKS, "books")
     assert rows(here, "arena/leaderboard").equals(board)
+
+
+def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of the venue between two weeks: the older cohort goes on where it was, and the present marks are taken with each week's run."""
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    monkeypatch.setenv("BELLWETHER_LINEUP", "rules")
+    start = datetime(2026, 6, 14, 0, 10, tzinfo=UTC)
+    for number, methodology in enumerate((None, "v1-kalshi")):
+        monkeypatch.setenv("BELLWETHER_SANDBOX_NOW", (start + number * SEVEN).isoformat())
+        settings.cache_clear()
+        world = open_world(tmp_path)
+        runs.run_weeks(world.runner(), [(start + number * SEVEN).date()], methodology=methodology)
+    second = rows(world, "arena/universe").filter(week=date(2026, 6, 21))
+    assert second["venue"].unique().sort().to_list() == ["kalshi", "polymarket"]
+    decisions = rows(world, "arena/decisions")
+    assert decisions.group_by("week", "state").len().sort("week").rows() == [
+        (date(2026, 6, 14), "finished", 4),
+        (date(2026, 6, 21), "finished", 8),
+    ]
+    prices, held = rows(world, "arena/prices"), rows(world, "arena/positions").filter(status="open")
+    assert not prices["reconstructed"].any()
+    assert set(held["market_id"]) <= set(prices["market_id"])
+    assert prices["day"].unique().sort().to_list() == [date(2026, 6, 14), date(2026, 6, 21)]
+    assert rows(world, "arena/portfolios").filter(pl.col("fallbacks") == 0, pl.col("invested") > 0).height > 0
+    told = status(world.lake, methodologies(world.config.registry))
+    assert told["complete"].to_list() == [False, False]
+    world.instance.dispose()
+    settings.cache_clear()
 
 
 def _resource(world: World) -> ArenaResource:
@@ -250,6 +279,8 @@ def test_the_commands_show_weeks_cohorts_agents_and_decisions(here: World) -> No
     assert json.loads(told("status", "--json"))["weeks"][0]["week"] == str(WEEK + SEVEN)
     assert str(WEEK) in told("status")
     assert "2 reconstructed cohorts" in told("leaderboard")
+    complete = [row["complete"] for row in json.loads(told("status", "--json"))["weeks"]]
+    assert {row["completed"] for row in json.loads(told("leaderboard", "--json"))["arena"]} == {sum(complete)}, "one rule, one now"
     families = [row["family"] for row in json.loads(told("show", str(WEEK), "--json"))["agents"]]
     assert sorted(families) == ["favourite", "hold", "proportional", "random"]
     assert "cash movements" in told("show", str(WEEK), "random")

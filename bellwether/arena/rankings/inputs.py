@@ -175,11 +175,16 @@ class Inputs:
         """One row per position: its group, cohort, the week that opened it, event, and profit (dollars): its cash movements and what is still held."""
         binary = pl.col("binary")
         side = pl.col("side").str.to_lowercase()
-        newest = self.prices.sort("at").group_by("market_id", "outcome").agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
+        # Live cohorts are valued at what was seen live, reconstructed ones at every mark.
+        prices = pl.concat([self.prices.filter(~pl.col("reconstructed")), self.prices.with_columns(reconstructed=True)])
+        known = ["market_id", "outcome", "reconstructed"]
+        newest = prices.sort("at").group_by(known).agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
         marked = pl.when(binary & (side == "no")).then(1 - pl.col("newest")).otherwise(pl.col("newest"))
         held = (
-            self.positions.with_columns(outcome=pl.when(binary).then(pl.lit("YES")).otherwise(side))
-            .join(newest, on=["market_id", "outcome"], how="left")
+            self.positions.drop("methodology")
+            .join(self.entrants, on="agent_id")
+            .with_columns(outcome=pl.when(binary).then(pl.lit("YES")).otherwise(side))
+            .join(newest, on=known, how="left")
             .with_columns(
                 value=pl.when(pl.col("status") == "open")
                 .then((pl.col("shares").cast(pl.Float64) * marked).fill_null(pl.col("cost").cast(pl.Float64)))
@@ -189,11 +194,9 @@ class Inputs:
         moved = self.ledger.group_by("position_id").agg(pl.col("amount").cast(pl.Float64).sum())
         week = self.trades.select("week", position_id="trade_id")
         return (
-            held.drop("methodology")
-            .join(moved, on="position_id")
+            held.join(moved, on="position_id")
             .join(week, on="position_id", how="left")
             .join(self._events, on="market_id", how="left")
-            .join(self.entrants, on="agent_id")
             .select(
                 *FAMILY,
                 "agent_id",

@@ -17,7 +17,8 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
     """One row per submitted forecast of a question of a cohort-week, with the columns of `Inputs.bets`, null where they are of trades.
 
     bets, due: rows of the families. submissions, prices: rows of their tables. The last forecast that precedes the week's decisions counts. price is the last mark
-    between the families' bets and the forecast; without one, what the bets on the question paid on average.
+    between the families' bets and the ten minutes in which the forecast was made, a mark of which may be younger than it; for a live week one that was seen live. Without
+    one it is what the bets on the question paid on average.
     """
     questions = (
         bets.filter(pl.col("p").is_not_null(), "binary")
@@ -27,11 +28,19 @@ def forecasts_of_others(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
     last = pl.col("stated_at", "probability").sort_by("stated_at").last()
     said = submissions.group_by("week", "market_id", "family", "reconstructed", contaminated="late").agg(last)
     rows = said.join(questions, on=["week", "market_id", "reconstructed"]).join(due.select(_ASKED).unique(), on=_ASKED, how="semi")
-    marks = prices.filter(pl.col("outcome") == "YES").select("market_id", "at", mark=pl.col("price").cast(pl.Float64)).sort("at")
+    marks = (
+        prices.filter(pl.col("outcome") == "YES")
+        .select("market_id", "reconstructed", "at", mark=pl.col("price").cast(pl.Float64))
+        .sort("at")
+    )
+    marks = pl.concat([marks.filter(~pl.col("reconstructed")), marks.with_columns(reconstructed=True)])
     start = midnight(pl.col("week"))
     return (
-        rows.sort("stated_at")
-        .join_asof(marks, left_on="stated_at", right_on="at", by="market_id", check_sortedness=False)
+        rows.with_columns(tick=pl.col("stated_at").dt.truncate("10m"))
+        .sort("tick")
+        .join_asof(
+            marks, left_on="tick", right_on="at", by=["market_id", "reconstructed"], allow_exact_matches=False, check_sortedness=False
+        )
         .select(
             *GROUP,
             "family",

@@ -25,20 +25,22 @@ _DAY = timedelta(days=1)
 def tick_rows(world: World) -> tuple[date, pl.DataFrame, int]:
     """A tick: its UTC day, the rows of arena/prices of that day with what the tick changed, and how many rows it added or replaced.
 
-    The first tick of a day has every price that is held, so that a day's rows can be read without those of the day before.
+    The first tick of a day has every price that is held, and reconstructed prices are not what it compares with, so that a day's rows can be read without those of the day before.
     """
     now = world.now()
     rules = methodology(folder=world.registry)
     stamp = bucket(now, rules.mark_minutes)
     yesterday, today = (_stored(world, day) for day in (stamp.date() - _DAY, stamp.date()))
-    last = {row[:2]: row for row in prices_of(_newest(pl.concat([yesterday, today])))}
+    # A live price that equals a reconstructed one is stored all the same: live cohorts are not marked with the other.
+    live = today.filter(~pl.col("reconstructed"))
+    last = {row[:2]: row for row in prices_of(_newest(pl.concat([yesterday.filter(~pl.col("reconstructed")), live])))}
     seen: dict[PriceKey, Observed] = {}
     keys, of_venue = _held_now(world)
     for venue, tokens in of_venue.items():
         quoted = world.data(venue).midpoints(tokens.values()) if tokens else {}
         seen |= {key: quoted[token] for key, token in tokens.items() if token in quoted}
     rows = tick(last, keys, seen, now, rules)
-    if today.is_empty():
+    if live.is_empty():
         changed = {row[:2] for row in rows}
         rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
     new = prices_frame(rows)

@@ -32,19 +32,22 @@ class Prompted:
     messages: Sequence[Message]
 
 
-def preview(world: World, week: date) -> tuple[WeekPlanned, list[Prompted]]:
-    """The week as a run would make it now, on the venue of its own cohort, with every prompt in the order in which it would be asked.
+def preview(world: World, week: date) -> tuple[list[WeekPlanned], list[Prompted]]:
+    """The week as a run would make it now, on each venue on which a cohort decides, that of its own cohort first, with every prompt in the order in which
+    it would be asked.
 
     Nothing is stored, and no model is asked.
     """
-    venue = venues_of(world, week)[0]
-    universe = seen_universe(world, week, venue)
-    cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)
-    if stored_cohort(world.steps, week) is None:
-        cohorts = [new_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
-    plan = planned(world, week, venue, universe, cohorts)
-    known = registered(world.registry)
-    return plan, [_prompted(world, task, known, terms_by_agent(cohorts).get(task.key.agent.agent_id)) for task in plan.tasks]
+    known, plans, prompts = registered(world.registry), list[WeekPlanned](), list[Prompted]()
+    for venue in venues_of(world, week):
+        universe = seen_universe(world, week, venue)
+        cohorts = deciding(world, week, reconstructed=universe.reconstructed, venue=venue)
+        if not plans and stored_cohort(world.steps, week) is None:
+            cohorts = [new_cohort(world, week, reconstructed=universe.reconstructed), *cohorts]
+        plan, terms = planned(world, week, venue, universe, cohorts), terms_by_agent(cohorts)
+        plans.append(plan)
+        prompts += [_prompted(world, task, known, terms.get(task.key.agent.agent_id)) for task in plan.tasks]
+    return plans, prompts
 
 
 def _prompted(world: World, task: Task, known: Mapping[str, Model], terms: Terms | None) -> Prompted:

@@ -14,7 +14,7 @@ from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.interventions import closures
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import Execution, Intent, Plan, intent_of, plan_of
-from bellwether.arena.results import Facts, results
+from bellwether.arena.results import Facts, newest, results
 from bellwether.arena.states import completed, may_start
 from bellwether.arena.weekly.means import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
@@ -94,9 +94,9 @@ def between(declared: Table, rows: pl.DataFrame, first: date | None, last: date 
     return rows.filter(day >= first if first else pl.lit(value=True), day <= last if last else pl.lit(value=True))
 
 
-def status(lake: Lake, rules: Mapping[str, Methodology], now: datetime) -> pl.DataFrame:
+def status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """One row per week with a universe, a cohort or decisions, the newest first: what is decided, what is left, what is open, and whether its cohort is
-    complete."""
+    complete as of the newest fact, as the leaderboard counts."""
     read = stored(lake)
     markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
     cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
@@ -120,7 +120,7 @@ def status(lake: Lake, rules: Mapping[str, Methodology], now: datetime) -> pl.Da
         .group_by("week")
         .agg(open_positions=pl.len())
     )
-    complete = completed(read(AGENTS), read(DECISIONS), _held(read(POSITIONS)), rules, now)
+    complete = completed(read(AGENTS), read(DECISIONS), _held(read(POSITIONS)), rules, newest(Facts.stored(lake)))
     found = markets
     for part in (cohorts, decisions, trades, held):
         found = found.join(part, on="week", how="full", coalesce=True)
