@@ -20,6 +20,11 @@ def redact(text: str) -> str:
     return _CREDENTIAL.sub("***", text)
 
 
+def redact_name(text: str) -> str:
+    """`redact` for names of markets: what is all capitals, as tickers are and keys are not, stays."""
+    return _CREDENTIAL.sub(lambda found: found[0] if found[0].isupper() else "***", text)
+
+
 def is_credential_name(name: str) -> bool:
     """Whether what is called so may carry a credential."""
     return name.lower().replace("-", "_") in CREDENTIAL_NAMES

@@ -29,6 +29,7 @@ def show_table(
     from bellwether.arena.weekly.reading import between, stored
     from bellwether.files import atomic_file
     from bellwether.lake import Lake
+    from bellwether.redacted import redacted
     from bellwether.spreadsheets import flat, neutralised
     from bellwether.tables import table
 
@@ -42,7 +43,7 @@ def show_table(
         read = stored(lake)
     else:
         read = every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
-    rows = read(declared)
+    rows = redacted(declared.name, read(declared))
     if first or last:
         rows = between(declared, rows, first and first.date(), last and last.date())
     if into is not None:
