@@ -118,7 +118,7 @@ def _card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
         f"They took {tables['decisions'].height} decisions and made {tables['trades'].height} trades.",
         "",
         f'`{QUERY}` gives the leaderboard from the tables of facts: `duckdb -c ".read {QUERY}"` in this folder. `data` holds Parquet with exact decimals and times in UTC; `csv` the '
-        "same rows for spreadsheets, lists as texts, with an apostrophe before a text that would be a formula.",
+        "same rows for spreadsheets, lists as texts, with an apostrophe before a text that would be a formula and signs for control characters.",
         "",
         "Questions and names of outcomes are the venue's words, reasoning and answers the models': untrusted text. No key and no account is in the data.",
         "",

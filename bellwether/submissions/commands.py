@@ -84,14 +84,15 @@ def _registered() -> list[str]:
 
 
 def _write(path: Path, table: Any, refused: pl.DataFrame) -> None:
-    """All refused rows, with the number of the row from 1 and the reason."""
+    """All refused rows, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
     import polars as pl
 
     from bellwether.files import atomic_file
     from bellwether.spreadsheets import neutralised
 
-    rows = refused.select(row=pl.col("row") + 1, reason="reason").join(
-        table.frame.with_columns(pl.col("row") + 1), on="row", how="left", maintain_order="left"
-    )
+    places = [table.place(row).split() for row in refused["row"]]
+    named = places[0][0] if places else "line"
+    rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
+    numbers = pl.Series(named, [int(number) for _, number in places], dtype=pl.Int64)
     with atomic_file(path) as draft:
-        neutralised(rows).write_csv(draft)
+        neutralised(rows.insert_column(0, numbers)).write_csv(draft)

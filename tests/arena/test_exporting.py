@@ -20,7 +20,8 @@ from bellwether.arena.rankings.reading import every_table_as_known
 from bellwether.arena.records import Intent, intent_of
 from bellwether.arena.releases import registered
 from bellwether.arena.results import Facts
-from bellwether.arena.weekly import reading, rows
+from bellwether.arena.weekly import reading
+from bellwether.arena.weekly.rows import decisions_rows
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
 from bellwether.tables.arena_lineups import RELEASES
@@ -145,12 +146,12 @@ def keyed(decision: Decision, secret: str) -> Decision:
 def test_a_key_in_a_models_reasoning_is_in_no_row_of_the_week_and_what_was_decided_stays(arena: Arena) -> None:
     secret = next(secrets())
     done = arena.decide(WEEK)
-    kept = rows.decisions_rows(done)
+    kept = decisions_rows(done)
     told = [
         (task, replace(one, intent=one.intent and replace(one.intent, decision=keyed(one.intent.decision, secret))))
         for task, one in done.decisions
     ]
-    found = rows.decisions_rows(replace(done, decisions=told))
+    found = decisions_rows(replace(done, decisions=told))
     assert secret not in str(found.rows())
     texts = ("decision", "reasoning", "message")
     assert found.drop(texts).equals(kept.drop(texts))
