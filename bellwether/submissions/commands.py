@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     rows = table.frame if week is None else for_week(table.frame, week.date())
     weeks = known_weeks(config.lake_uri, methodologies(config.registry))
     taken = [*_registered(), *arena_families(config.lake_uri)]
-    with store.alone():
+    with nullcontext() if dry_run else store.alone():
         markets = known_markets(config.lake_uri)
         found = checked(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:

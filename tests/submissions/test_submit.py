@@ -226,6 +226,17 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
     ]
 
 
+def test_a_home_that_cannot_be_written_is_said_and_a_dry_run_writes_nothing(home: Path) -> None:
+    pl.DataFrame([GOOD]).write_csv(home / "f.csv")
+    place = settings().submissions
+    assert CliRunner().invoke(main, ["submit", str(home / "f.csv"), "--dry-run"]).exit_code == 0
+    assert not place.exists()
+    place.write_text("in the way")
+    ran = CliRunner().invoke(main, ["submit", str(home / "f.csv")])
+    assert isinstance(ran.exception, SystemExit)
+    assert "it cannot be written" in ran.output
+
+
 def test_score_reads_the_same_file(home: Path) -> None:
     pl.DataFrame([GOOD, {**GOOD, "market_id": "512", "probability": "0.2"}]).write_csv(home / "f.csv")
     pl.DataFrame({"market_id": ["K-1", "512"], "outcome": ["yes", "no"]}).write_csv(home / "outcomes.csv")
