@@ -31,11 +31,13 @@ def show_table(
     from bellwether.lake import Lake
     from bellwether.redacted import redacted
     from bellwether.spreadsheets import flat, neutralised
-    from bellwether.tables import table
+    from bellwether.tables import TABLES
 
-    declared, config = table(name if "/" in name else f"arena/{name}"), settings()
-    if declared.group != "arena":
-        raise click.BadParameter(f"{declared.name} is no table of the arena", param_hint="NAME")
+    named = {one.name: one for one in TABLES.values() if one.group == "arena"}
+    declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()
+    if declared is None:
+        known = ", ".join(one.short_name for one in named.values())
+        raise click.BadParameter(f"{name!r:.80} is no table of the arena; there are {known}", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
     lake, registry = Lake(config.lake_uri), config.registry
