@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-_CREDENTIAL = re.compile(
+#: As Polars reads it, too.
+CREDENTIAL = (
     r"(?i)\b(?:bearer\s+[^\s\"']+|(?:sk|pk|rk)-[\w-]{8,}|gsk_\w{8,}|fw_\w{8,}|hf_\w{8,}|tgp_v1_[\w-]{8,}|xai-[\w-]{8,}|AIza[\w-]{8,})"
 )
+_CREDENTIAL = re.compile(CREDENTIAL)
 
 #: Names that carry credentials and determine nothing; compared in lower case with underscores.
 CREDENTIAL_NAMES = frozenset(

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.credentials import redact, redact_name
+from bellwether.credentials import CREDENTIAL, redact, redact_name
 
 #: Columns that quote a model, by table. `messages` is made without credentials, and the journal keeps what came.
 _QUOTING = {
@@ -23,7 +23,8 @@ _JSON = "decision"
 def redacted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """Rows of the table `name`, such as arena/decisions, without what looks like a credential; those of other tables, and the rest, as they are."""
     chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
-    frame = frame.with_columns(_mapped(frame[column], redact) for column in chosen)
+    # Responses are long and keys rare: texts become Python's only where there may be one.
+    frame = frame.with_columns(_mapped(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
     if name == "arena/decisions" and _JSON in frame.columns:
         frame = frame.with_columns(_mapped(frame[_JSON], _redacted_json))
     return frame
