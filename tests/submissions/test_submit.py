@@ -128,9 +128,9 @@ def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path, encoding: str, end: str) -> None:
-    file = tmp_path / "f.csv"
+    file, name = tmp_path / "f.csv", "h\xe9" if encoding == "latin-1" else "mine"
     file.write_bytes(
-        (end.join(["market_id,probability,stated_at,forecaster", "K-1,0.7,2026-03-02T12:00:00Z,h\xe9"]) + end).encode(encoding)
+        (end.join(["market_id,probability,stated_at,forecaster", "K-1,0.7,2026-03-02T12:00:00Z," + name]) + end).encode(encoding)
     )
     with pytest.raises(ScoringError, match="it is not UTF-8 text; save it as UTF-8"):
         read(file)
