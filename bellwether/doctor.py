@@ -87,6 +87,17 @@ def _registry(config: Settings) -> Iterator[Finding]:
     yield Finding("registry", "ok", f"{len(releases())} releases, {len(forecasters())} forecasters")
 
 
+def _arena(config: Settings) -> Iterator[Finding]:
+    """Whether the lineup and the methodology of new cohorts exist."""
+    from bellwether.arena.lineup import lineup
+    from bellwether.arena.methodology import methodology
+
+    lineup(config.arena_lineup, config.registry)
+    if config.methodology is not None:
+        methodology(config.methodology, config.registry)
+    yield Finding("arena", "ok", f"lineup {config.arena_lineup}" + (f", methodology {config.methodology}" if config.methodology else ""))
+
+
 def _venue(config: Settings) -> Iterator[Finding]:
     yield from ask_venues(config)
 
@@ -115,4 +126,4 @@ def _warehouse(config: Settings) -> Iterator[Finding]:
     yield Finding("warehouse", "ok", f"{config.warehouse_path}, {tables} tables")
 
 
-LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (_versions, _paths, _dagster_home, _registry, _venue, _warehouse)
+LOOKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (_versions, _paths, _dagster_home, _registry, _arena, _venue, _warehouse)

@@ -93,8 +93,11 @@ def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the file at `path`, which is made if it lacks; waits for it."""
-    with path.open("a") as file:
+    """Hold the lock of the file at `path`, which is made if it lacks, with its folder; waits for it. Raises `BellwetherError` when it cannot be made."""
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -7,12 +7,13 @@ Concept: https://docs.dagster.io/guides/automate/run-status-sensors
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from bellwether.checks.rule import LakeCheck, Observation
+from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
 from orchestration.checks import RANGE_END, RANGE_START
@@ -107,6 +108,15 @@ def tell_stuck(
     return told, problems
 
 
+def observed(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[str] = ()) -> Observation:
+    """What the check finds. That it cannot be evaluated is an incident of its own, beside those that operators know, and stops no other check."""
+    try:
+        return check.evaluate(lake, now)
+    except Exception as error:
+        why = f"This check cannot be evaluated: {type(error).__name__}: {' '.join(str(error).split())}"
+        return Observation(False, why, subjects=(*known, f"{check.name} cannot be evaluated"))
+
+
 @dg.sensor(
     minimum_interval_seconds=1800,
     default_status=dg.DefaultSensorStatus.RUNNING,
@@ -117,8 +127,8 @@ def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipRea
     from bellwether.arena.checks import LAKE_CHECKS
 
     config = settings()
-    found = {check: check.evaluate(lake.lake, config.now()) for check in LAKE_CHECKS}
     known = json.loads(context.cursor) if context.cursor else {}
+    found = {check: observed(check, lake.lake, config.now(), known.get(check.name, ())) for check in LAKE_CHECKS}
     told, problems = tell_stuck(found, known, notifiers(config), str(config.world), datetime.now(UTC))
     context.update_cursor(json.dumps(told))
     # A failed tick would lose the cursor, and tell again what was told.

@@ -64,13 +64,15 @@ def run(
 ) -> None:
     """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. What is done is not done again.
 
-    A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC.
+    A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with status 1 where decisions wait for money or a key;
+    the next run goes on with them.
     """
     from bellwether.arena.identity import WEEK, week_of
 
     last = week_of(datetime.combine(day.date(), datetime.min.time(), settings().now().tzinfo) if day else settings().now())
     wanted = [last - number * WEEK for number in reversed(range(weeks))]
     _require_weeks(wanted)
+    _require_registered(lineup, methodology)
     _require_lineup(wanted, lineup)
     if dry_run:
         if weeks > 1:
@@ -86,6 +88,7 @@ def run(
         run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
         publish(work)
     close(work, as_json, results=leaderboard_of(as_json))
+    _require_answers(wanted)
 
 
 def _require_weeks(weeks: list[date]) -> None:
@@ -96,6 +99,37 @@ def _require_weeks(weeks: list[date]) -> None:
     for week in weeks:
         if not first <= week <= last:
             raise click.BadParameter(f"the week {week} is none of the world {settings().world}, which has {first} to {last}")
+
+
+def _require_registered(lineup: str | None, methodology: str | None) -> None:
+    """Raise `ConfigError` for a lineup or a methodology of new cohorts that there is not, whether or not a cohort is started now."""
+    from bellwether.arena.lineup import lineup as lineup_of
+    from bellwether.arena.methodology import methodology as methodology_of
+
+    config = settings()
+    lineup_of(lineup or config.arena_lineup, config.registry)
+    if chosen := methodology or config.methodology:
+        methodology_of(chosen, config.registry)
+
+
+def _require_answers(weeks: list[date]) -> None:
+    """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
+    import polars as pl
+
+    from bellwether.arena.decision_state import DecisionState
+    from bellwether.errors import BellwetherError
+    from bellwether.journal.budget import ADVICE
+    from bellwether.tables.arena import DECISIONS
+
+    open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
+    waiting = rows_known(None)(DECISIONS).filter(
+        pl.col("week").is_in(weeks), (pl.col("state") == DecisionState.BLOCKED.value) | open_ones.fill_null(value=False)
+    )
+    if waiting.height:
+        raise BellwetherError(
+            f"running the arena: {waiting.height} decisions are not taken: {waiting.sort('week', 'place')['reason'][0]}. "
+            "The same command goes on with them until they are due"
+        )
 
 
 def _require_lineup(weeks: list[date], lineup: str | None) -> None:

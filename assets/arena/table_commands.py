@@ -29,12 +29,15 @@ def show_table(
     from bellwether.arena.releases import registered
     from bellwether.arena.weekly.reading import between, stored
     from bellwether.files import atomic_file
+    from bellwether.redacted import redacted
     from bellwether.spreadsheets import flat, neutralised
-    from bellwether.tables import table
+    from bellwether.tables import TABLES
 
-    declared, config = table(name if "/" in name else f"arena/{name}"), settings()
-    if declared.group != "arena":
-        raise click.BadParameter(f"{declared.name} is no table of the arena", param_hint="NAME")
+    named = {one.name: one for one in TABLES.values() if one.group == "arena"}
+    declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()
+    if declared is None:
+        known = ", ".join(one.short_name for one in named.values())
+        raise click.BadParameter(f"{name!r:.80} is no table of the arena; there are {known}", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
     lake, registry = arena_lake(), config.registry
@@ -42,7 +45,7 @@ def show_table(
         read = stored(lake)
     else:
         read = every_table_as_known(lake, methodologies(registry), cutoffs(registry), known_at, registered(registry))
-    rows = read(declared)
+    rows = redacted(declared.name, read(declared))
     if first or last:
         rows = between(declared, rows, first and first.date(), last and last.date())
     if into is not None:

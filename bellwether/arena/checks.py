@@ -79,7 +79,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 def _cohort_of_the_week(lake: Lake, now: datetime) -> Observation:
     week = week_of(now)
-    live = lake.slice(AGENTS, missing="skip").scan().filter(~pl.col("reconstructed")).select("week").unique().collect()["week"]
+    live = lake.slice(AGENTS, missing="skip").query(lambda rows: rows.filter(~pl.col("reconstructed")).select("week").unique())["week"]
     if live.is_empty():
         return Observation(True, "no live cohort was ever started")
     missed = [at for at in (week, week - WEEK) if at not in set(live) and at > live.min()]  # type: ignore[operator]
@@ -93,13 +93,13 @@ def _cohort_of_the_week(lake: Lake, now: datetime) -> Observation:
 def _nothing_left(lake: Lake, now: datetime) -> Observation:
     rules = methodologies()
     late = max(rules.values(), key=lambda one: one.deadline_hours)
-    rows = (
-        lake.slice(DECISIONS, missing="skip")
-        .scan()
-        .filter(pl.col("state") != "finished")
-        .join(lake.slice(AGENTS, missing="skip").scan().filter(pl.col("closed_at").is_not_null()), on="agent_id", how="anti")
-        .select("decision_id", "week", "state", "reason")
-        .collect()
+    closed = lake.slice(AGENTS, missing="skip").query(lambda agents: agents.filter(pl.col("closed_at").is_not_null()).select("agent_id"))
+    rows = lake.slice(DECISIONS, missing="skip").query(
+        lambda decisions: (
+            decisions.filter(pl.col("state") != "finished")
+            .join(closed.lazy(), on="agent_id", how="anti")
+            .select("decision_id", "week", "state", "reason")
+        )
     )
     over = [row for row in rows.iter_rows(named=True) if decisions_due(start_of(row["week"]), late) <= now]
     named = "; ".join(f"{row['decision_id']} is {row['state']} ({row['reason'] or 'no reason'})" for row in over[:3])
@@ -112,15 +112,12 @@ def _nothing_left(lake: Lake, now: datetime) -> Observation:
 
 
 def _resolved_in_time(lake: Lake, now: datetime) -> Observation:
-    held = lake.slice(POSITIONS, missing="skip").scan().filter(pl.col("status") == "open").select("market_id").unique()
-    closed = (
-        lake.slice(EVIDENCE, missing="skip")
-        .scan()
-        .filter("closed")
-        .join(held, on="market_id", how="semi")
-        .group_by("market_id")
-        .agg(since=pl.col("closed_at").min())
-    ).collect()
+    held = lake.slice(POSITIONS, missing="skip").query(lambda rows: rows.filter(pl.col("status") == "open").select("market_id").unique())
+    closed = lake.slice(EVIDENCE, missing="skip").query(
+        lambda rows: (
+            rows.filter("closed").join(held.lazy(), on="market_id", how="semi").group_by("market_id").agg(since=pl.col("closed_at").min())
+        )
+    )
     late = closed.filter(pl.lit(now) - pl.col("since") > WEEK)
     found = (
         f"{late.height} markets that are held closed more than a week ago, such as {late['market_id'][0]}"

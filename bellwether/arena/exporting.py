@@ -20,6 +20,7 @@ from bellwether.files import atomic_folder
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
+from bellwether.redacted import redacted
 from bellwether.spreadsheets import flat, neutralised
 from bellwether.tables import table
 
@@ -51,6 +52,8 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
         "evidence": rows.evidence.filter(market),
         "prices": rows.prices.filter(market),
     }
+    # Rows that an earlier version stored may quote a key.
+    facts = {name: redacted(f"arena/{name}", frame) for name, frame in facts.items()}
     # Asked for by itself, an archived cohort has a leaderboard too.
     own_facts = {**facts, "agents": agents.with_columns(archived_at=pl.lit(None, agents.schema["archived_at"]))}
     folded = {name.removeprefix("arena/"): frame for name, frame in results(Facts(**own_facts), rules).frames.items()}
@@ -115,7 +118,7 @@ def _card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
         f"They took {tables['decisions'].height} decisions and made {tables['trades'].height} trades.",
         "",
         f'`{QUERY}` gives the leaderboard from the tables of facts: `duckdb -c ".read {QUERY}"` in this folder. `data` holds Parquet with exact decimals and times in UTC; `csv` the '
-        "same rows for spreadsheets, lists as texts, with an apostrophe before a text that would be a formula.",
+        "same rows for spreadsheets, lists as texts, with an apostrophe before a text that would be a formula and signs for control characters.",
         "",
         "Questions and names of outcomes are the venue's words, reasoning and answers the models': untrusted text. No key and no account is in the data.",
         "",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bellwether import __version__
 from bellwether.backup.manifest import FORMAT, Manifest, files, made_at, name_of
@@ -92,5 +94,19 @@ def _copy_lake(config: Settings, target: Path) -> None:
 
 def _copy_journal(source: Path, target: Path) -> None:
     """Copy the journal as of one instant, also while it is written (SQLite's online backup)."""
+    try:
+        _copy_database(source, target)
+    except sqlite3.OperationalError:
+        if os.access(source.parent, os.W_OK):
+            raise
+        # SQLite shares its log's index in a file beside the journal. Where none can be made and none is, nobody has the journal open.
+        with TemporaryDirectory(dir=target.parent) as place:
+            for path in (source, source.with_name(f"{source.name}-wal")):
+                if path.is_file():
+                    shutil.copyfile(path, Path(place) / path.name)
+            _copy_database(Path(place) / source.name, target)
+
+
+def _copy_database(source: Path, target: Path) -> None:
     with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as journal, closing(sqlite3.connect(target)) as copy:
         journal.backup(copy)

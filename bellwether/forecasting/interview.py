@@ -22,6 +22,7 @@ from bellwether.journal import CostSource, Journal, Outcome
 from bellwether.knowledge import knowledge
 from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
 from bellwether.models.model import Model
+from bellwether.redacted import redacted
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 
 PURPOSE = "benchmark/forecasts"
@@ -222,7 +223,7 @@ def _frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[
     written = [{name: _writable(value) for name, value in (row | same).items()} for row in rows]
     made = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
     table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
-    return FORECASTS.validate(table.select(FORECASTS.names).sort(FORECASTS.order))
+    return FORECASTS.validate(redacted(FORECASTS.name, table.select(FORECASTS.names).sort(FORECASTS.order)))
 
 
 def _writable(value: Any) -> Any:

@@ -15,6 +15,9 @@ from bellwether.journal.facts import dollars
 from bellwether.journal.schema import attempts
 from bellwether.journal.values import natural
 
+#: How the words of an exceeded budget end, by which others know it.
+ADVICE = "raise the budget to go on"
+
 _FILTERS = ("purpose", "model", "scope", "run")
 _END = "scope_end"
 #: What LIKE does not take as it stands.
@@ -109,7 +112,7 @@ class BudgetExceeded(BellwetherError):
         self.budget, self.spending, self.estimate = budget, spending, estimate
         super().__init__(
             f"beginning a model call of about {dollars(estimate)}: the budget of {budget.of} is {dollars(budget.limit)}, of which "
-            f"{dollars(spending.spent)} are spent and {dollars(spending.reserved)} reserved; raise the budget to go on"
+            f"{dollars(spending.spent)} are spent and {dollars(spending.reserved)} reserved; {ADVICE}"
         )
 
 

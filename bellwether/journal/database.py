@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine
@@ -374,7 +375,7 @@ def _engine(url: URL, path: Path | None, patience: float) -> Engine:
             engine = sa.create_engine(url, **shared)
             sa.event.listen(engine, "connect", lambda connection, record: _set_postgres(connection, patience))
         else:
-            engine = sa.create_engine(url.set(database=str(path)), connect_args={"timeout": patience}, **shared)
+            engine = sa.create_engine(_place(url, path), connect_args={"timeout": patience}, **shared)
             sa.event.listen(engine, "connect", lambda connection, record: _set_sqlite(connection))
     except ImportError:
         raise ConfigError(
@@ -383,6 +384,14 @@ def _engine(url: URL, path: Path | None, patience: float) -> Engine:
     except NoSuchModuleError:
         raise ConfigError(f"reading {SETTING}: there is no driver for {url.drivername!r}; use sqlite:// or postgresql://") from None
     return engine
+
+
+def _place(url: URL, path: Path) -> URL:
+    """The file, for reading alone where its folder cannot be written and no log is beside it: nobody has it open then, and SQLite needs no index of a log."""
+    log = path.with_name(f"{path.name}-wal")
+    if path.is_file() and not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size):
+        return url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})
+    return url.set(database=str(path))
 
 
 def _set_sqlite(connection: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -54,8 +54,12 @@ class Slice:
 
     def read(self) -> pl.DataFrame:
         """The rows in memory, partition by partition in stored order. Raises `LakeError` for a damaged file."""
+        return self.query(lambda rows: rows)
+
+    def query(self, made: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
+        """What is made of the rows, of which no more than it needs is read. Raises `LakeError` that names a damaged file."""
         try:
-            return self.scan().collect()
+            return made(self.scan()).collect()
         except (OSError, pl.exceptions.PolarsError) as error:
             raise LakeError(f"reading {self.table.name}: {self._damage(error)}; materialize that partition again") from error
 

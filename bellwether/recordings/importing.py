@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -75,17 +76,27 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
     digests = capture.digests()
     target = root / name
     if target.exists():
-        known = Recording(target)
-        if known.about.capture == digests and known.status is Status.FINISHED:
-            return known
-        raise ConfigError(f"importing {capture.name}: there is another recording {name}; choose another name")
+        return _known(target, capture, digests)
     draft = _draft(root) / name
     try:
         _write(draft, capture, digests)
         os.rename(draft, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        # Another process made it meanwhile.
+        return _known(target, capture, digests)
     finally:
         shutil.rmtree(draft.parent, ignore_errors=True)
     return Recording(target)
+
+
+def _known(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
+    """The recording that is there, made of the same capture. Raises `ConfigError` where it is another."""
+    known = Recording(target)
+    if known.about.capture == digests and known.status is Status.FINISHED:
+        return known
+    raise ConfigError(f"importing {capture.name}: there is another recording {target.name}; choose another name")
 
 
 def _draft(root: Path) -> Path:

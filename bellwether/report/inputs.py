@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ConfigError
+from bellwether.redacted import redacted
 from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
 from bellwether.tables.benchmark import COMPARISONS, DATASET_ANALYSIS, FORECASTS, LEADERBOARD, QUESTIONS, RELIABILITY, SCORES
@@ -31,7 +32,7 @@ class Inputs:
     """Rows of one release; any order. Raises `ConfigError` where the release has no leaderboard, and where rows are of several releases.
 
     Attributes:
-        questions to dataset_analysis: the tables of the same names, group benchmark.
+        questions to dataset_analysis: the tables of the same names, group benchmark, without credentials.
         recipe: the release as registered; empty when it is registered no more.
         configurations: how each forecaster is registered, by name; those that are registered no more are absent.
         journal: counts of model calls by purpose, model, state and outcome; None when no journal was looked at.
@@ -52,7 +53,7 @@ class Inputs:
 
     def __post_init__(self) -> None:
         for name, table in TABLES.items():
-            object.__setattr__(self, name, table.validate(getattr(self, name)).sort(table.key))
+            object.__setattr__(self, name, redacted(table.name, table.validate(getattr(self, name)).sort(table.key)))
         found = sorted({one for name in TABLES for one in getattr(self, name)["release"].unique()})
         if self.leaderboard.is_empty():
             raise ConfigError("writing a report: the leaderboard has no rows; materialize benchmark/leaderboard of the release first")

@@ -7,9 +7,11 @@ import gzip
 import io
 import math
 import zlib
+from array import array
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,6 +22,8 @@ from bellwether.errors import ScoringError
 from bellwether.scoring.columns import brief, is_number
 
 _DELIMITERS = ",;\t|"
+#: Of UTF-16 that is read as UTF-8, one character in two is NUL where the text is English; one in this many is taken for it.
+_UTF16 = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,11 +162,11 @@ def _csv(path: Path) -> Table:
         raise ScoringError(f"{path}: it cannot be read as CSV ({str(error).splitlines()[0]}); repair the file") from None
     frame = pl.DataFrame(pl.from_arrow(table))
 
-    def place(row: int) -> str:
-        lines = (start for index, (start, _) in enumerate(_records(path, delimiter, strict=False)) if index == row + 1)
-        return f"line {next(lines, row + 2)}"
+    @cache
+    def starts() -> array[int]:
+        return array("q", (start for start, _ in _records(path, delimiter, strict=False)))
 
-    return Table(str(path), frame, place)
+    return Table(str(path), frame, lambda row: f"line {starts()[row + 1] if row + 1 < len(starts()) else row + 2}")
 
 
 def _header(path: Path) -> tuple[list[str], str, int]:
@@ -176,6 +180,8 @@ def _header(path: Path) -> tuple[list[str], str, int]:
                 raise ScoringError(f"{path}, line {blank + 1}: a quote is not closed among the names of the columns; close it")
     except UnicodeDecodeError:
         raise _not_utf8(path) from None
+    if _UTF16 * first.count("\0") > len(first):
+        raise _not_utf8(path)
     if not first:
         raise ScoringError(f"{path}: it is empty; give names of columns and rows of forecasts")
     delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader([first], delimiter=one), [])))

@@ -104,7 +104,7 @@ def _overview(source: Source, files: list[str]) -> Iterator[File]:
         parts = [Table("Files", [Head("Table"), Head("Rows", number=True), Head("Parquet"), Head("CSV")], downloads)]
         parts.append(
             Note(
-                "In CSV files a text that a spreadsheet would take for a formula has an apostrophe before it; Parquet files have every text as it is."
+                "In CSV files a text that a spreadsheet would take for a formula has an apostrophe before it, and a control character is a sign such as ␛; Parquet files have every text as it is."
             )
         )
     sections = [

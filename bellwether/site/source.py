@@ -17,6 +17,7 @@ import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import duck, warehouse
+from bellwether.redacted import redacted
 from bellwether.tables import TABLES, Table, table
 
 _PUBLISH = "publish it again: `bellwether warehouse`"
@@ -71,7 +72,10 @@ class Source:
         return self.tables[name].rows if name in self.tables else 0
 
     def frame(self, name: str, *columns: str, **equal: Any) -> pl.DataFrame:
-        """Rows of a table whose columns equal what is given, in order of its key; of all columns or of those named. Empty without the table."""
+        """Rows of a table whose columns equal what is given, in order of its key; of all columns or of those named. Empty without the table.
+
+        Without credentials: rows that an earlier version stored may quote one.
+        """
         declared = table(name)
         chosen = list(columns) or declared.names
         if not self.rows(name):
@@ -84,7 +88,7 @@ class Source:
             found = relation.select(*(duckdb.ColumnExpression(one) for one in kept)).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {_PUBLISH}") from error
-        return found.sort(declared.order, nulls_last=True).select(chosen)
+        return redacted(name, found.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
         """The distinct values of a column, sorted."""

@@ -22,6 +22,9 @@ _NAME = f"^{NAME.pattern}$"
 #: How most times are written; those alone are read at a third of the cost.
 _PLAIN, _PLAIN_LENGTH = "%Y-%m-%dT%H:%M:%SZ", len("2026-03-01T12:00:00Z")
 _ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
+_DATE = r"^\d{4}-\d\d-\d\d"
+#: Characters of a cell that a reason quotes.
+_QUOTED = 60
 #: Rows that nothing is wrong with, as far as they tell by themselves; a time that is read has a zone.
 _SOUND = (
     pl.col("probability").is_between(0, 1)
@@ -154,31 +157,42 @@ def _known(markets: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([own, one.select(whole.alias("id"), *columns)]).unique("id", keep="none")
 
 
+def _brief(text: pl.Expr) -> pl.Expr:
+    """A text, cut where it is long."""
+    return pl.when(text.str.len_chars() > _QUOTED).then(pl.concat_str(text.str.head(_QUOTED - 3), pl.lit("..."))).otherwise(text)
+
+
 def _reason(taken: Collection[str], now: datetime) -> pl.Expr:
     """Why a row is refused: the first that applies."""
-    p, text, time = pl.col("probability"), pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("time").cast(pl.String)
+    p, time = pl.col("probability"), pl.col("time").cast(pl.String)
+    text, name, market, stated = (
+        _brief(one) for one in (pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
+    )
     closes = pl.col("close_time").dt.strftime("%Y-%m-%d %H:%M:%S UTC")
     reasons = (
         (pl.col("name").is_null(), pl.lit("no forecaster is named; fill it in, or give --forecaster")),
         (
             ~pl.col("name").str.contains(_NAME),
-            pl.format("{} cannot be a forecaster's name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores", "name"),
+            pl.format("{} cannot be a forecaster's name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores", name),
         ),
         (
             pl.col("name").is_in(list(taken)),
-            pl.format("{} is a forecaster of the registry or a family of the arena; choose another name", "name"),
+            pl.format("{} is a forecaster of the registry or a family of the arena; choose another name", name),
         ),
         (pl.col("id").is_null() | (pl.col("id") == ""), pl.lit("no market is named")),
         (p.is_null() | p.is_nan(), pl.format("the probability is {}; give a number from 0 to 1", text)),
         ((p > 1) & (p <= 100), pl.format("the probability is {}, which looks like a percentage; divide by 100", text)),
         (~p.is_between(0, 1), pl.format("the probability is {}; give a number from 0 to 1", text)),
         (time.is_null(), pl.lit("it does not say when it was stated")),
-        (~time.str.strip_chars().str.contains(_ZONE), pl.format("the time {} has no zone; write it with Z or an offset", time)),
-        (pl.col("stated_at").is_null(), pl.format("{} is no time; write 2026-03-01T12:00:00Z", time)),
-        (pl.col("stated_at") > now, pl.format("it was stated at {}, which lies in the future", time)),
-        (pl.col("market").is_null(), pl.format("no market is called {} here; pull its days, or correct it", "id")),
-        (pl.col("venue") != pl.col("found_on"), pl.format("{} is a market of {}, not of {}", "id", "found_on", "venue")),
-        (pl.col("stated_at") < pl.col("open_time"), pl.format("it was stated at {}, before the market opened", time)),
-        (pl.col("stated_at") >= pl.col("close_time"), pl.format("it was stated at {}; the market closed at {}", time, closes)),
+        (
+            time.str.strip_chars().str.contains(_DATE) & ~time.str.strip_chars().str.contains(_ZONE),
+            pl.format("the time {} has no zone; write it with Z or an offset", stated),
+        ),
+        (pl.col("stated_at").is_null(), pl.format("{} is no time; write 2026-03-01T12:00:00Z", stated)),
+        (pl.col("stated_at") > now, pl.format("it was stated at {}, which lies in the future", stated)),
+        (pl.col("market").is_null(), pl.format("no market is called {} here; pull its days, or correct it", market)),
+        (pl.col("venue") != pl.col("found_on"), pl.format("{} is a market of {}, not of {}", market, "found_on", _brief(pl.col("venue")))),
+        (pl.col("stated_at") < pl.col("open_time"), pl.format("it was stated at {}, before the market opened", stated)),
+        (pl.col("stated_at") >= pl.col("close_time"), pl.format("it was stated at {}; the market closed at {}", stated, closes)),
     )
     return pl.coalesce(pl.when(condition).then(reason) for condition, reason in reasons)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     rows = table.frame if week is None else for_week(table.frame, week.date())
     weeks = known_weeks(config.lake_uri, methodologies(config.registry))
     taken = [*_registered(), *arena_families(config.lake_uri)]
-    with store.alone():
+    with nullcontext() if dry_run else store.alone():
         markets = known_markets(config.lake_uri)
         found = checked(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:
@@ -84,14 +85,15 @@ def _registered() -> list[str]:
 
 
 def _write(path: Path, table: Any, refused: pl.DataFrame) -> None:
-    """All refused rows, with the number of the row from 1 and the reason."""
+    """All refused rows, with their place in the file as messages name it (a line; of Parquet a row) and the reason."""
     import polars as pl
 
     from bellwether.files import atomic_file
     from bellwether.spreadsheets import neutralised
 
-    rows = refused.select(row=pl.col("row") + 1, reason="reason").join(
-        table.frame.with_columns(pl.col("row") + 1), on="row", how="left", maintain_order="left"
-    )
+    places = [table.place(row).split() for row in refused["row"]]
+    named = places[0][0] if places else "line"
+    rows = refused.join(table.frame, on="row", how="left", maintain_order="left").drop("row")
+    numbers = pl.Series(named, [int(number) for _, number in places], dtype=pl.Int64)
     with atomic_file(path) as draft:
-        neutralised(rows).write_csv(draft)
+        neutralised(rows.insert_column(0, numbers)).write_csv(draft)

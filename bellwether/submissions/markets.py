@@ -19,13 +19,11 @@ _SCHEMA = {"venue": pl.String, "market_id": pl.String, "open_time": TIME, "close
 def known_markets(uri: str) -> pl.DataFrame:
     """venue, market_id, open_time and close_time of every market of clean/markets and arena/universe; times are null where they are not known."""
     lake = Lake(uri)
-    closed = lake.slice(table("clean/markets"), missing="skip").scan().select(*_SCHEMA)
-    shown = (
-        lake.slice(table("arena/universe"), missing="skip")
-        .scan()
-        .select("venue", "market_id", open_time=pl.lit(None, TIME), close_time="closes_at")
+    closed = lake.slice(table("clean/markets"), missing="skip").query(lambda rows: rows.select(*_SCHEMA))
+    shown = lake.slice(table("arena/universe"), missing="skip").query(
+        lambda rows: rows.select("venue", "market_id", open_time=pl.lit(None, TIME), close_time="closes_at")
     )
-    return pl.concat([closed, shown]).collect()
+    return pl.concat([closed, shown])
 
 
 def known_weeks(uri: str, rules: Mapping[str, Methodology]) -> Weeks:

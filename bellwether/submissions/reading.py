@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+from array import array
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 import polars as pl
 
 from bellwether.errors import ScoringError
-from bellwether.scoring.columns import Columns, is_number, recognise
+from bellwether.scoring.columns import Columns, is_number, listed, recognise
 from bellwether.scoring.files import Table, read_table
 
 #: Names of the column of times, and of that of the venue, as `bellwether.scoring.columns.NAMES` has those of the others.
 STATED = ("stated_at", "forecast_at", "forecast_time", "submitted_at", "timestamp", "time", "as_of", "date")
 VENUES = ("venue", "exchange", "source", "platform")
+#: Bytes that a plain file does not have: other delimiters, quotes, marks of UTF-16 and UTF-8.
+_ODD = (b'"', b"\r", b"\n\n", b";", b"\t", b"|", b"\0", codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NAME = re.compile(r"\w+", re.ASCII)
 #: Names of the column of weeks of the arena.
 WEEKS = ("arena_week", "week")
@@ -30,8 +35,8 @@ def read(path: Path) -> Table:
     present = table.frame.columns
     columns = recognise(table.source, present, [name for name in present if name.lower() not in STATED], Columns())
     if not columns.probability or not columns.question:
-        lacking = "a probability" if not columns.probability else "a market"
-        raise ScoringError(f"{path}: no column is recognised as {lacking} among {', '.join(present)}; call it probability or market_id")
+        lacking, name = ("a probability", "probability") if not columns.probability else ("a market", "market_id")
+        raise ScoringError(f"{path}: no column is recognised as {lacking} among {listed(present)}; call it {name}")
     found = {
         "market": columns.question[0],
         "probability": columns.probability[0],
@@ -66,13 +71,15 @@ def _quick_csv(path: Path) -> Table:
     """A plain CSV file by Polars, all columns as text; by the slower reader where there are quotes, carriage returns, blank or short lines."""
     try:
         body = path.read_bytes()
-        if any(odd in body for odd in (b'"', b"\r", b"\n\n", b";", b"\t", b"|", b"\xef\xbb\xbf")) or body[:1] == b"\n":
+        if any(odd in body for odd in _ODD) or body[:1] == b"\n":
             return read_table(path)
         frame = pl.read_csv(body, infer_schema=False)
     except (pl.exceptions.PolarsError, OSError, ValueError):
         return read_table(path)
     names, lines = frame.columns, body.count(b"\n") + (not body.endswith(b"\n"))
-    plain = body[: body.find(b"\n")].decode() == ",".join(names) and all(_NAME.fullmatch(name) and not is_number(name) for name in names)
+    plain = body[: body.find(b"\n")].decode(errors="replace") == ",".join(names) and all(
+        _NAME.fullmatch(name) and not is_number(name) for name in names
+    )
     if not plain or frame.is_empty() or frame.width < 2 or lines != frame.height + 1 or frame[names[-1]].null_count():
         return read_table(path)
     return Table(str(path), frame, lambda row: f"line {row + 2}")
@@ -92,12 +99,12 @@ def _quick_lines(path: Path) -> Table:
 def _line_of(path: Path) -> Callable[[int], str]:
     """The place of a row: its line, blank ones counted."""
 
-    def place(row: int) -> str:
+    @cache
+    def numbers() -> array[int]:
         with path.open("rb") as file:
-            lines = (number for number, line in enumerate(file, 1) if line.strip())
-            return f"line {next((number for index, number in enumerate(lines) if index == row), row + 1)}"
+            return array("q", (number for number, line in enumerate(file, 1) if line.strip()))
 
-    return place
+    return lambda row: f"line {numbers()[row]}"
 
 
 _QUICK = {".csv": _quick_csv, ".jsonl": _quick_lines, ".ndjson": _quick_lines}

@@ -40,7 +40,6 @@ class Submissions:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else submits meanwhile: what is stored now is what is compared with."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        """Nobody else submits meanwhile: what is stored now is what is compared with. Raises `BellwetherError` where the folder cannot be written."""
         with locked(self._folder / ".lock"):
             yield

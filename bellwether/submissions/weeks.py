@@ -46,7 +46,7 @@ def _misfit() -> pl.Expr:
     reasons = (
         (
             pl.col("week").is_null() | (pl.col("week").dt.weekday() != 7),
-            pl.format("{} is no week; write its Sunday, such as 2026-03-01", "wanted"),
+            pl.format("{} is no week; write its Sunday, such as 2026-03-01", pl.col("wanted").str.head(60)),
         ),
         (
             pl.col("before").is_null(),

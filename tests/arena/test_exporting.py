@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,10 +13,15 @@ import duckdb
 import polars as pl
 import pytest
 
+from bellwether.arena.decision import Decision
 from bellwether.arena.exporting import CARD, MARK, QUERY, cohort_tables, export_cohort
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.reading import every_table_as_known
+from bellwether.arena.records import Intent, intent_of
 from bellwether.arena.releases import registered
+from bellwether.arena.results import Facts
+from bellwether.arena.weekly import reading
+from bellwether.arena.weekly.rows import decisions_rows
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
 from bellwether.tables.arena_lineups import RELEASES
@@ -130,6 +137,59 @@ def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: p
         with arena.journal() as journal:
             rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
         assert not rows["content"].str.contains(secret, literal=True).any()
+
+
+def keyed(decision: Decision, secret: str) -> Decision:
+    return replace(decision, reasoning=f'Line one\n{secret}, "Bearer {secret}"', message=f"saw {secret}")
+
+
+def test_a_key_in_a_models_reasoning_is_in_no_row_of_the_week_and_what_was_decided_stays(arena: Arena) -> None:
+    secret = next(secrets())
+    done = arena.decide(WEEK)
+    kept = decisions_rows(done)
+    told = [
+        (task, replace(one, intent=one.intent and replace(one.intent, decision=keyed(one.intent.decision, secret))))
+        for task, one in done.decisions
+    ]
+    found = decisions_rows(replace(done, decisions=told))
+    assert secret not in str(found.rows())
+    texts = ("decision", "reasoning", "message")
+    assert found.drop(texts).equals(kept.drop(texts))
+    for mine, before in zip(found["decision"], kept["decision"], strict=True):
+        if mine is not None:
+            said = json.loads(mine)
+            assert "***" in said.pop("reasoning")
+            assert said == {name: value for name, value in json.loads(before).items() if name != "reasoning"}
+
+
+def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret, stored = next(secrets()), Facts.stored(arena.lake)
+    decisions = stored.decisions.with_columns(
+        reasoning=pl.lit(secret), decision=pl.lit(json.dumps({"action": "HOLD", "reasoning": f"a\n{secret}"}))
+    )
+    refusals = pl.concat([stored.refusals, tables.REFUSALS.frame([_refusal(stored.decisions["decision_id"][0], secret)])])
+    monkeypatch.setattr(Facts, "stored", lambda _: replace(stored, decisions=decisions, refusals=refusals))
+    made = cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
+    assert made["refusals"]["message"].str.contains("saw ***", literal=True).any()
+    assert all(secret not in str(frame.rows()) for frame in made.values())
+    name = f"{WEEK}/calibrated/{WEEK}"
+    monkeypatch.setattr(reading, "intent_of", lambda body: _keyed_intent(intent_of(body), secret))
+    with arena.journal() as journal:
+        explained = reading.explain(
+            journal, lambda one: refusals if one is tables.REFUSALS else arena.read(one), arena.world(journal), name
+        )
+    assert secret not in str(explained)
+    assert explained.intent is not None
+    assert "***" in explained.intent.decision.to_json()
+
+
+def _keyed_intent(intent: Intent, secret: str) -> Intent:
+    return replace(intent, decision=keyed(intent.decision, secret))
+
+
+def _refusal(decision: str, secret: str) -> dict[str, object]:
+    at = datetime(2026, 4, 19, 1, tzinfo=UTC)
+    return {"week": WEEK, "decision_id": decision, "leg": 9, "reason": "market unknown", "message": f"saw {secret}", "known_at": at}
 
 
 def test_a_cohort_that_is_not_there_and_a_folder_of_others_are_refused(

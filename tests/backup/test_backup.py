@@ -100,6 +100,34 @@ def test_a_journal_in_use_is_copied_as_of_one_instant(living: Settings, tmp_path
     assert journal_rows(folder / "journal.db") == before
 
 
+def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
+    living: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, connect = living.world_home / "journal.db", sqlite3.connect
+
+    def no_index(name: str, **more: object) -> sqlite3.Connection:
+        if str(source) in str(name):
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(name, **more)  # type: ignore[call-overload, no-any-return]
+
+    with closing(connect(source)) as writer:
+        writer.execute("PRAGMA wal_autocheckpoint=0")
+        writer.execute("CREATE TABLE logged (x)")
+        writer.commit()
+        before = journal_rows(source)
+        monkeypatch.setattr(sqlite3, "connect", no_index)
+        with pytest.raises(sqlite3.OperationalError):
+            backup(living, tmp_path / "a", at=AT)
+        monkeypatch.setattr("os.access", lambda path, mode: path != source.parent)
+        folder = backup(living, tmp_path / "b", at=AT)
+        monkeypatch.undo()
+        writer.execute("DROP TABLE logged")
+        writer.commit()
+    assert "logged" in before
+    assert journal_rows(folder / "journal.db") == before
+    assert not [path for path in folder.iterdir() if path.name.startswith("tmp")]
+
+
 @pytest.mark.parametrize("kind", ["lake", "journal", "submissions", "registry"])
 def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path, kind: str) -> None:
     config = empty(tmp_path)

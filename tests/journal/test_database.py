@@ -526,3 +526,15 @@ def test_what_is_not_exported_is_an_attribute_error() -> None:
     assert all(getattr(package, name) is not None for name in package.__all__)
     with pytest.raises(AttributeError, match="no attribute 'Ledger'"):
         _ = package.Ledger
+
+
+def test_a_journal_whose_folder_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "a ?b" / "journal.db"
+    with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
+        key = taken(journal).key
+    assert place.is_file()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != place.parent)
+    with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
+        assert journal.look(key) is not None
+        with pytest.raises(ConfigError, match="must be writable"):
+            taken(journal, ask("another question"))

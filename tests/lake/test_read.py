@@ -102,6 +102,8 @@ def test_a_file_that_is_damaged_inside_is_named(lake: Lake) -> None:
     file.write_bytes(content)
     with pytest.raises(LakeError, match=f"{file} is damaged"):
         lake.slice(PRICES).read()
+    with pytest.raises(LakeError, match=f"{file} is damaged"):
+        lake.slice(PRICES).query(lambda rows: rows.reverse())
 
 
 def test_verifying_finds_one_changed_byte(lake: Lake) -> None:

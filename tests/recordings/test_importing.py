@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bellwether.errors import ConfigError, LakeError
+from bellwether.recordings import importing
 from bellwether.recordings.books import check_books
 from bellwether.recordings.captures import find_captures
 from bellwether.recordings.gaps import gap_report
@@ -129,6 +131,30 @@ def test_frames_without_numbers_and_of_unknown_types_are_kept(tmp_path: Path) ->
     lines(tmp_path / "in" / "a.ndjson", snapshot(A, 1), odd, delta(A, 2))
     [recording] = import_captures(tmp_path / "out", tmp_path / "in")
     assert bodies(recording)[1] == odd
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_recording_that_another_process_made_meanwhile_is_taken_where_it_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    lines(tmp_path / "in" / "a.ndjson", snapshot(A, 9), delta(A, 12, **at(1)))
+    lines(tmp_path / "other" / "a.ndjson", snapshot(A, 9), delta(A, 12, **at(1 if same else 2)))
+    [theirs] = import_captures(tmp_path / "theirs", tmp_path / "other")
+    rename = importing.os.rename
+
+    def second(draft: Path, target: Path) -> None:
+        if not target.exists():
+            shutil.copytree(tmp_path / "theirs" / theirs.name, target)
+        rename(draft, target)
+
+    monkeypatch.setattr(importing.os, "rename", second)
+    if same:
+        [found] = import_captures(tmp_path / "out", tmp_path / "in")
+        assert bodies(found) == bodies(theirs)
+    else:
+        with pytest.raises(ConfigError, match="there is another recording KXONE-26NOV21; choose another name"):
+            import_captures(tmp_path / "out", tmp_path / "in")
+    assert not list((tmp_path / "out" / ".importing").iterdir())
 
 
 def test_a_file_that_is_cut_off_is_named(tmp_path: Path) -> None:

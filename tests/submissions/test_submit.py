@@ -46,6 +46,11 @@ REFUSED = [
     ({"probability": "likely"}, "the probability is likely"),
     ({"stated_at": "2026-03-02T12:00:00"}, "has no zone"),
     ({"stated_at": "soonZ"}, "soonZ is no time"),
+    ({"stated_at": "yesterday"}, "yesterday is no time"),
+    ({"stated_at": "infinity"}, "infinity is no time"),
+    ({"stated_at": "2026-03-02"}, "has no zone"),
+    ({"forecaster": "x" * 5000}, f"line 3: {'x' * 57}... cannot be"),
+    ({"market_id": "y" * 5000}, f"no market is called {'y' * 57}... here"),
     ({"stated_at": ""}, "does not say when"),
     ({"stated_at": "2026-03-09T00:00:00Z"}, "lies in the future"),
     ({"stated_at": "2026-02-02T00:00:00Z"}, "before the market opened"),
@@ -120,6 +125,24 @@ def test_the_three_formats_say_the_same(tmp_path: Path) -> None:
         assert "looks like a percentage" in reason
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path, encoding: str, end: str) -> None:
+    file, name = tmp_path / "f.csv", "h\xe9" if encoding == "latin-1" else "mine"
+    file.write_bytes(
+        (end.join(["market_id,probability,stated_at,forecaster", "K-1,0.7,2026-03-02T12:00:00Z," + name]) + end).encode(encoding)
+    )
+    with pytest.raises(ScoringError, match="it is not UTF-8 text; save it as UTF-8"):
+        read(file)
+
+
+def test_names_of_columns_are_quoted_and_the_one_that_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("market_id,\x1b[31mred\n1,2\n")
+    with pytest.raises(ScoringError) as caught:
+        read(tmp_path / "f.csv")
+    assert str(caught.value).endswith(r"a probability among 'market_id', '\x1b[31mred'; call it probability")
+
+
 def test_a_parquet_time_without_a_zone_is_refused(tmp_path: Path) -> None:
     pl.DataFrame([{**GOOD, "probability": 0.7, "stated_at": datetime(2026, 3, 2)}]).write_parquet(tmp_path / "f.parquet")
     found = checked(read(tmp_path / "f.parquet").frame, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=NOW)
@@ -140,6 +163,18 @@ def test_cells_that_are_formulas_are_neutralised() -> None:
         *("'" + cell for cell in cells[:6] if cell),
         "plain",
         "a=b",
+        None,
+    ]
+
+
+def test_control_characters_of_cells_are_signs() -> None:
+    cells = ["\x1b[31mred", "a\x00b\x7f\x9b", "two\nlines\tand a tab", "caf\xe9", "=\x07", None]
+    assert neutralised(pl.DataFrame({"cell": cells, "n": range(6)}))["cell"].to_list() == [
+        "␛[31mred",
+        "a␀b␡\ufffd",
+        "two\nlines\tand a tab",
+        "caf\xe9",
+        "'=␇",
         None,
     ]
 
@@ -167,6 +202,8 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
     assert ran.exit_code == 1
     assert "line 4: no market is called @nowhere here" in ran.output
     assert "2 forecasts accepted, 1 refused" in ran.output
+    assert out.read_text().startswith("line,reason,")
+    assert '\n4,"no market is called' in out.read_text()
     assert "'@nowhere" in out.read_text()
     again = CliRunner().invoke(main, ["submit", str(file), "--json"])
     assert json.loads(again.output)["refused"] == 3
@@ -187,6 +224,17 @@ def test_the_command_keeps_what_is_accepted_and_the_forecaster_answers_questions
         ("kalshi:K-1", 0.9, datetime(2026, 3, 3, tzinfo=UTC), None),
         ("kalshi:K-2", None, None, "no forecast was submitted"),
     ]
+
+
+def test_a_home_that_cannot_be_written_is_said_and_a_dry_run_writes_nothing(home: Path) -> None:
+    pl.DataFrame([GOOD]).write_csv(home / "f.csv")
+    place = settings().submissions
+    assert CliRunner().invoke(main, ["submit", str(home / "f.csv"), "--dry-run"]).exit_code == 0
+    assert not place.exists()
+    place.write_text("in the way")
+    ran = CliRunner().invoke(main, ["submit", str(home / "f.csv")])
+    assert isinstance(ran.exception, SystemExit)
+    assert "it cannot be written" in ran.output
 
 
 def test_score_reads_the_same_file(home: Path) -> None:

@@ -174,15 +174,11 @@ def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
     """What quotes each price, from the universes in which the markets were."""
     wanted = list(keys)
     ids = sorted({market_id for market_id, _ in wanted})
-    rows = (
-        world.lake.slice(UNIVERSE, missing="skip")
-        .scan()
-        .filter(pl.col("market_id").is_in(ids))
-        .select("market_id", "outcomes", "token_ids")
+    rows = world.lake.slice(UNIVERSE, missing="skip").query(
+        lambda stored: stored.filter(pl.col("market_id").is_in(ids)).select("market_id", "outcomes", "token_ids")
     )
     markets = {
-        market_id: Market(market_id, "", tuple(outcomes), token_ids=tuple(tokens))
-        for market_id, outcomes, tokens in rows.collect().iter_rows()
+        market_id: Market(market_id, "", tuple(outcomes), token_ids=tuple(tokens)) for market_id, outcomes, tokens in rows.iter_rows()
     }
     found = {place: token for token, place in wanted_tokens(markets, list(markets)).items()}
     tokens: dict[PriceKey, str] = {}

@@ -19,10 +19,12 @@ from bellwether.tables.arena import EVIDENCE, TRADES
 def cancel_market(world: World, market_id: str, by: str, reason: str) -> Intervention:
     """Cancel a market for all cohorts, from now on. Raises `ConfigError` for a market that no agent has bet on."""
     _require_words(f"cancelling {market_id}", by, reason)
-    traded = world.lake.slice(TRADES, missing="skip").scan().filter(pl.col("market_id") == market_id).select(pl.len()).collect().item()
+    traded = (
+        world.lake.slice(TRADES, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select(pl.len())).item()
+    )
     if not traded:
         raise ConfigError(f"cancelling {market_id:.120}: no agent has bet on a market of this id; arena.trades lists those that have bets")
-    looks = world.lake.slice(EVIDENCE, missing="skip").scan().filter(pl.col("market_id") == market_id).select("known_at").collect()
+    looks = world.lake.slice(EVIDENCE, missing="skip").query(lambda rows: rows.filter(pl.col("market_id") == market_id).select("known_at"))
     at, taken = world.now(), set(looks["known_at"])
     while at in taken:
         # A look of the same instant is another fact, and stays.

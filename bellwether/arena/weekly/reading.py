@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import polars as pl
 
 from bellwether.arena.deciding import executions_of
+from bellwether.arena.decision import Decision
 from bellwether.arena.decision_state import DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.interventions import closures
@@ -18,9 +19,11 @@ from bellwether.arena.results import Facts, newest, results
 from bellwether.arena.states import completed, may_start
 from bellwether.arena.weekly.means import World, deciding, stored_cohort
 from bellwether.arena.weekly.state import keys_of
+from bellwether.credentials import redact, redact_name
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
+from bellwether.redacted import redacted
 from bellwether.tables.arena import (
     AGENTS,
     DECISIONS,
@@ -192,7 +195,7 @@ class Explained:
 
 
 def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_at: datetime | None = None) -> Explained:
-    """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week).
+    """The prompt, the answers, how they were read, the executions and every cash movement of a decision (cohort/family/week), without credentials.
 
     known_at: leaves out what came later; an answer is known from its first execution on. Raises `ConfigError` for what names no decision.
     """
@@ -213,13 +216,24 @@ def explain(journal: Journal, read: Rows, world: World, decision_id: str, known_
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
     return Explained(
         decision_id,
-        asked,
-        tuple(_said(journal, name) for name in (said.calls if said else ())),
-        said,
+        asked and replace(asked, messages=[{**one, "content": redact(one["content"])} for one in asked.messages]),
+        tuple(redact(_said(journal, name)) for name in (said.calls if said else ())),
+        said and replace(said, decision=_public(said.decision)),
         tuple(done),
-        read(REFUSALS).filter(pl.col("decision_id") == decision_id),
+        redacted(REFUSALS.name, read(REFUSALS).filter(pl.col("decision_id") == decision_id)),
         trades,
         read(LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
+    )
+
+
+def _public(decision: Decision) -> Decision:
+    """The decision without credentials in what the model said."""
+    return replace(
+        decision,
+        bets=tuple(replace(bet, market_id=redact_name(bet.market_id), side=redact_name(bet.side)) for bet in decision.bets),
+        sells=tuple(replace(sell, position_id=redact_name(sell.position_id)) for sell in decision.sells),
+        reasoning=redact(decision.reasoning),
+        message=None if decision.message is None else redact(decision.message),
     )
 
 

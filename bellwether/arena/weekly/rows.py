@@ -15,6 +15,7 @@ from bellwether.arena.interventions import archives, closures
 from bellwether.arena.messages import said
 from bellwether.arena.weekly.deciding import WeekDecided
 from bellwether.arena.weekly.means import World, rules_of
+from bellwether.redacted import redacted
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, UNIVERSE
 from bellwether.tables.arena_messages import MESSAGES
 
@@ -45,9 +46,9 @@ def agents_rows(world: World, cohort: FrozenCohort | None) -> pl.DataFrame:
 
 
 def decisions_rows(done: WeekDecided) -> pl.DataFrame:
-    """Rows of arena/decisions: one for each agent that decides in the week."""
+    """Rows of arena/decisions: one for each agent that decides in the week, without credentials; the journal keeps what came."""
     rows = [_decision(done, task, one) for task, one in done.decisions]
-    return millionths(DECISIONS, rows, "cash", "cost")
+    return redacted(DECISIONS.name, millionths(DECISIONS, rows, "cash", "cost"))
 
 
 def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
@@ -104,7 +105,7 @@ def messages_rows(world: World, done: WeekDecided) -> pl.DataFrame:
 
 
 def refusals_rows(done: WeekDecided) -> pl.DataFrame:
-    """Rows of arena/refusals."""
+    """Rows of arena/refusals, without credentials."""
     rows: list[Mapping[str, Any]] = [
         {
             "week": done.week,
@@ -118,7 +119,7 @@ def refusals_rows(done: WeekDecided) -> pl.DataFrame:
         if one.execution is not None
         for refusal in one.execution.refusals
     ]
-    return REFUSALS.validate(REFUSALS.frame(rows).sort(REFUSALS.order))
+    return REFUSALS.validate(redacted(REFUSALS.name, REFUSALS.frame(rows).sort(REFUSALS.order)))
 
 
 def trades_rows(done: WeekDecided) -> pl.DataFrame:

@@ -96,8 +96,8 @@ def stored_observations(world: World, at: datetime, market_ids: Iterable[str]) -
     wanted = list(market_ids)
     if not wanted:
         return []
-    rows = world.lake.slice(EVIDENCE, missing="skip").scan().filter(pl.col("market_id").is_in(wanted), pl.col("known_at") <= at)
-    return observations_of(rows.collect())
+    chosen = pl.col("market_id").is_in(wanted) & (pl.col("known_at") <= at)
+    return observations_of(world.lake.slice(EVIDENCE, missing="skip").query(lambda rows: rows.filter(chosen)))
 
 
 def _folded(

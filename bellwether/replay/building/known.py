@@ -115,7 +115,7 @@ def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
     from bellwether.tables import TABLES
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
-        return lake.slice(TABLES[f"raw/{name}"]).scan().filter(pl.col(column).is_in(list(values))).collect()
+        return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
 
     markets = pl.concat([rows(name, "ticker", tickers) for name in ("kalshi_archive", "kalshi_markets")], how="diagonal")
     events = rows("kalshi_events", "event_ticker", markets["event_ticker"].unique().to_list())

@@ -1,0 +1,57 @@
+"""Rows of tables that quote models, without what looks like a credential: for what is stored, exported and published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from bellwether.credentials import CREDENTIAL, redact, redact_name
+
+#: Columns that quote a model, by table. `messages` is made without credentials, and the journal keeps what came.
+_QUOTING = {
+    "arena/decisions": ("message", "reasoning"),
+    "arena/refusals": ("message",),
+    "benchmark/forecasts": ("raw_response", "reasoning", "error", "contradiction"),
+}
+#: The column of arena/decisions that is JSON.
+_JSON = "decision"
+
+
+def redacted(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the table `name`, such as arena/decisions, without what looks like a credential; those of other tables, and the rest, as they are."""
+    chosen = [column for column in _QUOTING.get(name, ()) if column in frame.columns]
+    # Responses are long and keys rare: texts become Python's only where there may be one.
+    frame = frame.with_columns(_mapped(frame[column], redact) for column in chosen if frame[column].str.contains(CREDENTIAL).any())
+    if name == "arena/decisions" and _JSON in frame.columns:
+        frame = frame.with_columns(_mapped(frame[_JSON], _redacted_json))
+    return frame
+
+
+def _mapped(texts: pl.Series, change: Any) -> pl.Series:
+    """The texts with those replaced that `change` changes; the series itself where there is none."""
+    values = texts.to_list()
+    changed = [text if text is None else change(text) for text in values]
+    return texts if changed == values else pl.Series(texts.name, changed, dtype=texts.dtype)
+
+
+def _redacted_json(text: str) -> str:
+    """A decision in JSON, its reasoning and its names of markets, sides and positions without credentials; byte for byte as it was where it has none."""
+    try:
+        said = json.loads(text)
+    except json.JSONDecodeError:
+        return redact(text)
+    found = _without(said)
+    return text if found == said else json.dumps(found)
+
+
+def _without(value: Any, field: str = "") -> Any:
+    if isinstance(value, str):
+        return redact(value) if field == "reasoning" else redact_name(value)
+    if isinstance(value, Mapping):
+        return {name: _without(one, name) for name, one in value.items()}
+    if isinstance(value, Sequence):
+        return [_without(one, field) for one in value]
+    return value

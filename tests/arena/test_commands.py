@@ -1,0 +1,90 @@
+"""What the arena's commands say before and after a run: names that there are not, decisions that wait for money, nothing of Dagster's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from assets.arena import commands
+from bellwether.cli import main
+from bellwether.doctor import _arena, _guarded
+from bellwether.errors import BellwetherError
+from bellwether.journal.budget import ADVICE
+from bellwether.settings import settings
+
+WEEK = date(2026, 4, 19)
+BUDGET = f"beginning a model call of about $0.04: the budget of scope x is $0.01; {ADVICE}"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    settings.cache_clear()
+    yield tmp_path
+    settings.cache_clear()
+
+
+@pytest.mark.parametrize(("name", "value"), [("LINEUP", "sandbux"), ("METHODOLOGY", "v1-kalshy")])
+def test_a_lineup_or_methodology_of_the_settings_that_there_is_not_stops_a_run(
+    home: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    assert [one.status for one in _guarded(_arena, settings())] == ["ok"]
+    monkeypatch.setenv(f"BELLWETHER_{name}", value)
+    settings.cache_clear()
+    close = {"LINEUP": "sandbox", "METHODOLOGY": "v1-kalshi"}[name]
+    for more in ([], ["--dry-run"]):
+        ran = CliRunner().invoke(main, ["arena", "run", "--week", str(WEEK), *more])
+        assert ran.exit_code != 0
+        assert f"none is called '{value}'; do you mean {close}" in " ".join(ran.output.split())
+    (found,) = _guarded(_arena, settings())
+    assert (found.check, found.status) == ("arena", "bad")
+    assert close in found.found
+    assert not (home / "sandbox" / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "waits"),
+    [
+        ("blocked", BUDGET, True),
+        ("blocked", "no key", True),
+        ("open", BUDGET, True),
+        ("open", "the model is away", False),
+        ("open", None, False),
+        ("finished", None, False),
+    ],
+)
+def test_decisions_that_wait_for_money_fail_the_command(
+    monkeypatch: pytest.MonkeyPatch, state: str, reason: str | None, waits: bool
+) -> None:
+    rows = pl.DataFrame(
+        {"week": [WEEK, WEEK - timedelta(days=7)], "place": [1, 1], "state": [state, "blocked"], "reason": [reason, "of another week"]},
+        schema_overrides={"reason": pl.String},
+    )
+    monkeypatch.setattr(commands, "rows_known", lambda known_at: lambda declared: rows)
+    if waits:
+        with pytest.raises(BellwetherError, match=r"1 decisions are not taken: .*The same command goes on"):
+            commands._require_answers([WEEK])
+    else:
+        commands._require_answers([WEEK])
+
+
+def test_a_table_of_another_group_is_refused_with_those_of_the_arena(home: Path) -> None:
+    for name in ("nope", "clean/markets"):
+        ran = CliRunner().invoke(main, ["arena", "table", name])
+        said = " ".join(ran.output.split())
+        assert ran.exit_code == 2
+        assert f"'{name}' is no table of the arena; there are " in said
+        assert "leaderboard" in said
+        assert "benchmark" not in said
+
+
+def test_reading_assets_says_nothing_of_dagsters_beta_features() -> None:
+    ran = subprocess.run([sys.executable, "-c", "import assets.arena.partitions"], capture_output=True, text=True, check=True)
+    assert ran.stderr == ""
