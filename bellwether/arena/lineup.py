@@ -88,10 +88,10 @@ def lineups(folder: Path | None = None, *, models: Mapping[str, Model] | None = 
 def lineup(name: str, folder: Path | None = None) -> Lineup:
     """The lineup of that name. Raises `ConfigError` when there is none, with the names that come close, and as `lineups` for what is wrong with this one;
     another that is wrong stops nobody who does not ask for it."""
-    known = registry.read(FILE, folder)
+    known, models = registry.read(FILE, folder), _registered(folder)
+    competing = families(models, folder)
     if name in known:
-        models = _registered(folder)
-        return _checked(known[name], models, families(models, folder), folder)
+        return _checked(known[name], models, competing, folder)
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"do you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
     raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {hint}")

@@ -305,7 +305,7 @@ def test_the_key_is_nowhere(harness: Harness, caplog: pytest.LogCaptureFixture, 
     assert KEY not in tables
     assert KEY not in json.dumps(failures[1])
     assert KEY not in caplog.text
-    assert "You sent Bearer ***" in harness.forecasts(RELEASE, "parrot")["raw_response"][0]
+    assert "You sent ***" in harness.forecasts(RELEASE, "parrot")["raw_response"][0]
 
 
 # --- budget ----------------------------------------------------------------------------------------------------------
