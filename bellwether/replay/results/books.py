@@ -12,7 +12,7 @@ from bellwether.replay.results.depth import depth
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
 from bellwether.replay.results.markouts import NONE
 from bellwether.replay.tape.layout import CLOSE, INVALID, PRINT, SETTLE, VALID, VOID, Tape, unpack
-from bellwether.replay.units import DOLLAR, MICROS, SECOND
+from bellwether.replay.units import DOLLAR, MICROS, MILLISECOND, SECOND
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, BOOKS
 
 #: Micro-dollars of a contract per mill.
@@ -36,14 +36,17 @@ def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
 
 
 def grid(tape: Tape) -> np.ndarray:
-    """int64 ns, ascending: the start of the episode, every so many whole seconds after it, and the end of its books; at most `BOOK_INSTANTS`.
+    """int64 ns, ascending: the start of the episode, every so many whole seconds (of a short one, milliseconds) after it, and the end of its
+    books; at most `BOOK_INSTANTS`.
 
     What follows the books, such as a settlement days later, has no instants of its own.
     """
     kind, *_ = unpack(tape.event)
     last = np.flatnonzero((kind != PRINT) & (kind != SETTLE) & (kind != VOID))
     end = max(tape.end, int(tape.ts[last[-1]]) if len(last) else tape.start)
-    step = max(1, -(-(end - tape.start) // ((BOOK_INSTANTS - 1) * SECOND))) * SECOND
+    span = end - tape.start
+    unit = SECOND if span > (BOOK_INSTANTS - 1) * SECOND else MILLISECOND
+    step = max(1, -(-span // ((BOOK_INSTANTS - 1) * unit))) * unit
     return np.append(np.arange(tape.start, end, step, dtype=np.int64), np.int64(end))
 
 

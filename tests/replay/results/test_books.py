@@ -7,16 +7,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from bellwether.recordings.generating import generate_recording, settled_events
 from bellwether.replay import prepare
 from bellwether.replay.building import build_recording
-from bellwether.replay.episode import write
+from bellwether.replay.episode import EpisodeDraft, write
 from bellwether.replay.results.books import books, grid
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
-from bellwether.replay.units import DOLLAR, NO, SECOND, YES
+from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
 from bellwether.sandbox.world.world import GeneratedWorld
 from tests.replay.random_tapes import Shape, random_tape
 from tests.replay.results.tapes import book, tape
@@ -83,19 +84,16 @@ def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
     assert set(rows["episode"]) == {"e"} and set(rows["known_at"]) == {KNOWN}
 
 
-def test_the_books_of_an_episode_are_those_of_its_rows(tmp_path: Path) -> None:
-    world = GeneratedWorld(7)
-    [event] = settled_events(world, KNOWN, 1)
-    [draft] = build_recording(generate_recording(tmp_path / "recordings", world, event, hours=2, now=KNOWN))
-    made = prepare(write(tmp_path / "episodes" / event, draft)).tape
-    rows = books(made, event, KNOWN)
+def compared(draft: EpisodeDraft, made: Tape) -> int:
+    """Instants at which a market has bids, after comparing all of the tape's books with the book rows that its episode was written from."""
+    rows = books(made, draft.metadata.episode_id, KNOWN)
     columns = [
         draft.book["ts"].cast("int64").to_pylist(),
         *(draft.book[name].to_pylist() for name in ("ticker", "kind", "side", "price_mills", "lots")),
     ]
     events = list(zip(*columns, strict=True))
     found = standing(rows, grid(made).tolist())
-    compared = 0
+    count = 0
     for market in draft.metadata.markets:
         levels: dict[str, Levels] = {"yes": {}, "no": {}}
         own = [row for row in events if row[1] == market.ticker]
@@ -110,8 +108,16 @@ def test_the_books_of_an_episode_are_those_of_its_rows(tmp_path: Path) -> None:
                 levels[side] |= {mills: lots} if lots else {}
             if found[market.ticker, at][-1]:
                 assert found[market.ticker, at] == shown(levels["yes"], levels["no"])
-                compared += levels["yes"] != {}
-    assert compared > 400
+                count += levels["yes"] != {}
+    return count
+
+
+def test_the_books_of_an_episode_are_those_of_its_rows(tmp_path: Path) -> None:
+    world = GeneratedWorld(7)
+    [event] = settled_events(world, KNOWN, 1)
+    [draft] = build_recording(generate_recording(tmp_path / "recordings", world, event, hours=2, now=KNOWN))
+    made = prepare(write(tmp_path / "episodes" / event, draft)).tape
+    assert compared(draft, made) > 400
 
 
 def test_a_level_more_than_five_away_is_no_depth_and_an_empty_side_has_no_price() -> None:
@@ -129,7 +135,8 @@ def test_the_grid_has_few_instants_of_whole_seconds_and_none_for_a_late_settleme
     assert (times[0], times[1], times[-1], len(times)) == (0, 3 * SECOND, 1000 * SECOND, 335)
     assert books(late, "e", KNOWN)["valid"].to_list() == [True, False]
     assert grid(tape(start=5, end=5)).tolist() == [5 * SECOND]
-    assert len(grid(tape(end=10**6))) <= 500 < len(grid(tape(end=498))) + 2
+    assert [len(grid(tape(end=end))) for end in (10**6, 499, 498)] == [500, 500, 500]
+    assert np.diff(grid(tape(end=36)))[:-1].tolist() == [73 * MILLISECOND] * 493
 
 
 def test_an_episode_without_markets_has_no_rows() -> None:
