@@ -39,7 +39,7 @@ def parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]
         own = [row for row in fills if row["ticker"] == ticker]
         shown += [_fill(own[place]) for place in thin(len(own), _MARKS)]
     said = f"What the recorded books showed at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. There is nothing "
-    said += "where a side was empty, the recording has a gap, or the market was closed."
+    said += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
     if len(counts) > len(drawn):
         said += f" Drawn are the {len(drawn)} of {len(counts)} markets that changed most; the table replay.books, under Data, has all."
     first = drawn[:1]
@@ -47,7 +47,7 @@ def parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]
         Note(said),
         charts.quotes("Best bid and ask, with the fills of all agents", shown, colours, first),
         charts.depths(
-            f"Contracts at the best {BOOK_LEVELS} prices of each side",
+            f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below",
             named.select("name", "x", "until", "bid_depth", "ask_depth").rows(named=True),
             colours,
             first,

@@ -276,7 +276,7 @@ def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[s
         _stretch({"type": "rect", "opacity": 0.7}, {**y, "field": "bid_depth"}, "bid_depth", y2={"datum": 0}, tooltip=tips),
         _stretch({"type": "rect", "opacity": 0.4}, {**y, "field": "below"}, "ask_depth", y2={"datum": 0}, tooltip=tips, then=below),
     ]
-    said = f"{title}: contracts over time, bids above zero and asks below"
+    said = f"{title}; contracts over time"
     return _chart(title, said, rows, colours, body=_stretches(colours, layers), by="name", first=first)
 
 

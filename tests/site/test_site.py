@@ -345,7 +345,10 @@ def charts_of(page: Path) -> dict[str, list[dict[str, Any]]]:
 def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_the_warehouse(site: Path, warehouse: Path) -> None:
     rows = query(warehouse, "FROM replay.books WHERE episode = 'episode-1' ORDER BY ticker, \"at\"")
     charts = charts_of(site / "trading/episode/episode-1/index.html")
-    quotes, depth = charts["Best bid and ask, with the fills of all agents"], charts["Contracts at the best 5 prices of each side"]
+    quotes, depth = (
+        charts["Best bid and ask, with the fills of all agents"],
+        charts["Contracts at the best 5 prices of each side: bids above, asks below"],
+    )
     stood = [row for row in quotes if row["fill"] is None]
     assert len(stood) == len(depth) == rows.height == 24
     for row, drawn in zip(rows.iter_rows(named=True), ({**one, **other} for one, other in zip(stood, depth, strict=True)), strict=True):
