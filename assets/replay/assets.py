@@ -13,7 +13,7 @@ from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
-from orchestration.automation import FOLLOW_ANY
+from orchestration.automation import FOLLOW, FOLLOW_ANY
 from orchestration.declare import OWNER, key, of, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import ALL_DAYS
@@ -115,6 +115,26 @@ def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
 
     png = book_heat_map(prepare(episode, cache=store.cache).tape, episode.id)
     return {"book": picture(png)} if len(png) <= MOST_BYTES else {}
+
+
+@dg.asset(
+    **of("replay/books", "numba"),
+    ins={"episodes": dg.AssetIn(key("replay/episodes"))},
+    partitions_def=EPISODE,
+    automation_condition=FOLLOW,
+)
+def books(context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource) -> dg.Output[pl.DataFrame]:
+    """The top of every market's book over the time of an episode."""
+    from bellwether.replay import prepare
+    from bellwether.replay.results.books import books as rows_of
+
+    name = context.partition_key
+    known_at = episodes.read()["known_at"].to_list()[0]
+    try:
+        rows = rows_of(prepare(store.load(name), cache=store.cache).tape, name, known_at)
+    except BellwetherError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    return dg.Output(rows, metadata={"markets": rows["ticker"].n_unique(), "instants": rows["at"].n_unique()})
 
 
 def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:

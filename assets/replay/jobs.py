@@ -11,11 +11,17 @@ from assets.replay.assets import BACKTEST_TABLES, STANDING_TABLES
 from orchestration.declare import select
 
 #: An episode of a recording.
-EPISODES = dg.define_asset_job("episodes", select("replay/episodes"), description="Make an episode of a recording, ready to be replayed.")
+EPISODES = dg.define_asset_job(
+    "episodes",
+    select("replay/episodes", "replay/books"),
+    description="Make an episode of a recording, ready to be replayed, and its books over time.",
+)
+#: The books over time of an episode that is there.
+BOOKS = dg.define_asset_job("episode_books", select("replay/books"), description="Sample the books of an episode over its time.")
 #: One agent in one episode.
 BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="Let one agent trade one episode.")
 #: How agents compare.
 STANDING = dg.define_asset_job("compare_agents", select(*STANDING_TABLES), description="Compare the agents over their episodes.")
 TRADING = dg.define_asset_job("trading_report", select("replay/report"), description="Write the report of all backtests.")
 
-JOBS = (EPISODES, BACKTEST, STANDING, TRADING)
+JOBS = (EPISODES, BOOKS, BACKTEST, STANDING, TRADING)

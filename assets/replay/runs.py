@@ -46,6 +46,7 @@ def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | N
     of_episode = {name: recorded.get(found.name, 0) for name, (found, _) in held.items()}
     work.run_stale(jobs.EPISODES, ("replay/episodes",), list(held), "episode", of_episode)
     made = work.record().partitions(key("replay/episodes"))
+    work.run_stale(jobs.BOOKS, ("replay/books",), list(held), "book", made)
     pairs = {str(dg.MultiPartitionKey({"episode": name, "agent": agent})): made.get(name, 0) for name in held for agent in agents}
     ends = work.run_stale(jobs.BACKTEST, BACKTEST_TABLES, list(pairs), "backtest", pairs, go_on=True)
     _compare_agents(work)

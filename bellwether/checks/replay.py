@@ -21,6 +21,32 @@ _EPISODE = (
     between("no_gaps", "the book could be trusted throughout", "gaps", None, 0),
 )
 
+_BOOK_VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")
+
+_BOOK = (
+    unique("episode", "ticker", "at"),
+    prices("bid", "ask"),
+    holds(
+        "nothing_of_an_invalid_book",
+        "a book that is not valid has neither prices nor sizes",
+        concerning(~pl.col("valid"), pl.all_horizontal(pl.col(name).is_null() for name in _BOOK_VALUES)),
+        blocking=True,
+    ),
+    holds(
+        "a_price_has_contracts",
+        "of a valid book a side has contracts exactly where it has a price, and its depth is no less than what is at the best price",
+        concerning(
+            pl.col("valid"),
+            pl.all_horizontal(
+                (pl.col(side).is_not_null() == (pl.col(f"{side}_size") > 0)) & (pl.col(f"{side}_depth") >= pl.col(f"{side}_size"))
+                for side in ("bid", "ask")
+            ),
+        ),
+        blocking=True,
+    ),
+    holds("bid_below_ask", "the best bid is below the best ask", pl.col("bid") < pl.col("ask")),
+)
+
 _ORDER = (
     unique("episode", "agent", "order_id"),
     holds(
@@ -52,6 +78,7 @@ _BACKTEST = (
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "replay/episodes": _EPISODE,
+    "replay/books": _BOOK,
     "replay/orders": _ORDER,
     "replay/fills": _FILL,
     "replay/backtests": _BACKTEST,

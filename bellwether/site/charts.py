@@ -220,6 +220,66 @@ def _rules(axis: Mapping[str, Any], marks: Sequence[Mapping[str, Any]]) -> list[
     ]
 
 
+def _stretches(colours: Mapping[str, str], layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What holds from x until `until`, by name."""
+    axis: dict[str, Any] = {"field": "x", "type": "temporal", "title": "UTC", "scale": {"type": "utc"}}
+    return {"height": 280, "encoding": {"x": axis, "color": _colour(colours)}, "layer": layers}
+
+
+def _stretch(mark: Mapping[str, Any], y: Mapping[str, Any], *known: str, **more: Any) -> dict[str, Any]:
+    """A layer of the stretches of which fields are known."""
+    only = [{"filter": {"field": name, "valid": True}} for name in known]
+    return {"transform": [*only, *more.pop("then", ())], "mark": mark, "encoding": {"x2": {"field": "until"}, "y": y, **more}}
+
+
+def quotes(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str]) -> Chart:
+    """Best bid and ask as steps with the spread between them, and fills. rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what.
+
+    A row has either what the book showed from x until `until`, or a fill: its price, bought or sold, and what it was.
+    """
+    y = "dollars"
+    numbers = [{"field": name, "type": "quantitative", "title": name.replace("_", " ")} for name in ("bid", "bid_size", "ask", "ask_size")]
+    at = {"field": "x", "type": "temporal", "title": "UTC", "format": "%Y-%m-%d %H:%M:%S", "scale": {"type": "utc"}}
+    way = {
+        "field": "way",
+        "type": "nominal",
+        "scale": {"domain": ["bought", "sold"], "range": ["triangle-up", "triangle-down"]},
+        "legend": None,
+    }
+    layers = [
+        _stretch({"type": "rect", "opacity": 0.22}, _quantity("bid", y), "bid", "ask", y2={"field": "ask"}, tooltip=[_TIP, at, *numbers]),
+        *(
+            _stretch({"type": "rule", "strokeWidth": 1.6}, _quantity(side, y), side, tooltip=[_TIP, at, *numbers])
+            for side in ("bid", "ask")
+        ),
+        {
+            "transform": [{"filter": {"field": "fill", "valid": True}}],
+            "mark": {"type": "point", "filled": True, "size": 44, "opacity": 0.9},
+            "encoding": {
+                "y": _quantity("fill", y),
+                "shape": way,
+                "tooltip": [_TIP, at, {"field": "fill", "type": "quantitative"}, {"field": "what", "type": "nominal"}],
+            },
+        },
+    ]
+    said = f"{title}: bid and ask in dollars over time with the spread between them, and fills as triangles, up where YES was bought"
+    return _chart(title, said, rows, colours, body=_stretches(colours, layers), by="name", first=first)
+
+
+def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str]) -> Chart:
+    """Contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    y = {"type": "quantitative", "title": "contracts", "axis": {"labelExpr": "format(abs(datum.value), ',')"}}
+    tips = [_TIP, {"field": "x", "type": "temporal", "title": "UTC", "format": "%Y-%m-%d %H:%M:%S", "scale": {"type": "utc"}}]
+    tips += [{"field": f"{side}_depth", "type": "quantitative", "title": f"{side}s"} for side in ("bid", "ask")]
+    below = [{"calculate": "-datum.ask_depth", "as": "below"}]
+    layers = [
+        _stretch({"type": "rect", "opacity": 0.7}, {**y, "field": "bid_depth"}, "bid_depth", y2={"datum": 0}, tooltip=tips),
+        _stretch({"type": "rect", "opacity": 0.4}, {**y, "field": "below"}, "ask_depth", y2={"datum": 0}, tooltip=tips, then=below),
+    ]
+    said = f"{title}; contracts over time"
+    return _chart(title, said, rows, colours, body=_stretches(colours, layers), by="name", first=first)
+
+
 def points(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], *, line: str = "") -> Chart:
     """Points over time by name; the rows named `line` are drawn as a line. rows: name, x, y, what."""
     axis: dict[str, Any] = {"field": "x", "type": "temporal", "title": x, "scale": {"type": "utc"}}

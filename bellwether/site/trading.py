@@ -8,7 +8,7 @@ from functools import partial
 
 import polars as pl
 
-from bellwether.site import charts, tearsheet
+from bellwether.site import books, charts, tearsheet
 from bellwether.site.charts import Colours
 from bellwether.site.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Table
 from bellwether.site.render import File, render
@@ -17,7 +17,7 @@ from bellwether.site.tearsheet import agent_path, episode_path, run_path
 from bellwether.site.unit import Unit, key
 from bellwether.site.values import any_value, finite, floats, grouped, interval, money, number, percent, text, thin, when, yes_no
 
-_TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl"))
+_TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
 _EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
 #: Points of an agent's curve where several are drawn.
@@ -197,6 +197,7 @@ def _episode(source: Source, name: str, markets: pl.DataFrame, runs: pl.DataFram
     orders, fills = ([row for own in rows[one].values() for row in own] for one in ("orders", "fills"))
     fills.sort(key=lambda row: row["filled_at"])
     sections = [Section("Agents", parts), Section("Price, with the fills of all agents", tearsheet.price(orders, fills))]
+    sections.append(Section("Book", books.parts(source.frame("replay/books", *books.COLUMNS, episode=name), fills)))
     sections.append(Section("Markets", [_markets(markets)]))
     warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
     if warnings:

@@ -81,6 +81,40 @@ EPISODES = Table(
     version="3",
 )
 
+#: Instants at which a book is looked at, at most, and levels that count towards its depth.
+BOOK_INSTANTS, BOOK_LEVELS = 500, 5
+
+_DARK = "null while the book is not valid"
+
+BOOKS = Table(
+    name="replay/books",
+    row="The top of one market's book from a sampled instant of its episode on, until the market's next row.",
+    columns=(
+        EPISODE,
+        Column("ticker", TEXT, "the market"),
+        Column(
+            "at",
+            INSTANT,
+            f"the instant; an episode has at most {BOOK_INSTANTS}, evenly spread; rows at the first, the last and wherever something changed",
+            UTC,
+        ),
+        Column("bid", PRICE, "best bid of YES; null when none, and while the book is not valid", DOLLARS, nullable=True),
+        Column("ask", PRICE, "best ask of YES: a dollar less the best bid of NO; null as the bid", DOLLARS, nullable=True),
+        Column("bid_size", SIZE, f"contracts at the best bid, 0 when none; {_DARK}", CONTRACTS, nullable=True),
+        Column("ask_size", SIZE, f"contracts at the best ask, 0 when none; {_DARK}", CONTRACTS, nullable=True),
+        Column(
+            "bid_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices that bids of YES stand at; {_DARK}", CONTRACTS, nullable=True
+        ),
+        Column(
+            "ask_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices that asks of YES stand at; {_DARK}", CONTRACTS, nullable=True
+        ),
+        Column("valid", FLAG, "the recording knows the book: it has begun, has no gap here, and the market is not closed"),
+        KNOWN_AT,
+    ),
+    key=("episode", "ticker", "at"),
+    partitioned_by=("episode",),
+)
+
 _OF_RUN = (EPISODE, AGENT)
 
 ORDERS = Table(
@@ -354,4 +388,4 @@ SUMMARY = Table(
     version="3",
 )
 
-TABLES = (EPISODES, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)
+TABLES = (EPISODES, BOOKS, ORDERS, FILLS, EQUITY, BACKTESTS, MARKET_PNL, RESULTS, SUMMARY)

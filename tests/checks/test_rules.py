@@ -100,6 +100,7 @@ def good(name: str) -> pl.DataFrame:
         "clean/prices": [price(2), price(1, bid=None)],
         "raw/recording_gaps": [gap(0, kind="partial"), gap(1, kind="book", cause="break")],
         "replay/episodes": [episode_market("A", result="YES"), episode_market("B")],
+        "replay/books": [book("A"), book("B", bid=None, bid_size=Decimal(0), bid_depth=Decimal(0)), dark_book("C")],
         "replay/orders": [order(0), order(1, filled=Decimal(4), filled_optimistic=None)],
         "replay/fills": [fill(0), fill(1, role="taker")],
         "replay/backtests": [backtest("random"), backtest("passive")],
@@ -168,6 +169,17 @@ def episode_market(ticker: str, **changes: Any) -> dict[str, Any]:
     """One market of an exclusive event, which lost."""
     row = {"episode": "E", "ticker": ticker, "start_at": OPEN, "end_at": CLOSE, "gaps": 0, "result": "NO", "mutually_exclusive": True}
     return {**filled("replay/episodes"), **row, "settlement_value": Decimal(0), **changes}
+
+
+def book(ticker: str, **changes: Any) -> dict[str, Any]:
+    """A book of which five contracts stand at each best price, and nine at the best five."""
+    sides = {"bid": CHEAP, "ask": Decimal("0.4")}
+    amounts = {f"{side}_{name}": Decimal(size) for side in sides for name, size in (("size", 5), ("depth", 9))}
+    return {**filled("replay/books"), "ticker": ticker, **sides, **amounts, "valid": True, **changes}
+
+
+def dark_book(ticker: str) -> dict[str, Any]:
+    return {**filled("replay/books"), "ticker": ticker}
 
 
 def order(number: int, **changes: Any) -> dict[str, Any]:
@@ -347,6 +359,13 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         "ends_after_it_starts": change(end_at=OPEN),
         "settled": change(result=None),
         "no_gaps": change(gaps=1),
+    },
+    "replay/books": {
+        "unique_key": repeat_first_row,
+        "prices_between_0_and_1": change(ask=OVER),
+        "nothing_of_an_invalid_book": change(valid=False),
+        "a_price_has_contracts": change(bid_depth=Decimal(4)),
+        "bid_below_ask": change(bid=Decimal("0.4")),
     },
     "replay/orders": {"unique_key": repeat_first_row, "filled_within_its_size": change(filled=Decimal(6))},
     "replay/fills": {

@@ -99,6 +99,7 @@ def test_jobs_schedules_and_sensors_are_those_documented(defs: dg.Definitions) -
         "report",
         "export",
         "episodes",
+        "episode_books",
         "replay",
         "compare_agents",
         "trading_report",

@@ -85,6 +85,23 @@ def test_agents_are_compared_and_a_second_run_makes_nothing(replayed: World, mon
 
 
 @pytest.mark.slow
+def test_the_books_of_an_episode_are_sampled_and_a_home_without_them_gets_them_alone(
+    replayed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    episode, made = rows(replayed, "replay/episodes"), rows(replayed, "replay/books")
+    assert set(made["ticker"]) == set(episode["ticker"]) and made.filter(pl.col("bid").is_not_null()).height > 50
+    assert made["at"].min() == episode["start_at"].min() and made["at"].n_unique() <= 500
+    assert set(made["known_at"]) == set(episode["known_at"])
+    monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
+    settings.cache_clear()
+    replayed.instance.wipe_assets([dg.AssetKey(["replay", "books"])])
+    again = replayed.runner()
+    replay(again, AGENTS)
+    assert set(again.stats.by_job) == {"episode_books"} and again.stats.runs == 1
+    assert rows(replayed, "replay/books").equals(made)
+
+
+@pytest.mark.slow
 def test_a_backtest_again_gives_the_same_bytes(replayed: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
     settings.cache_clear()

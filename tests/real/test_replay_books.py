@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from bellwether.recordings.recording import Recording
+from bellwether.replay import prepare
 from bellwether.replay.building import build_recording
+from bellwether.replay.episode import write
 from tests.captures import Captures
 from tests.replay.building.damage import ALL, WAYS, damaged, look_everywhere, truth, with_snapshots
+from tests.replay.results.test_books import compared
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -95,6 +98,16 @@ def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recording
 
 
 COLUMNS = ("kind", "side", "price_mills", "lots")
+
+
+def test_the_sampled_top_of_a_book_is_that_of_the_book_rows(imported: dict[str, Recording], tmp_path: Path) -> None:
+    count = 0
+    for draft in build_recording(imported[RUNS[0]]):
+        episode = write(tmp_path / draft.metadata.episode_id, draft)
+        count += compared(draft, prepare(episode, cache=tmp_path / "tapes").tape)
+    assert count > 500
+
+
 #: Frames of a run that are damaged: some minutes.
 FRAMES = 12_000
 

@@ -9,7 +9,9 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from bellwether.calibration import reliability_bands
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish, query
-from bellwether.site import build, shown, units, wanted, words
+from bellwether.site import books, build, shown, units, wanted, words
 from bellwether.site.data import csv
+from bellwether.site.model import Chart, Note
 from bellwether.site.reliability import bands
 from bellwether.site.render import POLICY
 from bellwether.site.script import script
@@ -29,6 +32,7 @@ from bellwether.site.values import money, number, percent, slug, thin
 from bellwether.tables import TABLES, table
 from tests import readme
 from tests.site.world import NOW, Size, arena, published, write
+from tests.site.world import rows as rows_of
 
 SMALL = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
 #: Every way out of text into markup, script, style or another direction of reading.
@@ -321,6 +325,55 @@ def test_an_episode_has_the_fills_of_all_agents_on_the_price(site: Path, warehou
     fills = query(warehouse, "FROM replay.fills WHERE episode = 'episode-0'")
     assert len(drawn) == fills.height and {row[3].partition(":")[0] for row in drawn} == set(fills["agent"])
     assert sorted(row[2] for row in drawn if row[0] == "sold") == sorted(fills.filter(action="sell")["price"].cast(pl.Float64).to_list())
+
+
+def charts_of(page: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the charts of a page by their titles, wherever they stand."""
+    beside = page.with_suffix(".charts.js")
+    held = json.loads("[" + beside.read_text()[len("bellwether.put(") : -3] + "]")[1] if beside.exists() else []
+    found = {}
+    for holder in re.findall(r"<figure.*?</figure>", page.read_text(), re.DOTALL):
+        title, data = (
+            re.findall(one, holder, re.DOTALL)[0] for one in (r"<figcaption[^>]*>(.*?)</figcaption>", r'"application/json">(.*?)</script>')
+        )
+        about = json.loads(data)
+        about = held[about["place"]] if "place" in about else about
+        found[title] = [dict(zip(about["fields"], row, strict=True)) for row in about["rows"]]
+    return found
+
+
+def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_the_warehouse(site: Path, warehouse: Path) -> None:
+    rows = query(warehouse, "FROM replay.books WHERE episode = 'episode-1' ORDER BY ticker, \"at\"")
+    charts = charts_of(site / "trading/episode/episode-1/index.html")
+    quotes, depth = (
+        charts["Best bid and ask, with the fills of all agents"],
+        charts["Contracts at the best 5 prices of each side: bids above, asks below"],
+    )
+    stood = [row for row in quotes if row["fill"] is None]
+    assert len(stood) == len(depth) == rows.height == 24
+    for row, drawn in zip(rows.iter_rows(named=True), ({**one, **other} for one, other in zip(stood, depth, strict=True)), strict=True):
+        assert (drawn["name"], drawn["x"]) == (row["ticker"], f"{row['at']:%Y-%m-%dT%H:%M:%S}.000Z")
+        for name in ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth"):
+            assert drawn[name] == (None if row[name] is None else float(row[name])), name
+    assert [row["bid"] for row in stood].count(None) == 2 and [row["ask"] for row in stood].count(None) == 4
+    for one, after in pairwise(stood):
+        assert one["until"] == (after["x"] if after["name"] == one["name"] else one["x"])
+    fills = query(warehouse, "FROM replay.fills WHERE episode = 'episode-1'")
+    drawn = [(row["fill"], row["way"]) for row in quotes if row["fill"] is not None]
+    wanted = [(float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
+    assert sorted(drawn) == sorted(wanted) and wanted
+
+
+def test_an_episode_without_books_says_so_and_many_markets_are_counted() -> None:
+    (note,) = books.parts(table("replay/books").empty().select(books.COLUMNS), [])
+    assert isinstance(note, Note) and "no books" in note.body
+    many = rows_of(
+        "replay/books", 11, ticker=[f"m-{place % 10}" for place in range(11)], at=[NOW, *[NOW] * 9, NOW + timedelta(minutes=1)], bid=0.4
+    )
+    note, quotes, depths = books.parts(many.sort("ticker", "at").select(books.COLUMNS), [])
+    assert isinstance(note, Note) and "8 of 10 markets" in note.body
+    assert isinstance(quotes, Chart) and isinstance(depths, Chart) and quotes.first == depths.first == ["m-0"]
+    assert {row["name"] for row in quotes.spec["data"]["values"]} == {f"m-{place}" for place in range(8)}
 
 
 def test_a_family_has_its_releases_marked_on_its_curve_and_in_a_table(site: Path, warehouse: Path) -> None:

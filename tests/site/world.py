@@ -34,6 +34,7 @@ class Size:
     agents: int = 3
     samples: int = 40
     orders: int = 30
+    books: int = 12
     cohorts: int = 3
     families: int = 3
     markets: int = 60
@@ -191,6 +192,26 @@ def _episode(lake: Lake, size: Size, number: int, words: Words) -> None:
         table("replay/episodes"), (episode,),
         rows("replay/episodes", 2, episode=episode, ticker=tickers, event=words("event", 0), venue="kalshi", title=words("title", number), warnings=[[words("warning", 0)]] * 2,
              result="YES", result_source=words("source", 0)),
+        run_id="r",
+    )  # fmt: skip
+    bids = [rng.randrange(10, 80) / 100 for _ in range(2 * size.books)]
+    # One instant without a book, and one without an ask.
+    dark, bare = ([one % size.books == instant for one in range(len(bids))] for instant in (1, 2))
+    sides: dict[str, list[Any]] = {
+        "bid": bids,
+        "bid_size": [5 + one for one in range(len(bids))],
+        "bid_depth": [90 + one for one in range(len(bids))],
+    }
+    sides |= {
+        "ask": [None if gone else bid + 0.02 for bid, gone in zip(bids, bare, strict=True)],
+        "ask_size": [0 if gone else 7 for gone in bare],
+        "ask_depth": [0 if gone else 70 for gone in bare],
+    }
+    lake.write(
+        table("replay/books"), (episode,),
+        rows("replay/books", len(bids), episode=episode, ticker=[one for one in tickers for _ in range(size.books)],
+             at=[NOW + timedelta(seconds=45 * (one % size.books)) for one in range(len(bids))], valid=[not one for one in dark],
+             **{name: [None if gone else value for value, gone in zip(values, dark, strict=True)] for name, values in sides.items()}),
         run_id="r",
     )  # fmt: skip
     for place in range(size.agents):

@@ -62,18 +62,18 @@ def orders(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
         "side": _words(rows[:, codes.O_SIDE], _SIDES),
         "action": _words(rows[:, codes.O_ACTION], _ACTIONS),
         "time_in_force": _words(rows[:, codes.O_TIF], [tif.name.lower() for tif in Tif]),
-        "price": _price(np.where((price > 0) & (price <= DOLLAR), price * 1000, NONE)),
-        "size": _size(count),
-        "filled": _size(rows[:, codes.O_FILLED]),
+        "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * 1000, NONE)),
+        "size": sizes_of(count),
+        "filled": sizes_of(rows[:, codes.O_FILLED]),
         "filled_pessimistic": _decimal(_nullable(backtest.outcome.filled[:, 0], codes.NONE), 2, SIZE),
         "filled_optimistic": _decimal(_nullable(backtest.outcome.filled[:, 1], codes.NONE), 2, SIZE),
-        "filled_as_taker": _size(rows[:, codes.O_TAKEN]),
+        "filled_as_taker": sizes_of(rows[:, codes.O_TAKEN]),
         "status": _words(status, [one.name.lower() for one in Status]),
         "reason": _reasons(reason, status),
-        "sent_at": _instants(rows[:, codes.O_SENT]),
-        "arrived_at": _instants(rows[:, codes.O_ARRIVED]),
-        "ended_at": _instants(rows[:, codes.O_ENDED]),
-        "mid": _price(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * 500, NONE)),
+        "sent_at": instants_of(rows[:, codes.O_SENT]),
+        "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
+        "ended_at": instants_of(rows[:, codes.O_ENDED]),
+        "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * 500, NONE)),
         "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
         "fees": _money(rows[:, codes.O_FEES]),
     }
@@ -91,14 +91,14 @@ def fills(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame:
         "side": _words(rows[:, codes.F_SIDE], _SIDES),
         "action": _words(rows[:, codes.F_ACTION], _ACTIONS),
         "role": _words(rows[:, codes.F_ROLE], [role.name.lower() for role in Role]),
-        "price": _price(rows[:, codes.F_PRICE] * 1000),
-        "size": _size(rows[:, codes.F_LOTS]),
+        "price": prices_of(rows[:, codes.F_PRICE] * 1000),
+        "size": sizes_of(rows[:, codes.F_LOTS]),
         "fee": _money(rows[:, codes.F_FEE]),
-        "filled_at": _instants(rows[:, codes.F_TS]),
+        "filled_at": instants_of(rows[:, codes.F_TS]),
         "queue_wait": pl.Series(np.where(rows[:, codes.F_ROLE] == Role.MAKER, wait, np.nan)).fill_nan(None),
     }
     after = markouts(backtest.tape, rows, HORIZONS)
-    columns |= {f"markout_{seconds}s": _price(after[:, column]) for column, seconds in enumerate(HORIZONS)}
+    columns |= {f"markout_{seconds}s": prices_of(after[:, column]) for column, seconds in enumerate(HORIZONS)}
     return _frame(FILLS, backtest, columns, known_at)
 
 
@@ -112,7 +112,7 @@ def equity(backtest: Backtest, known_at: datetime | None = None) -> pl.DataFrame
     money |= {"equity_pessimistic": codes.S_PESS, "equity_optimistic": codes.S_OPT}
     columns: dict[str, pl.Series | np.ndarray] = {
         "sample": np.arange(len(rows)),
-        "at": _instants(rows[:, codes.S_TS]),
+        "at": instants_of(rows[:, codes.S_TS]),
         **{name: _money(rows[:, column]) for name, column in money.items()},
     }
     return _frame(EQUITY, backtest, columns, known_at)
@@ -137,12 +137,12 @@ def _reasons(reason: np.ndarray, status: np.ndarray) -> pl.Series:
     return words.gather(named)
 
 
-def _instants(ns: np.ndarray) -> pl.Series:
+def instants_of(ns: np.ndarray) -> pl.Series:
     """Times, null where the engine has -1."""
     return _nullable(ns, codes.NONE).cast(INSTANT)
 
 
-def _price(micros: np.ndarray) -> pl.Series:
+def prices_of(micros: np.ndarray) -> pl.Series:
     """Dollars per contract from micro-dollars, null where `NONE` stands."""
     return _decimal(_nullable(micros, NONE), 6, PRICE)
 
@@ -151,7 +151,7 @@ def _money(micros: np.ndarray) -> pl.Series:
     return _decimal(pl.Series(micros, dtype=pl.Int64()), 6, MONEY)
 
 
-def _size(lots: np.ndarray) -> pl.Series:
+def sizes_of(lots: np.ndarray) -> pl.Series:
     """Contracts from lots, their hundredths."""
     return _decimal(pl.Series(lots, dtype=pl.Int64()), 2, SIZE)
 

@@ -1,0 +1,143 @@
+"""The sampled top of the books against plain ones: dictionaries to which every event is applied, and the book rows of an episode."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bellwether.recordings.generating import generate_recording, settled_events
+from bellwether.replay import prepare
+from bellwether.replay.building import build_recording
+from bellwether.replay.episode import EpisodeDraft, write
+from bellwether.replay.results.books import books, grid
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
+from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
+from bellwether.sandbox.world.world import GeneratedWorld
+from tests.replay.random_tapes import Shape, random_tape
+from tests.replay.results.tapes import book, tape
+
+KNOWN = datetime(2026, 11, 21, tzinfo=UTC)
+VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth", "valid")
+DARK = (None, None, None, None, None, None, False)
+Levels = dict[int, int]
+
+
+def shown(bids: Levels, nos: Levels) -> tuple[Any, ...]:
+    """The columns of a valid book of bids of YES and of NO, by mills; lots that are not 0."""
+    sides = []
+    for levels, is_ask in ((bids, False), (nos, True)):
+        best = sorted(levels, reverse=True)
+        price = None if not best else Decimal(DOLLAR - best[0] if is_ask else best[0]) / DOLLAR
+        sides.append((price, Decimal(levels[best[0]]) / 100 if best else Decimal(0), Decimal(sum(levels[one] for one in best[:5])) / 100))
+    return (*(side[place] for place in range(3) for side in sides), True)
+
+
+def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What each book showed at each instant of the grid, by market and time."""
+    events = list(zip(made.ts.tolist(), *(part.tolist() for part in unpack(made.event)), strict=True))
+    found: dict[tuple[str, int], tuple[Any, ...]] = {}
+    for code, name in enumerate(made.tickers):
+        levels: list[Levels] = [{}, {}]
+        lost = closed = False
+        own = [event for event in events if event[2] == code]
+        for at in grid(made).tolist():
+            while own and own[0][0] <= at:
+                _, kind, _, side, price, lots = own.pop(0)
+                if kind in (LEVEL, TRADED):
+                    levels[side].pop(price, None)
+                    levels[side] |= {price: lots} if lots else {}
+                lost = kind == INVALID if kind in (INVALID, VALID) else lost
+                closed = closed or kind in (CLOSE, SETTLE, VOID)
+            found[name, at] = DARK if lost or closed or at < made.begins[code] else shown(*levels)
+    return found
+
+
+def standing(rows: pl.DataFrame, instants: list[int]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """What the rows say of each market at each instant: a row stands until the next one."""
+    found = {}
+    for (name,), part in rows.partition_by("ticker", as_dict=True).items():
+        values = dict(zip(part["at"].dt.timestamp("ns"), part.select(VALUES).iter_rows(), strict=True))
+        assert {instants[0], instants[-1]} <= set(values) <= set(instants)
+        latest = None
+        for at in instants:
+            if at in values:
+                assert values[at] != latest or at == instants[-1], "a row that changes nothing"
+                latest = values[at]
+            assert latest is not None
+            found[name, at] = latest
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
+    made = random_tape(seed, Shape(tickers=6, tick=10 if seed else 1))
+    rows = books(made, "e", KNOWN)
+    assert standing(rows, grid(made).tolist()) == plain(made)
+    assert rows["ticker"].unique(maintain_order=True).to_list() == list(made.tickers)
+    assert not rows["valid"].all() and rows.filter("valid").height > 100
+    assert set(rows["episode"]) == {"e"} and set(rows["known_at"]) == {KNOWN}
+
+
+def compared(draft: EpisodeDraft, made: Tape) -> int:
+    """Instants at which a market has bids, after comparing all of the tape's books with the book rows that its episode was written from."""
+    rows = books(made, draft.metadata.episode_id, KNOWN)
+    columns = [
+        draft.book["ts"].cast("int64").to_pylist(),
+        *(draft.book[name].to_pylist() for name in ("ticker", "kind", "side", "price_mills", "lots")),
+    ]
+    events = list(zip(*columns, strict=True))
+    found = standing(rows, grid(made).tolist())
+    count = 0
+    for market in draft.metadata.markets:
+        levels: dict[str, Levels] = {"yes": {}, "no": {}}
+        own = [row for row in events if row[1] == market.ticker]
+        for at in grid(made).tolist():
+            while own and own[0][0] <= at:
+                _, _, kind, side, mills, lots = own.pop(0)
+                assert kind in ("snapshot_start", "level")
+                if kind == "snapshot_start":
+                    levels = {"yes": {}, "no": {}}
+                    continue
+                levels[side].pop(mills, None)
+                levels[side] |= {mills: lots} if lots else {}
+            if found[market.ticker, at][-1]:
+                assert found[market.ticker, at] == shown(levels["yes"], levels["no"])
+                count += levels["yes"] != {}
+    return count
+
+
+def test_the_books_of_an_episode_are_those_of_its_rows(tmp_path: Path) -> None:
+    world = GeneratedWorld(7)
+    [event] = settled_events(world, KNOWN, 1)
+    [draft] = build_recording(generate_recording(tmp_path / "recordings", world, event, hours=2, now=KNOWN))
+    made = prepare(write(tmp_path / "episodes" / event, draft)).tape
+    assert compared(draft, made) > 400
+
+
+def test_a_level_more_than_five_away_is_no_depth_and_an_empty_side_has_no_price() -> None:
+    bids = [(0, LEVEL, 0, YES, price, 100 * price) for price in (10, 20, 30, 40, 50, 60)]
+    rows = books(tape(*bids, (0, LEVEL, 0, NO, 900, 250), (500, LEVEL, 0, NO, 900, 0)), "e", KNOWN)
+    first, second, last = rows.select(VALUES).iter_rows()
+    assert first == (Decimal("0.06"), Decimal("0.1"), 60, Decimal("2.5"), 200, Decimal("2.5"), True)
+    assert second == last == (Decimal("0.06"), None, 60, 0, 200, 0, True)
+    assert rows["at"].dt.epoch("s").to_list() == [0, 501, 1000]
+
+
+def test_the_grid_has_few_instants_of_whole_seconds_and_none_for_a_late_settlement() -> None:
+    late = tape(*book(0, 400, 500), (1000, CLOSE, 0, 0, 0, 0), (90_000, SETTLE, 0, 0, 0, 1_000_000))
+    times = grid(late).tolist()
+    assert (times[0], times[1], times[-1], len(times)) == (0, 3 * SECOND, 1000 * SECOND, 335)
+    assert books(late, "e", KNOWN)["valid"].to_list() == [True, False]
+    assert grid(tape(start=5, end=5)).tolist() == [5 * SECOND]
+    assert [len(grid(tape(end=end))) for end in (10**6, 499, 498)] == [500, 500, 500]
+    assert np.diff(grid(tape(end=36)))[:-1].tolist() == [73 * MILLISECOND] * 493
+
+
+def test_an_episode_without_markets_has_no_rows() -> None:
+    assert books(tape(tickers=0), "e", KNOWN).is_empty()
