@@ -22,11 +22,13 @@ _INSTANT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
 
 def parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """Charts of the markets whose books changed most. books: rows of replay/books of an episode. fills: of all agents, with numbers as floats."""
+    """Charts of the markets whose prices changed most. books: rows of replay/books of an episode. fills: of all agents, with numbers as floats."""
     if not books.height:
         return [Note("The warehouse has no books of this episode yet.")]
-    counts = books.group_by("ticker").len().sort(["len", "ticker"], descending=[True, False])["ticker"].to_list()
-    drawn = counts[:_CHARTS]
+    # A sum of both prices is there only where both sides are.
+    moves = (pl.col("bid") + pl.col("ask")).sort_by("at").drop_nulls().diff().ne(0).sum()
+    found = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
+    drawn = found["ticker"].head(_CHARTS).to_list()
     colours = {name: charts.PALETTE[place] for place, name in enumerate(drawn)}
     rows = floats(books.filter(pl.col("ticker").is_in(drawn))).with_columns(
         pl.col("at").dt.strftime(_INSTANT).alias("x"),
@@ -40,8 +42,10 @@ def parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]
         shown += [_fill(own[place]) for place in thin(len(own), _MARKS)]
     said = f"What the recorded books showed at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. There is nothing "
     said += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
-    if len(counts) > len(drawn):
-        said += f" Drawn are the {len(drawn)} of {len(counts)} markets that changed most; the table replay.books, under Data, has all."
+    if found.height > len(drawn):
+        said += (
+            f" Drawn are the {len(drawn)} of {found.height} markets whose prices changed most; the table replay.books, under Data, has all."
+        )
     first = drawn[:1]
     return [
         Note(said),
