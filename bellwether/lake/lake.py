@@ -97,15 +97,20 @@ class Lake:
     def intact(self, table: Table) -> dict[Partition, Manifest]:
         """The partitions that this code can read: manifests of the table's rules whose file is there with its size. Its bytes are not looked at."""
         listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
-        found: dict[Partition, Manifest] = {}
-        for name in (name for name in listed if name.endswith(f"/{FILE_NAME}")):
-            with suppress(LakeError):
-                found |= self._read(table, [name])
         return {
             partition: manifest
-            for partition, manifest in sorted(found.items())
+            for partition, manifest in self.legible(table, listed).items()
             if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
         }
+
+    def legible(self, table: Table, listed: Iterable[str] | None = None) -> dict[Partition, Manifest]:
+        """The manifests that can be parsed, of any version, in order of the partition. listed: names of the table's files; looked up when left out."""
+        names = [entry.name for entry in self.storage.files(table.name)] if listed is None else listed
+        found: dict[Partition, Manifest] = {}
+        for name in (name for name in names if name.endswith(f"/{FILE_NAME}")):
+            with suppress(LakeError):
+                found |= self._read(table, [name])
+        return dict(sorted(found.items()))
 
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
         """The manifest whose `text` is stored under `name`. Raises `LakeError` when it is damaged, or of another place."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from bellwether.errors import LakeError
 from bellwether.lake.lake import Lake
 from bellwether.tables import TABLES, Table
 
@@ -19,7 +20,7 @@ _renewed: set[tuple[str, str]] = set()
 def renew(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> int:
     """Rewrite the partitions of versions that a table's `added` names, with the columns that they lack; returns how many there were.
 
-    A table of a lake is looked through once in a process. Raises `LakeError` when a partition cannot be read or written.
+    A table of a lake is looked through once in a process. A damaged partition stays as it is: who reads it is told. Raises `LakeError` when one cannot be written.
     """
     count = 0
     for table in tables:
@@ -30,11 +31,17 @@ def renew(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> int:
 
 
 def _renew(lake: Lake, table: Table) -> int:
-    old = {partition: manifest for partition, manifest in lake.manifests(table).items() if manifest.version in table.added}
-    for partition, manifest in old.items():
-        lake.verify(manifest)
+    count = 0
+    for partition, manifest in lake.legible(table).items():
+        if manifest.version not in table.added:
+            continue
+        try:
+            lake.verify(manifest)
+        except LakeError:
+            continue
         with lake.storage.open(manifest.file) as file:
             rows = pl.read_parquet(file)
         lacking = [pl.lit(value, table.schema[name]).alias(name) for name, value in table.added[manifest.version].items()]
         lake.write(table, partition, table.validate(rows.with_columns(lacking).select(table.names)), run_id=RUN)
-    return len(old)
+        count += 1
+    return count

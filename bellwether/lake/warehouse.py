@@ -75,7 +75,8 @@ def publish(
     brought up to date in the tables that were written since.
     Publishers wait for one another, for `lock_timeout` seconds at most. Whoever has the old file open keeps reading it.
     A file of the lake that the one before did not show is compared with its checksum; a partition whose manifest or file is missing or damaged is
-    left out by name; one of an older version is renewed where it can be. Raises `LakeError` when the lock is not free in time, or the file cannot be written; what was published before then stays.
+    left out by name; one of an older version is renewed where it can be. Raises `LakeError` when the lock is not free in time, or the file
+    cannot be written; what was published before then stays.
     """
     tables = tuple(tables)
     renew(lake, tables)

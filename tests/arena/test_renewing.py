@@ -51,3 +51,21 @@ def test_a_publication_has_the_rows_of_an_older_version(table: Table, version: s
     publish(lake, tmp_path / "warehouse.duckdb", tables=[table])
     assert query(tmp_path / "warehouse.duckdb", f"FROM {table.sql_name}", {}).equals(rows)
     assert lake.slice(table).read().equals(rows)
+
+
+@pytest.mark.parametrize("damaged", ["manifest.json", "rows"])
+def test_a_damaged_partition_is_left_out_and_the_others_are_renewed_and_published(damaged: str, tmp_path: Path) -> None:
+    lake, older = (
+        Lake(str(tmp_path / "lake")),
+        replace(UNIVERSE, version="1", added={}, sort=(), columns=tuple(c for c in UNIVERSE.columns if c.name != "venue")),
+    )
+    for week in (date(2026, 3, 1), date(2026, 3, 8)):
+        rows = universe_frame(universe([binary()], 5), week, NOW)
+        lake.write(older, (week.isoformat(),), rows.select(older.names), run_id="old")
+    broken = lake.manifests(older)[WEEK]
+    place = Path(lake.storage.location(broken.file))
+    (place.parent / damaged if damaged == "manifest.json" else place).write_bytes(b"{")
+    publish(lake, tmp_path / "warehouse.duckdb", tables=[UNIVERSE])
+    assert query(tmp_path / "warehouse.duckdb", "SELECT DISTINCT week, venue FROM arena.universe", {}).rows() == [
+        (date(2026, 3, 8), "polymarket")
+    ]
