@@ -89,12 +89,9 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 def _arena(config: Settings) -> Iterator[Finding]:
     """Whether the lineup and the methodology of new cohorts exist."""
-    from bellwether.arena.lineup import lineup
-    from bellwether.arena.methodology import methodology
+    from bellwether.arena.lineup import require_registered
 
-    lineup(config.arena_lineup, config.registry)
-    if config.methodology is not None:
-        methodology(config.methodology, config.registry)
+    require_registered(config.arena_lineup, config.methodology, config.registry)
     yield Finding("arena", "ok", f"lineup {config.arena_lineup}" + (f", methodology {config.methodology}" if config.methodology else ""))
 
 

@@ -68,11 +68,13 @@ def run(
     the next run goes on with them.
     """
     from bellwether.arena.identity import WEEK, week_of
+    from bellwether.arena.lineup import require_registered
 
-    last = week_of(datetime.combine(day.date(), datetime.min.time(), settings().now().tzinfo) if day else settings().now())
+    config = settings()
+    last = week_of(datetime.combine(day.date(), datetime.min.time(), config.now().tzinfo) if day else config.now())
     wanted = [last - number * WEEK for number in reversed(range(weeks))]
     _require_weeks(wanted)
-    _require_registered(lineup, methodology)
+    require_registered(lineup or config.arena_lineup, methodology or config.methodology or None, config.registry)
     _require_lineup(wanted, lineup)
     if dry_run:
         if weeks > 1:
@@ -99,17 +101,6 @@ def _require_weeks(weeks: list[date]) -> None:
     for week in weeks:
         if not first <= week <= last:
             raise click.BadParameter(f"the week {week} is none of the world {settings().world}, which has {first} to {last}")
-
-
-def _require_registered(lineup: str | None, methodology: str | None) -> None:
-    """Raise `ConfigError` for a lineup or a methodology of new cohorts that there is not, whether or not a cohort is started now."""
-    from bellwether.arena.lineup import lineup as lineup_of
-    from bellwether.arena.methodology import methodology as methodology_of
-
-    config = settings()
-    lineup_of(lineup or config.arena_lineup, config.registry)
-    if chosen := methodology or config.methodology:
-        methodology_of(chosen, config.registry)
 
 
 def _require_answers(weeks: list[date]) -> None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, field_validator
 from bellwether import registry
 from bellwether.arena.families import Family, families, prices
 from bellwether.arena.methodology import methodologies
+from bellwether.arena.methodology import methodology as methodology_of
 from bellwether.arena.trivial import RULES
 from bellwether.errors import ConfigError
 from bellwether.settings import World
@@ -95,6 +96,13 @@ def lineup(name: str, folder: Path | None = None) -> Lineup:
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"do you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
     raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {hint}")
+
+
+def require_registered(name: str, methodology: str | None, folder: Path | None = None) -> None:
+    """Raise `ConfigError` unless new cohorts can have a lineup and a methodology of these names; the lineup has one where the methodology is left out."""
+    lineup(name, folder)
+    if methodology is not None:
+        methodology_of(methodology, folder)
 
 
 def _registered(folder: Path | None) -> Mapping[str, Model]:

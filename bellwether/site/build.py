@@ -26,7 +26,7 @@ from bellwether.site.units import units
 #: Says what the folder is, what it shows, and which part made which files.
 MANIFEST = "site.json"
 _MARK = "bellwether-site"
-#: Objects made between two looks for cycles.
+#: Objects made between two looks for cycles, at least.
 _ALLOCATIONS = 50_000
 
 
@@ -83,7 +83,7 @@ def state(source: Source) -> str:
 def _rare_collections() -> Iterator[None]:
     """Millions of cells live for one page each, and none is in a cycle: to look for cycles among them all the time takes a tenth of a build."""
     usual = gc.get_threshold()
-    gc.set_threshold(_ALLOCATIONS, *usual[1:])
+    gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
     try:
         yield
     finally:

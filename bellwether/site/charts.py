@@ -9,7 +9,6 @@ from bellwether.site.model import Chart
 
 Rows = list[dict[str, Any]]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-#: Told apart on light and on dark paper.
 #: Sixteen colours with a contrast of 3 on white and on the dark page, as far apart as that allows.
 PALETTE = (
     "#3a7fc1", "#d9703f", "#4a9d74", "#9573c4", "#d8006c", "#909c00", "#846060", "#009018",
