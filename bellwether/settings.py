@@ -172,6 +172,14 @@ class Settings(BaseSettings):
         return self.lake or str(self.world_home / "lake")
 
     @property
+    def durable(self) -> bool:
+        """Whether each partition of the lake is forced to the disk when it is written.
+
+        Not in the sandbox, whose lake can be made again: after a loss of power `bellwether verify` names what is damaged. The journal always is.
+        """
+        return self.world is not World.SANDBOX
+
+    @property
     def warehouse_path(self) -> Path:
         """Where the warehouse is published, absolute."""
         return (self.warehouse or self.world_home / "warehouse.duckdb").expanduser().absolute()

@@ -34,7 +34,7 @@ HOW_TO = "Automation makes what follows; runs that you launch go before it."
 
 def resources(config: Settings) -> dict[str, Any]:
     """The resources of a world that domains share."""
-    lake, world, journal = LakeResource(uri=config.lake_uri), WorldResource.of(config), JournalResource()
+    lake, world, journal = LakeResource.of(config), WorldResource.of(config), JournalResource()
     return {
         "lake": lake,
         "io_manager": LakeIOManager(lake=lake),

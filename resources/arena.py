@@ -41,7 +41,7 @@ class ArenaResource(dg.ConfigurableResource):
         """The arena of a world, with a journal of its own."""
         world, journal = WorldResource.of(config), JournalResource()
         return cls(
-            lake=LakeResource(uri=config.lake_uri),
+            lake=LakeResource.of(config),
             journal=journal,
             polymarket=PolymarketVenue(world=world),
             kalshi=KalshiVenue(world=world, tokens_per_second=config.kalshi_tokens_per_second),

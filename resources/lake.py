@@ -11,6 +11,7 @@ from pydantic import Field
 
 from bellwether.lake import Lake
 from bellwether.lake.duck import sql_type
+from bellwether.settings import Settings
 from bellwether.tables import Column, Table
 
 
@@ -23,10 +24,17 @@ class LakeResource(dg.ConfigurableResource):
         description="aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, aws_endpoint_url; what is left out comes from the environment",
     )
 
+    durable: bool = Field(default=True, description="whether what is written to a folder survives a loss of power")
+
+    @classmethod
+    def of(cls, config: Settings) -> LakeResource:
+        """The lake of a world."""
+        return cls(uri=config.lake_uri, durable=config.durable)
+
     @property
     def lake(self) -> Lake:
         """The lake itself, as code without Dagster uses it."""
-        return Lake(self.uri, self.storage_options)
+        return Lake(self.uri, self.storage_options, durable=self.durable)
 
 
 def table_schema(table: Table) -> dg.TableSchema:

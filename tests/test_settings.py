@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from bellwether.cli import main
 from bellwether.errors import ConfigError
 from bellwether.settings import Settings, World, settings
+from resources import LakeResource
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,15 @@ def test_worlds_never_share_a_place(tmp_path: Path) -> None:
     places = [Settings(home=tmp_path, world=world) for world in World]
     for place in ("lake_uri", "warehouse_path", "dagster_home"):
         assert len({getattr(found, place) for found in places}) == len(World)
+
+
+def test_only_the_sandboxs_lake_may_be_lost_with_the_power(tmp_path: Path) -> None:
+    worlds = [Settings(world=world, home=tmp_path, playback=tmp_path) for world in World]
+    assert {config.world: LakeResource.of(config).durable for config in worlds} == {
+        World.SANDBOX: False,
+        World.PLAYBACK: True,
+        World.LIVE: True,
+    }
 
 
 def test_the_sandboxs_present_is_its_own() -> None:

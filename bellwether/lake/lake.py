@@ -44,10 +44,18 @@ class Lake:
         uri: a folder, or a URL such as s3://bucket/prefix.
         storage_options: see `bellwether.lake.storage.open_storage`; what is left out comes from the environment.
         clock: now, in UTC; stamps manifests.
+        durable: whether what is written to a folder survives a loss of power; see `Settings.durable`.
     """
 
-    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None, *, clock: Callable[[], datetime] = _utc_now) -> None:
-        self.storage = open_storage(uri, storage_options)
+    def __init__(
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        clock: Callable[[], datetime] = _utc_now,
+        durable: bool = True,
+    ) -> None:
+        self.storage = open_storage(uri, storage_options, durable=durable)
         self.clock = clock
 
     @property

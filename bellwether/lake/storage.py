@@ -83,14 +83,14 @@ class Storage(Protocol):
         """A text that changes when the folder is touched or gets or loses an entry, "" while there is no such folder; None where there are no marks."""
 
 
-def open_storage(uri: str, options: Mapping[str, str] | None = None) -> Storage:
+def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
     """Storage at a folder or an object-store URL.
 
     `options` of an `s3://` URL carry the names of `bellwether.lake.s3`; those of another scheme go to its fsspec
-    filesystem and to Polars as they are. Raises `ConfigError` for an option or a scheme that nothing understands.
+    filesystem and to Polars as they are. durable: whether what is stored in a folder survives a loss of power. Raises `ConfigError` for an option or a scheme that nothing understands.
     """
     if "://" not in uri or uri.startswith("file://"):
-        return Folder(Path(uri.removeprefix("file://")).expanduser().absolute())
+        return Folder(Path(uri.removeprefix("file://")).expanduser().absolute(), durable=durable)
     return ObjectStore(uri, options or {})
 
 
@@ -117,12 +117,16 @@ def reading(what: str) -> Iterator[None]:
 
 
 class Folder:
-    """A tree of files in a local folder."""
+    """A tree of files in a local folder.
 
-    def __init__(self, root: Path) -> None:
+    durable: whether what is stored survives a loss of power. Otherwise the system writes it to the disk when it likes.
+    """
+
+    def __init__(self, root: Path, *, durable: bool = True) -> None:
         self.uri = str(root)
         self.reader_options: Mapping[str, str] = {}
         self._root = root
+        self._durable = durable
 
     def location(self, name: str) -> str:
         return str(self._root / name)
@@ -141,9 +145,9 @@ class Folder:
         target = self._root / name
         with self.draft(name) as draft, writing(str(target)):
             draft.write_bytes(data)
-            sync(draft)
+            self._sync(draft)
             os.replace(draft, target)
-            sync(target.parent)
+            self._sync(target.parent)
 
     def stash(self, name: str, data: bytes) -> None:
         target = self._root / name
@@ -161,7 +165,7 @@ class Folder:
     def draft(self, name: str) -> Iterator[Path]:
         target = self._root / name
         with writing(str(target)):
-            _make_folder(target.parent)
+            self._make(target.parent)
         path = target.with_name(f"{target.name}{TEMPORARY}{secrets.token_hex(4)}")
         try:
             yield path
@@ -171,12 +175,24 @@ class Folder:
     def publish(self, draft: Path, name: str) -> bool:
         target = self._root / name
         with writing(str(target)):
-            sync(draft)
+            self._sync(draft)
             if not _claim(target):
                 return False
             os.replace(draft, target)
-            sync(target.parent)
+            self._sync(target.parent)
         return True
+
+    def _make(self, folder: Path) -> None:
+        """Create `folder` and its parents."""
+        if folder.is_dir():
+            return
+        self._make(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._sync(folder.parent)
+
+    def _sync(self, path: Path) -> None:
+        if self._durable:
+            sync(path)
 
     def files(self, prefix: str) -> list[Entry]:
         return sorted(self._walk(str(self._root / prefix), len(str(self._root / "x")) - 1), key=lambda entry: entry.name)
@@ -311,12 +327,3 @@ def _claim(target: Path) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _make_folder(folder: Path) -> None:
-    """Create `folder` and its parents, each name made durable."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    sync(folder.parent)

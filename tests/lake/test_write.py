@@ -34,6 +34,21 @@ def stored(lake: Lake) -> list[str]:
     return [entry.name for entry in lake.storage.files("")]
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_partition_is_forced_to_the_disk_where_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool) -> None:
+    lake, synced = Lake(str(tmp_path / "lake"), durable=durable), []
+    genuine = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")) or genuine(handle))
+    manifest = lake.write(PRICES, DAY, prices(), run_id="r1")
+    folder = (tmp_path / "lake" / manifest.file).parent
+    drafts = {Path(name).name.partition(".tmp-")[0] for name in synced if ".tmp-" in name}
+    assert drafts == ({"r1.parquet", "manifest.json"} if durable else set())
+    # A name is in its folder: that of the files, and each one above that was made for them.
+    folders = {str(one) for one in (folder, *folder.parents) if one.is_relative_to(tmp_path)}
+    assert folders & set(synced) == (folders if durable else set())
+    assert lake.slice(PRICES, [DAY]).read().equals(prices())
+
+
 def test_a_written_partition_is_read_back_as_it_was(lake: Lake) -> None:
     lake.write(PRICES, DAY, prices(), run_id="r1")
     assert lake.slice(PRICES, [DAY]).read().equals(prices())
