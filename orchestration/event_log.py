@@ -27,16 +27,15 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
-    SQLITE_BUSY_TIMEOUT_SECONDS,
     SqliteEventLogStorage,
     SqliteEventLogStorageWatchdog,
 )
 from dagster._serdes import ConfigurableClassData, serialize_value
-from sqlalchemy.pool import QueuePool, StaticPool
+from sqlalchemy.pool import StaticPool
 from watchdog.events import FileSystemEvent
 from watchdog.observers import Observer
 
-from orchestration import event_archive
+from orchestration import event_archive, sqlite
 
 #: Most events in one transaction; Dagster batches the events of partitions, which come many at a time.
 BATCH = 1000
@@ -52,15 +51,11 @@ def batch_events() -> None:
 
 
 def _engine(address: str) -> db.Engine:
-    """An engine that keeps one connection open; the storage's lock says whose turn it is."""
-    engine = db.create_engine(
-        address, poolclass=QueuePool, pool_size=1, max_overflow=-1, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS}
-    )
+    """An engine that hands out compressed events as text; the storage's lock says whose turn it is."""
+    engine = sqlite.engine(address)
 
     @db.event.listens_for(engine, "connect")
-    def _relax(connection: Any, record: Any) -> None:
-        # In write-ahead mode a killed process loses nothing and a power cut at most the last events, never the file.
-        connection.execute("PRAGMA synchronous = NORMAL")
+    def _unpack(connection: Any, record: Any) -> None:
         connection.row_factory = event_archive.unpacked
 
     return engine

@@ -134,4 +134,6 @@ def _output(instance: dg.DagsterInstance, run_id: str) -> Path:
 
 
 def _size(instance: dg.DagsterInstance) -> int:
+    """Bytes below DAGSTER_HOME, without logs of writes to the list of runs: closing the file folds them into it."""
+    instance.run_storage.dispose()
     return sum(path.stat().st_size for path in Path(instance.root_directory).rglob("*") if path.is_file())

@@ -73,6 +73,7 @@ def test_a_run_over_one_day_adds_at_most_100_kb_to_the_home(instance: dg.Dagster
     for day in (date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 3), date(2026, 6, 4)):
         runs.days(runner, day, day)
         log_of(instance)._close_all()
+        instance.run_storage.dispose()
         sizes.append(size(Path(instance.root_directory)))
     runner.close()
     assert (sizes[-1] - sizes[0]) / (len(sizes) - 1) <= MOST_BYTES, sizes

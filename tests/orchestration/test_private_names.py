@@ -22,6 +22,7 @@ PRIVATE = {
         "SqliteEventLogStorage",
         "SqliteEventLogStorageWatchdog",
     },
+    "dagster._core.storage.runs.sqlite.sqlite_run_storage": {"SqliteRunStorage"},
     "dagster._serdes": {"ConfigurableClassData", "serialize_value"},
 }
 
