@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export DAGSTER_DISABLE_TELEMETRY := 1
 export GX_ANALYTICS_ENABLED := false
-# pip compiles nothing (--no-compile): Python keeps each module that it compiles when it is first imported, also where a container says otherwise.
+# pip would compile all modules of all packages (--no-compile): those in use are compiled with the replay engine when both are first loaded, here
+# at the end of the installation, and kept, also where a container says otherwise.
+PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -23,11 +25,13 @@ $(VENV)/bin/python:
 $(VENV)/.platform: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether into $(VENV) (a minute or two)"
 	@$(PIP) install -q --no-compile -c constraints.txt -e '.[platform]'
+	@$(PRECOMPILE)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "installing bellwether and its test tools into $(VENV) (a minute or two)"
 	@$(PIP) install -q --no-compile -c constraints.txt -e '.[dev,s3]'
+	@$(PRECOMPILE)
 	@touch $@ $(VENV)/.platform
 
 setup: $(VENV)/.platform ## make the virtual environment and install the pinned dependencies

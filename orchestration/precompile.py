@@ -1,0 +1,93 @@
+"""Compiles, at the end of an installation, what the first commands would compile otherwise: `python -m orchestration.precompile`.
+
+Python keeps the bytecode of a module that is imported, numba the machine code of a function that is called. So this imports all modules of the
+project and what they use, and replays a short event of the sandbox. It stores nothing but compiled code.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+
+import dagster as dg
+
+PACKAGES = ("bellwether", "assets", "resources", "orchestration")
+#: What takes seconds to import and most commands never do.
+_RARE = ("great_expectations", "litellm")
+#: Hours of the event that is replayed.
+_HOURS = 0.5
+
+
+def import_all(packages: Iterable[str]) -> list[str]:
+    """Import the modules of packages, and what their functions import: the names of the modules. What belongs to an extra that is not installed is left out."""
+    names = []
+    for module in _modules(packages):
+        names.append(module.__name__)
+        for used in _imports(module):
+            if used.partition(".")[0] not in _RARE:
+                with suppress(ImportError):
+                    importlib.import_module(used)
+    return names
+
+
+def _modules(packages: Iterable[str]) -> Iterator[ModuleType]:
+    for package in packages:
+        found = importlib.import_module(package)
+        yield found
+        for module in pkgutil.walk_packages(found.__path__, f"{package}."):
+            # Commands run when they are imported.
+            if module.name.rpartition(".")[2] != "__main__":
+                with suppress(ImportError):
+                    yield importlib.import_module(module.name)
+
+
+def _imports(module: ModuleType) -> set[str]:
+    """Names of the modules that are imported anywhere in a module."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    return imported | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+
+
+def replay() -> None:
+    """Take a recording of the sandbox through all that the replay compiles: episode, tape, backtest, metrics and books."""
+    from bellwether.recordings.generating import generate_recordings, settled_events
+    from bellwether.replay import prepare, run
+    from bellwether.replay.agents.baselines import BuyAndHold
+    from bellwether.replay.building import build_recording
+    from bellwether.replay.episode import load, write
+    from bellwether.replay.results.books import books
+    from bellwether.replay.results.metrics import metrics
+    from bellwether.sandbox import GeneratedWorld
+    from bellwether.settings import Settings
+
+    config = Settings()
+    world, now = GeneratedWorld(config.sandbox_seed), config.sandbox_now
+    with tempfile.TemporaryDirectory() as folder:
+        (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, now, 1), hours=_HOURS, now=now)
+        for draft in build_recording(recording):
+            episode = load(write(Path(folder) / draft.metadata.episode_id, draft).folder)
+            metrics(run(episode, BuyAndHold()))
+            books(prepare(episode).tape, episode.id, now)
+
+
+def run_nothing() -> None:
+    """Execute a run without a step that does anything: Dagster imports what executes runs when the first one is."""
+
+    @dg.op
+    def nothing() -> None:
+        pass
+
+    quiet = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+    dg.GraphDefinition("nothing", node_defs=[nothing]).execute_in_process(run_config=quiet)
+
+
+if __name__ == "__main__":
+    import_all(PACKAGES)
+    run_nothing()
+    replay()

@@ -1,0 +1,69 @@
+"""After the installation no command compiles anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestration.precompile import import_all
+
+ROOT = Path(__file__).resolve().parents[2]
+#: What is compiled for a backtest of another recording, and was not for the one that `replay` takes.
+BACKTEST = """
+import sys
+from pathlib import Path
+from numba.core.dispatcher import Dispatcher
+from bellwether.recordings.generating import generate_recordings, settled_events
+from bellwether.replay import prepare, run
+from bellwether.replay.agents.baselines import RandomAgent
+from bellwether.replay.building import build_recording
+from bellwether.replay.episode import load, write
+from bellwether.replay.results.books import books
+from bellwether.replay.results.metrics import metrics
+from bellwether.sandbox import GeneratedWorld
+from bellwether.settings import Settings
+from orchestration.precompile import replay
+
+def compiled():
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("bellwether.replay.")]
+    functions = {one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}
+    return {(one.py_func.__qualname__, signature) for one in functions for signature in one.signatures}
+
+replay()
+before = compiled()
+world, now, folder = GeneratedWorld(8), Settings().sandbox_now, Path(sys.argv[1])
+(recording,) = generate_recordings(folder, world, settled_events(world, now, 2)[1:], hours=1, now=now)
+for draft in build_recording(recording):
+    episode = load(write(folder / "episode", draft).folder)
+    metrics(run(episode, RandomAgent()))
+    books(prepare(episode).tape, episode.id, now)
+print(len(before) > 5, sorted(name for name, _ in compiled() - before))
+"""
+
+
+def test_modules_and_what_their_functions_import_are_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "sampled"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text("raise AssertionError('it runs')")
+    (package / "first.py").write_text("def used():\n    import sampled_elsewhere\n    from no_such_extra import thing\n")
+    (package / "second.py").write_text("import no_such_extra\n")
+    (tmp_path / "sampled_elsewhere.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_all(["sampled"]) == ["sampled", "sampled.first"]
+    assert "sampled_elsewhere" in sys.modules
+    for name in [name for name in sys.modules if name.startswith("sampled")]:
+        del sys.modules[name]
+
+
+@pytest.mark.slow
+def test_a_backtest_compiles_nothing_afterwards(tmp_path: Path) -> None:
+    environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", BACKTEST, str(tmp_path / "recordings")]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout == "True []\n"
+    assert not (tmp_path / "home").exists()
