@@ -5,9 +5,14 @@ The sandbox's own world closes some thirty markets a day and cannot be made to c
 
 from __future__ import annotations
 
+import multiprocessing
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from multiprocessing.connection import Connection
 from random import Random
 from typing import Any
 
@@ -176,3 +181,45 @@ class Busy:
 def _page(items: list[Market], query: httpx.QueryParams, cursor: str) -> tuple[list[Market], str]:
     start, size = int(query.get(cursor) or 0), int(query["limit"])
     return items[start : start + size], str(start + size) if start + size < len(items) else ""
+
+
+class Apart:
+    """A `Busy` in another process, so that what the venues hold and do is not counted as the pull's. now, calls: as of `Busy`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.now = datetime(2026, 3, 1, tzinfo=UTC)
+        self.calls: Counter[str] = Counter()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.calls[request.url.host.split(".")[0]] += 1
+        self._connection.send((self.now, str(request.url)))
+        headers, content = self._connection.recv()
+        return httpx.Response(200, content=content, headers=headers)
+
+
+@contextmanager
+def apart(first: date, days: int, per_day: int) -> Iterator[Apart]:
+    """A `Busy` of these markets, served by a process of its own."""
+    processes = multiprocessing.get_context("spawn")
+    ours, theirs = processes.Pipe()
+    process = processes.Process(target=_serve, args=(theirs, first, days, per_day), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield Apart(ours)
+    finally:
+        ours.close()
+        process.join()
+
+
+def _serve(connection: Connection, first: date, days: int, per_day: int) -> None:
+    """Answer until the other side hangs up."""
+    venue = Busy(first, days, per_day)
+    while True:
+        try:
+            venue.now, url = connection.recv()
+        except EOFError:
+            return
+        response = venue(httpx.Request("GET", url))
+        connection.send(({"Date": response.headers["Date"]}, response.content))

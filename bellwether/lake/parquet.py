@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import partitions
 from bellwether.lake.arrange import Keys, arrange
+from bellwether.lake.memory import give_back
 from bellwether.lake.partitions import Partition
 from bellwether.lake.storage import writing
 from bellwether.tables import Table
@@ -26,6 +27,8 @@ ROW_GROUP = 122_880
 BUFFER = 64 * 2**20
 ZSTD_LEVEL = 3
 _READERS = 16
+#: Texts of a stream stay where they are: one that many rows share, as that of a call, is held once.
+_VIEWS = pl.CompatLevel.newest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +40,9 @@ class Written:
 
 
 @lru_cache(maxsize=256)
-def arrow_schema(table: Table) -> pa.Schema:
-    """Arrow schema of a table; every field carries its column's description and unit as metadata."""
-    plain = table.empty().to_arrow().schema
+def arrow_schema(table: Table, level: pl.CompatLevel | None = None) -> pa.Schema:
+    """Arrow schema of a table; every field carries its column's description and unit as metadata. level: as of `polars.DataFrame.to_arrow`."""
+    plain = table.empty().to_arrow(compat_level=level).schema
     notes = [{"description": column.description, **({"unit": column.unit} if column.unit else {})} for column in table.columns]
     return pa.schema([field.with_metadata(note) for field, note in zip(plain, notes, strict=True)])
 
@@ -82,17 +85,18 @@ def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFr
             rows += frame.height
             known_at = max(filter(None, (known_at, _latest(frame))), default=None)
     keys.require_unique(scan([str(path)], {}))
+    give_back(groups.size)
     return Written(rows, known_at)
 
 
 class _RowGroups:
-    """A new file that grows by frames, which are gathered into row groups of useful size."""
+    """A new file that grows by frames, which are gathered into row groups of useful size. size: bytes of their rows."""
 
     def __init__(self, table: Table, path: Path) -> None:
-        self._schema = arrow_schema(table)
+        self._schema = arrow_schema(table, _VIEWS)
         self._path = str(path)
         self._held: list[pa.Table] = []
-        self._rows = self._bytes = 0
+        self._rows = self._bytes = self.size = 0
 
     def __enter__(self) -> _RowGroups:
         with writing(self._path):
@@ -102,17 +106,22 @@ class _RowGroups:
         return self
 
     def append(self, frame: pl.DataFrame) -> None:
-        rows = frame.to_arrow().cast(self._schema)
+        rows = frame.to_arrow(compat_level=_VIEWS).cast(self._schema)
         self._held.append(rows)
         self._rows += rows.num_rows
-        self._bytes += rows.nbytes
+        # Not what Arrow tells: it counts a text that many frames share for each of them.
+        size = int(frame.estimated_size())
+        self._bytes += size
+        self.size += size
         if self._rows >= ROW_GROUP or self._bytes >= BUFFER:
             self._flush()
 
     def _flush(self) -> None:
-        with writing(self._path):
-            self._writer.write_table(pa.concat_tables(self._held).combine_chunks(), row_group_size=ROW_GROUP)
+        held = pa.concat_tables(self._held)
         self._held.clear()
+        held = held.combine_chunks()
+        with writing(self._path):
+            self._writer.write_table(held, row_group_size=ROW_GROUP)
         self._rows = self._bytes = 0
 
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import time
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ import pytest
 
 from bellwether.backoff import http_date
 from bellwether.errors import ConfigError, VenueError
+from bellwether.venues.http.page import Page
 from bellwether.venues.http.retry import RefusedError, Retry, error_text
 from bellwether.venues.kalshi.client import KalshiClient, RateLimit
 from tests.venues.venue import DATE, FAST, URL, Naps, Script, answer, client
@@ -191,6 +193,18 @@ async def test_the_body_is_kept_to_the_byte():
 
     async with client(handler) as venue:
         assert (await venue.page("/markets")).body == body
+
+
+async def test_a_call_leaves_nothing_in_memory_that_has_to_be_collected():
+    gc.collect()
+    gc.disable()
+    try:
+        async with client(Script(answer(b"", status=503), GOOD), naps=Naps()) as venue:
+            await venue.page("/markets")
+        left = [item for item in gc.get_objects() if isinstance(item, httpx.Response | Page)]
+    finally:
+        gc.enable()
+    assert not [item for item in left if item is not GOOD and GOOD.content in (getattr(item, "body", b""), getattr(item, "_content", b""))]
 
 
 async def test_every_call_has_a_timeout_and_connections_are_few():

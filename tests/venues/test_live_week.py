@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.lake import Lake
 from bellwether.tables import table
-from benchmarks.live_week import MOST_CALLS, MOST_FILES, simulate
+from benchmarks.live_week import MOST_CALLS, MOST_FILES, MOST_GROWTH, MOST_MEMORY, measure_apart, simulate
 
 DAYS, PER_DAY = 4, 60
 
@@ -31,3 +31,10 @@ def test_a_week_of_both_venues_takes_few_calls_and_files_and_misses_nothing(tmp_
     assert ours.filter(pl.col("end_time") > pl.col("closed_at") + pl.duration(days=45)).height > 0, (
         "markets with a distant end are among them"
     )
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_by_one_day() -> None:
+    week = measure_apart(300, DAYS)
+    assert week.peaks[-1] <= week.peaks[0] * MOST_GROWTH
+    assert week.peaks[-1] <= week.idle + MOST_MEMORY

@@ -9,11 +9,12 @@ from io import BytesIO
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 from bellwether.errors import LakeError
 from bellwether.lake.storage import Storage, open_storage
-from bellwether.venues.http import pages
+from bellwether.venues.http import page_files, pages
 from bellwether.venues.http.page import Page
 from bellwether.venues.http.pages import PageStore, StoredPull
 
@@ -43,6 +44,19 @@ def stored(store: PageStore, *pages: Page) -> StoredPull:
 
 def test_a_page_comes_back_as_it_was(store: PageStore):
     assert stored(store, PAGE).find("markets", 0) == PAGE
+
+
+def test_bodies_are_not_held_as_a_dictionary_while_they_are_written(tmp_path: Path):
+    page_files.write(tmp_path / "pages.parquet", (("markets", replace(PAGE, ordinal=ordinal)) for ordinal in range(3)))
+    group = pq.read_metadata(tmp_path / "pages.parquet").row_group(0)
+    columns = [group.column(index) for index in range(group.num_columns)]
+    assert {column.path_in_schema for column in columns if column.has_dictionary_page} == {"step", "request"}
+
+
+def test_large_pages_are_read_and_written_one_by_one(tmp_path: Path):
+    large = b"[" + b" " * (page_files._ROW_GROUP - 100) + b"]"
+    page_files.write(tmp_path / "pages.parquet", (("markets", replace(PAGE, ordinal=ordinal, body=large)) for ordinal in range(3)))
+    assert pq.read_metadata(tmp_path / "pages.parquet").num_row_groups == 3
 
 
 def test_a_page_that_was_not_stored_is_not_found(store: PageStore):

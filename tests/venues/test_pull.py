@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -19,8 +19,9 @@ from bellwether.errors import LakeError, VenueError
 from bellwether.lake.storage import open_storage
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_CANDLES, KALSHI_EVENTS, KALSHI_MARKETS, KALSHI_PULLS, KALSHI_REJECTS, KALSHI_SERIES
 from bellwether.tables.schema import Table
+from bellwether.venues.http.page import Page
 from bellwether.venues.http.page_files import PAGES, load
-from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.http.pages import DONE, PageStore, StoredPull
 from bellwether.venues.kalshi.pull import ArchivePull, CandlePlan, DayPull, SeriesPull, pull_archive, pull_day, pull_series
 from tests.venues.dying import DyingStorage, writes_of_a_pull
 from tests.venues.venue import client
@@ -124,6 +125,29 @@ async def test_candles_lie_within_the_days_before_the_close_of_their_own_market(
     joined = found["candles"].join(found["markets"].select("ticker", "close_time"), on="ticker")
     assert joined.height
     assert joined.filter(~pl.col("end_at").is_between(pl.col("close_time") - timedelta(days=2), pl.col("close_time"))).is_empty()
+
+
+async def test_what_pages_of_candles_say_as_json_is_not_held_while_they_are_stored_or_read(
+    session: Callable[[World], Session], monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[Page] = []
+    write, frames = StoredPull.write, StoredPull.pages
+
+    def spy(pull: StoredPull, step: str, page: Page) -> None:
+        assert step != "candles" or "json" not in vars(page)
+        write(pull, step, page)
+
+    def pages(pull: StoredPull, step: str) -> Iterator[Page]:
+        for page in frames(pull, step):
+            seen.extend([page] if step == "candles" else [])
+            yield page
+
+    monkeypatch.setattr(StoredPull, "write", spy)
+    monkeypatch.setattr(StoredPull, "pages", pages)
+    pull = await session(ordinary()).day()
+    assert rows(KALSHI_CANDLES, pull.candles()).height
+    assert seen
+    assert not [page for page in seen if "json" in vars(page)]
 
 
 async def test_a_finished_final_day_is_taken_up_without_any_request(session: Callable[[World], Session]):

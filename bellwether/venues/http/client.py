@@ -42,6 +42,9 @@ P = ParamSpec("P")
 C = TypeVar("C", bound="HttpClient")
 log = logging.getLogger(__name__)
 
+#: What is asked again after. Of all calls: tenacity's conditions refer to themselves.
+_MAY_PASS = retry_if_exception_type(Transient)
+
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
@@ -196,7 +199,7 @@ class HttpClient:
             return await self._attempt(call, ordinal)
 
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type(Transient),
+            retry=_MAY_PASS,
             wait=self._backoff.wait,
             stop=self._backoff.stop,
             sleep=self._sleep,
@@ -213,6 +216,9 @@ class HttpClient:
                 "The venue may be down or busy: run again later, what was pulled is stored",
                 kind=failure.kind,
             ) from failure
+        finally:
+            # What tenacity did refers to itself: it would stay in memory, with the page, until garbage is collected.
+            retrying.iter_state.reset()
         if page.status >= 300 and page.status not in accept:
             raise RefusedError(call.request, attempts, page.status, f"HTTP {page.status}: {error_text(page.body)}")
         return page
@@ -237,7 +243,7 @@ class HttpClient:
             raise Transient(TIMEOUT, f"no whole answer in {self._retry.seconds:g} seconds") from error
         check_status(response, self._clock)
         fetched_at = http_date(response.headers.get("Date", "")) or self._clock()
-        page = Page(call.request, response.status_code, fetched_at, response.content, ordinal, call.body)
+        page = Page(call.request, response.status_code, fetched_at, _content(response), ordinal, call.body)
         check_body(page, lists=self.lists)
         return page
 
@@ -262,3 +268,9 @@ class HttpClient:
 
     async def _fetch(self, path: str, params: Params, ordinal: int) -> Page:
         return await self.page(path, params, ordinal=ordinal)
+
+
+def _content(response: httpx.Response) -> bytes:
+    """The body. An answer and its stream refer to each other, so that it would stay in memory until garbage is collected."""
+    response.stream = httpx.ByteStream(b"")
+    return response.content

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from polars.exceptions import PolarsError
 
+from bellwether.lake.memory import give_back
 from bellwether.lake.storage import Storage
 from bellwether.tables.schema import TIME
 from bellwether.venues.http.page import Page
@@ -86,16 +87,21 @@ def load_parquet(stored: bytes) -> Page | None:
 def write(path: Path, pages: Iterable[tuple[str, Page]]) -> None:
     """Write the pages of a pull, each with its step, as one Parquet file: the same pages give the same bytes."""
     held: list[tuple[Any, ...]] = []
-    size = 0
-    with pq.ParquetWriter(path, _schema(), compression="zstd", compression_level=1, write_statistics=False) as writer:
+    size = written = 0
+    # No dictionary of bodies, which hardly repeat: it would hold them once more.
+    how: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_statistics": False, "use_dictionary": ["step", "request"]}
+    with pq.ParquetWriter(path, _schema(), **how) as writer:
         for step, page in pages:
-            held.append((step, page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body))
-            size += len(page.body)
-            if size > _ROW_GROUP:
+            if held and size + len(page.body) > _ROW_GROUP:
                 writer.write_table(_table(held))
                 held, size = [], 0
+            held.append((step, page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body))
+            size += len(page.body)
+            written += len(page.body)
         if held:
             writer.write_table(_table(held))
+    del held
+    give_back(written)
 
 
 def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
@@ -112,10 +118,10 @@ class PageFile:
 
     def __init__(self, storage: Storage, name: str) -> None:
         self._file = storage.open(name)
-        self._parquet = pq.ParquetFile(self._file)
+        self._parquet = pq.ParquetFile(self._file, pre_buffer=False)
         self._places: dict[tuple[str, int], tuple[int, int]] = {}
         for group in range(self._parquet.num_row_groups):
-            keys = self._parquet.read_row_group(group, columns=["step", "ordinal"])
+            keys = self._parquet.read_row_group(group, columns=["step", "ordinal"], use_threads=False)
             found = zip(keys["step"].to_pylist(), keys["ordinal"].to_pylist(), strict=True)
             self._places.update({key: (group, row) for row, key in enumerate(found)})
         self._group = -1
@@ -136,10 +142,11 @@ class PageFile:
         group, row = place
         if group != self._group:
             try:
-                rows = self._parquet.read_row_group(group).to_pylist()
+                rows = self._parquet.read_row_group(group, use_threads=False).to_pylist()
             except (OSError, pa.ArrowException):
                 return None
             self._hold(group, rows)
+            give_back(sum(len(row["body"]) for row in rows))
         found = self._rows[row]
         return Page(found["request"], found["status"], found["fetched_at"], found["body"], found["ordinal"], found["sent"])
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -59,7 +60,8 @@ class Puller:
     async def _answer(self, ask: Ask, step: str, call: Call, ordinal: int) -> None:
         stored = self.pull.find(step, ordinal)
         if stored is None or stored.request != call.request:
-            await _ended(self._write(step, await ask(call, ordinal=ordinal)))
+            # What the page says as JSON takes several times its bytes, and many are stored side by side.
+            await _ended(self._write(step, replace(await ask(call, ordinal=ordinal))))
 
     async def follow(self, step: str, listings: Iterable[Listing], *, client: HttpClient | None = None) -> AsyncGenerator[Page, None]:
         """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.

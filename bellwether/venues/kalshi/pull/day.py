@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -137,7 +137,8 @@ class DayPull:
         """The candles of pages that all fit, parsed at once; None when one does not."""
         if any(page.status == _NOT_FOUND for page in pages):
             return None
-        answers = [CandlePage(page.answer, page.origin, _source(page), list(routes.asked_tickers(page.request))) for page in pages]
+        # The pages outlive the frame that is made of them; what they say as JSON, several times their bytes, does not.
+        answers = [CandlePage(replace(page).answer, page.origin, _source(page), list(routes.asked_tickers(page.request))) for page in pages]
         rows = parse_candle_pages(answers, day=self.day, period_minutes=self.plan.period_minutes)
         return None if rows is None else self.plan.within_window(rows, self.markets_of_day.keys)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from urllib.parse import parse_qs, urlsplit
@@ -42,8 +42,8 @@ CLOSINGS_LISTED = timedelta(days=3)
 _FOLLOWED_WINNERS = "followed_winners"
 #: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
-#: Small pages that are handed out as one frame.
-_PAGES_PER_FRAME = 500
+#: Small pages that are handed out as one frame, and bytes of pages of prices.
+_PAGES_PER_FRAME, _BYTES_AT_ONCE = 500, 2**20
 #: What the CLOB answers about markets and tokens that it does not know.
 _UNKNOWN = frozenset({400, 404})
 
@@ -172,7 +172,7 @@ class DayPull:
             market = self.markets_of_day.by_token.get(token)
             if page.status in _UNKNOWN or market is None:
                 return None
-            points = page.items("history")
+            points = replace(page).items("history")
             found.append(History(points, page.origin, market["market_id"], token))
             closes += [market["close_time"]] * len(points)
         rows = parse_histories(found, day=self.day, period_minutes=self.plan.period_minutes)
@@ -184,11 +184,13 @@ class DayPull:
     def _price_pages(self) -> Iterator[list[Page]]:
         """The pages of prices, many at a time; those of one market, which follow each other, together."""
         held: list[Page] = []
+        size = 0
         for page in self.pull.pages("prices"):
-            if len(held) >= _PAGES_PER_FRAME and routes.asked_tokens(page) != routes.asked_tokens(held[-1]):
+            if size >= _BYTES_AT_ONCE and routes.asked_tokens(page) != routes.asked_tokens(held[-1]):
                 yield held
-                held = []
+                held, size = [], 0
             held.append(page)
+            size += len(page.body)
         if held:
             yield held
 
