@@ -81,9 +81,9 @@ def _say(text: str) -> None:
 
 
 def _counted(recording: Recording) -> str:
-    from bellwether.recordings.gaps import gap_summary
+    from bellwether.recordings.gaps import keep_gap_summary
 
-    found = gap_summary(recording)
+    found = keep_gap_summary(recording)
     missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
     return f"{found['frames']:,} frames, {missing}"
 
