@@ -146,6 +146,7 @@ def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
     from bellwether.arena.lineup import require_registered
     from bellwether.arena.methodology import methodologies
+    from bellwether.arena.show import STATUS_NOTE, status_columns
     from bellwether.arena.weekly.reading import status as found
 
     config = settings()
@@ -156,7 +157,8 @@ def status(as_json: bool) -> None:
     elif rows.is_empty():
         console().print("No week was run. `bellwether arena run` runs one.")
     else:
-        console().print(grid(rows))
+        console().print(grid(status_columns(rows)))
+        console().print(STATUS_NOTE, style="dim")
 
 
 @arena.command()
@@ -183,6 +185,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
+    from bellwether.arena.show import agent_columns
     from bellwether.arena.weekly.reading import agent_rows, cohort_rows
 
     rows = rows_known(known_at)
@@ -191,7 +194,8 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
         emit({name: part.to_dicts() for name, part in found.items()})
         return
     for name, part in found.items():
-        console().print(grid(part, title=name) if part.height else f"{name}: none")
+        shown = agent_columns(part) if name == "agents" else part
+        console().print(grid(shown, title=name) if part.height else f"{name}: none")
 
 
 @arena.command()
