@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -163,18 +160,6 @@ def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytes
     result = call("doctor")
     assert result.exit_code == 1
     assert "BELLWETHER_KALSHI_URL" in result.output
-
-
-@pytest.mark.slow
-def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
-    environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "demo")}
-    command = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
-    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
-    assert first.returncode == 0, first.stderr[-2000:]
-    report = json.loads(first.stdout)
-    assert report["runs"] > 5 and report["leaderboards"]["sandbox-2026"]
-    again = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert json.loads(again.stdout)["runs"] == 0
 
 
 def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
