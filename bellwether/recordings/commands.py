@@ -46,8 +46,43 @@ def record(
     limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
     plan = Plan(events, minutes, channels or USUAL, rest, interval, limits)
     with addresses(config, running=True) as venue:
+        if not rest:
+            venue.credentials()  # what is wrong with the key is said before the venue is asked
         done = _record(venue, plan, config.recordings_path, name)
     _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--rows", default=30, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@AS_JSON
+def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
+    """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
+    from dataclasses import asdict
+
+    import polars as pl
+
+    from bellwether.console import grid
+    from bellwether.progress import shown
+    from bellwether.recordings.open_events import open_events
+    from bellwether.venues.http.client import RateLimit
+    from bellwether.worlds import addresses
+
+    config = settings()
+    limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
+    with shown() as progress, addresses(config, served=False) as venue:
+        progress.say("listing Kalshi's open events")
+        found = [asdict(one) for one in asyncio.run(open_events(venue, config.now(), words, limits=limits))]
+    if as_json:
+        emit(found)
+    elif not found:
+        _say(f"No open event has {' and '.join(map(repr, words))}; `bellwether events` lists all." if words else "No event is open now.")
+    else:
+        frame = pl.DataFrame(found).select(
+            "event", "title", "markets", pl.col("contracts").cast(pl.Int64()), closes=pl.col("closes_at").dt.date()
+        )
+        console().print(grid(frame, most=rows))
+        _say(f"`bellwether record {found[0]['event']}` records it until its markets close.")
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:

@@ -83,6 +83,7 @@ def test_a_table_of_another_group_is_refused_with_those_of_the_arena(home: Path)
         assert f"'{name}' is no table of the arena; there are " in said
         assert "leaderboard" in said
         assert "benchmark" not in said
+    assert "did you mean ledger" in CliRunner().invoke(main, ["arena", "table", "ledgr"]).output
 
 
 def test_reading_assets_says_nothing_of_dagsters_beta_features() -> None:

@@ -108,6 +108,20 @@ def test_a_release_that_does_not_exist_is_named_with_those_that_do() -> None:
     assert "sandbox-2027" in result.output and "sandbox-2026" in result.output
 
 
+def test_a_release_that_there_is_not_is_said_before_a_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    settings.cache_clear()
+    result = call("run", "--release", "sandbox-2027")
+    assert (result.exit_code, "did you mean sandbox-2026" in result.output) == (1, True)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_release_that_was_not_published_is_named_with_the_one_that_was_probably_meant(published: World, tmp_path: Path) -> None:
+    for words in (["leaderboard", "sandbox-2027"], ["report", "sandbox-2027"], ["export", "sandbox-2027", "--to", str(tmp_path)]):
+        result = call(*words)
+        assert (result.exit_code, "did you mean sandbox-2026?" in result.output) == (1, True), result.output
+
+
 def test_releases_can_be_listed() -> None:
     assert "sandbox-2026" in [row["release"] for row in json.loads(call("release", "--list", "--json").output)]
 

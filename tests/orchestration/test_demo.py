@@ -45,6 +45,7 @@ READING = (
     "doctor",
     "episode list",
     "episode validate " + EPISODE,
+    "events --rows 3",
     "evaluate --models sandbox-noisy --samples 50 --dry-run",
     "export sandbox-2026 --to {elsewhere}/dataset",
     "journal",
