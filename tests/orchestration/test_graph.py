@@ -86,16 +86,19 @@ def test_a_home_that_was_moved_is_read_in_its_new_place_and_needs_no_run_but_a_p
     refused = CliRunner().invoke(main, ["query", sql, "--json"])
     assert (refused.exit_code, "publish it again: `bellwether warehouse`" in refused.output) == (1, True), "it would read the original"
     assert world.lake.storage.location("").startswith(str(moved))
-    assert run_all(world).stats.runs == 0
-    assert files(world) == files(evaluated)
     lake, warehouse = LakeResource(uri=world.config.lake_uri), WarehouseResource(database=str(world.config.warehouse_path))
     wanted = publisher(dg.build_sensor_context(instance=world.instance), lake=lake, warehouse=warehouse)
     assert isinstance(wanted, dg.RunRequest)
-    assert CliRunner().invoke(main, ["warehouse"]).exit_code == 0
+    assert run_all(world).stats.by_job.keys() == {"publish"}
+    assert files(world) == files(evaluated)
     found = CliRunner().invoke(main, ["query", sql, "--json"], catch_exceptions=False)
     assert json.loads(found.stdout) == query(evaluated.config.warehouse_path, sql).to_dicts()
     files_shown = query(world.config.warehouse_path, "SELECT file FROM meta.partitions")["file"]
     assert files_shown.str.starts_with(str(moved)).all()
+    assert run_all(world).stats.runs == 0
+    for spoil in (lambda: world.config.warehouse_path.write_text("no warehouse"), world.config.warehouse_path.unlink):
+        spoil()
+        assert run_all(world).stats.by_job.keys() == {"publish"}, "a lost or damaged file is published again"
     world.instance.dispose()
 
 
