@@ -48,6 +48,7 @@ def record(
     with addresses(config, running=True) as venue:
         if not rest:
             venue.credentials()  # what is wrong with the key is said before the venue is asked
+        _require_answer(venue, config.world)
         done = _record(venue, plan, config.recordings_path, name)
     _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
 
@@ -72,6 +73,7 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
     with shown() as progress, addresses(config, served=False) as venue:
         progress.say("listing Kalshi's open events")
+        _require_answer(venue, config.world)
         found = [asdict(one) for one in asyncio.run(open_events(venue, config.now(), words, limits=limits))]
     if as_json:
         emit(found)
@@ -83,6 +85,14 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
         )
         console().print(grid(frame, most=rows))
         _say(f"`bellwether record {found[0]['event']}` records it until its markets close.")
+
+
+def _require_answer(venue: Addresses, world: World) -> None:
+    """Raise `ConfigError` where the live venue does not answer: a person without a network would wait for all retries of a call."""
+    from bellwether.connections import try_kalshi
+
+    if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
+        raise ConfigError(f"{found.name}: {found.found}. {found.advice}")
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:

@@ -81,14 +81,26 @@ def test_the_live_world_without_a_key_says_which_variable_to_set_before_it_asks(
     assert not settings().world_home.exists()
 
 
+@pytest.mark.parametrize("words", [("events",), ("record", "KXONE-26NOV21", "--rest")], ids=" ".join)
+def test_a_live_venue_that_does_not_answer_is_said_at_once(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.setenv("BELLWETHER_KALSHI_URL", "http://127.0.0.1:9")
+    settings.cache_clear()
+    begin = time.monotonic()
+    failed = run(*words)
+    assert failed.exit_code == 1
+    assert "no connection" in failed.output
+    assert time.monotonic() - begin < 30
+
+
 def test_the_events_that_can_be_recorded_are_listed_and_searched() -> None:
-    event, every = an_event(), json.loads(run("events", "--json").output)
+    event, every = an_event(), json.loads(run("events", "--json").stdout)
     found = {row["event"]: row for row in every}
     assert event in found and all(row["markets"] > 0 for row in every)
     volumes = [float(row["contracts"]) for row in every]
     assert volumes == sorted(volumes, reverse=True)
     word = found[event]["title"].split()[-1].upper()
-    some = [row["event"] for row in json.loads(run("events", event.lower(), word, "--json").output)]
+    some = [row["event"] for row in json.loads(run("events", event.lower(), word, "--json").stdout)]
     assert some == [event]
     shown = run("events", event, "--rows", "5").output
     assert event in shown
