@@ -57,7 +57,8 @@ def _plain(value: Any) -> Any:
 def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> Rows:
     """A frame as a table of at most `most` rows that breaks no word; cells are text, never markup.
 
-    Where the columns do not fit beside each other, each row is a block of a line per column.
+    Where the columns do not fit beside each other, the table has no lines between them, and names of columns take several lines, broken after an
+    underscore; where they do not fit even so, each row is a block of a line per column.
     """
     names = [visible(name) for name in frame.columns]
     cells = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]
@@ -73,24 +74,36 @@ class Rows:
         self._title, self._caption = title, caption
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        widths = self._widths(options.max_width)
-        if widths is None:
+        heads, count = [_parts(name) for name in self._names], len(self._names)
+        # Every column has a space on both sides and a line on its left; the last one on its right too.
+        if widths := self._widths(options.max_width - 3 * count - 1, [[name] for name in self._names]):
+            yield self._table(self._names, widths)
+        elif widths := self._widths(options.max_width - count + 1, heads):
+            folded = [_folded(head, width) for head, width in zip(heads, widths, strict=True)]
+            yield self._table(folded, widths, box=SIMPLE_HEAD, padding=0, show_edge=False)
+        else:
             yield from self._blocks(options.max_width)
-            return
-        table = Grid(title=Text(self._title) if self._title else None, title_justify="left", caption=self._caption)
-        for name, width, numeric in zip(self._names, widths, self._numeric, strict=True):
+
+    def _table(self, heads: list[str], widths: list[int], **look: Any) -> Grid:
+        table = Grid(title=Text(self._title) if self._title else None, title_justify="left", caption=self._caption, **look)
+        for name, width, numeric in zip(heads, widths, self._numeric, strict=True):
             table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold", width=width)
         for row in self._cells:
             table.add_row(*map(Text, row))
-        yield table
+        return table
 
-    def _widths(self, room: int) -> list[int] | None:
-        """Characters for each column, of which none is shorter than its longest word; None where there is no room for these."""
-        texts = [[name, *(row[index] for row in self._cells)] for index, name in enumerate(self._names)]
-        least = [max((cell_len(word) for text in column for word in text.split()), default=1) or 1 for column in texts]
-        wanted = [max((cell_len(line) for text in column for line in text.split("\n")), default=1) or 1 for column in texts]
-        # Every column has a space on both sides and a line on its left; the last one on its right too.
-        free = room - 3 * len(least) - 1 - sum(least)
+    def _widths(self, room: int, heads: list[list[str]]) -> list[int] | None:
+        """Characters for each column, of which none is shorter than its longest word or part of its head; None where there is no room for these."""
+        cells = [[row[index] for row in self._cells] for index in range(len(heads))]
+        least = [
+            max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
+            for head, column in zip(heads, cells, strict=True)
+        ]
+        wanted = [
+            max((cell_len(line) for text in ("".join(head), *column) for line in text.split("\n")), default=1) or 1
+            for head, column in zip(heads, cells, strict=True)
+        ]
+        free = room - sum(least)
         if free < 0:
             return None
         # Columns that want least get all of it first: a text takes what the others leave.
@@ -119,6 +132,22 @@ class Rows:
                     yield Text(" " * edge + part, no_wrap=True, overflow="ignore")
         if self._caption:
             yield Text(self._caption, style="dim")
+
+
+def _parts(name: str) -> list[str]:
+    """A column's name in parts that each end with an underscore, but for the last."""
+    return re.findall(r"[^_]*_+|[^_]+", name) or [name]
+
+
+def _folded(parts: list[str], width: int) -> str:
+    """The parts of a name in lines of at most so many characters."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if cell_len(lines[-1] + part) <= width:
+            lines[-1] += part
+        else:
+            lines.append(part)
+    return "\n".join(lines)
 
 
 def _cell(value: object) -> str:

@@ -5,6 +5,9 @@ Every message has three parts: what was being done, what was found (file, field,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class BellwetherError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -47,3 +50,10 @@ class QualityError(BellwetherError):
 
 class ScoringError(BellwetherError):
     """Forecasts cannot be scored as given: names the column and the value."""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that there is not: those that were probably meant, otherwise all that there are."""
+    there = list(known)
+    near = get_close_matches(name, there, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(there) or 'none'}"

@@ -59,8 +59,10 @@ def universe(context: dg.AssetExecutionContext, config: CohortConfig, arena: Are
             week = date.fromisoformat(name)
             universes = [frozen_universe(world, week, venue) for venue in venues_of(world, week)]
             found, made[name] = universes[0], universe_rows(week, *universes)
-            shown = {"as of": found.at.isoformat(), "reconstructed": found.reconstructed, "source": found.source}
-            shown |= {"digest": found.universe.digest[:16], "objects that are no market": found.rejects}
+            shown = {"as of": found.at.isoformat(), "reconstructed": found.reconstructed}
+            for one in universes:
+                of_venue = {"source": one.source, "digest": one.universe.digest[:16], "objects that are no market": one.rejects}
+                shown |= {f"{one.venue}: {name}": value for name, value in of_venue.items()}
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     return dg.Output(made, metadata=shown)

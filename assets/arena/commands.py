@@ -15,6 +15,7 @@ from assets.arena.reading import BY, REASON, arena_lake, reading, rows_known
 from assets.arena.review_commands import dismiss, review
 from assets.arena.table_commands import show_table
 from bellwether.console import AS_JSON, console, emit, grid
+from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.text_tables import visible
 
@@ -87,10 +88,12 @@ def run(
     from orchestration.session import close, runner
 
     with runner() as work:
-        run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
+        unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
         publish(work)
     close(work, as_json, results=leaderboard_of(as_json))
     _require_answers(wanted)
+    if unmarked is not None:
+        raise BellwetherError(f"marking what is held now: {unmarked}. All else is done; the same command marks it")
 
 
 def _require_weeks(weeks: list[date]) -> None:
@@ -108,7 +111,6 @@ def _require_answers(weeks: list[date]) -> None:
     import polars as pl
 
     from bellwether.arena.decision_state import DecisionState
-    from bellwether.errors import BellwetherError
     from bellwether.journal.budget import ADVICE
     from bellwether.tables.arena import DECISIONS
 
@@ -142,16 +144,21 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks: who started, what was decided, what is left, what is open."""
+    from bellwether.arena.lineup import require_registered
     from bellwether.arena.methodology import methodologies
+    from bellwether.arena.show import STATUS_NOTE, status_columns
     from bellwether.arena.weekly.reading import status as found
 
-    rows = found(arena_lake(), methodologies(settings().registry))
+    config = settings()
+    require_registered(config.arena_lineup, config.methodology or None, config.registry)
+    rows = found(arena_lake(), methodologies(config.registry))
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
         console().print("No week was run. `bellwether arena run` runs one.")
     else:
-        console().print(grid(rows))
+        console().print(grid(status_columns(rows)))
+        console().print(STATUS_NOTE, style="dim")
 
 
 @arena.command()
@@ -178,6 +185,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
+    from bellwether.arena.show import agent_columns
     from bellwether.arena.weekly.reading import agent_rows, cohort_rows
 
     rows = rows_known(known_at)
@@ -186,7 +194,8 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
         emit({name: part.to_dicts() for name, part in found.items()})
         return
     for name, part in found.items():
-        console().print(grid(part, title=name) if part.height else f"{name}: none")
+        shown = agent_columns(part) if name == "agents" else part
+        console().print(grid(shown, title=name) if part.height else f"{name}: none")
 
 
 @arena.command()

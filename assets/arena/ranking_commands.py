@@ -75,10 +75,16 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
     from bellwether.arena.rankings.reading import cutoffs, inputs_of
     from bellwether.arena.rankings.windows import WINDOWS, equity_in
+    from bellwether.arena.show import yes
 
     inputs = inputs_of(rows_known(known_at), cutoffs(settings().registry))
     rows = equity_in(inputs, WINDOWS[span])
     if as_json:
         emit({"equity": rows.to_dicts()})
-    else:
-        console().print(grid(rows, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")
+        return
+    import polars as pl
+
+    if (rows["at"] == rows["at"].dt.truncate("1d")).all():
+        rows = rows.with_columns(pl.col("at").dt.date())
+    shown = rows.with_columns(yes("reconstructed"), yes("contaminated"), pl.col("total").round(2))
+    console().print(grid(shown, title=f"Mean portfolio, {span}", most=200) if rows.height else "No portfolio has changed yet.")

@@ -34,10 +34,11 @@ MOST_WEEKS = 13
 _RESOLVED = LATEST + timedelta(days=7)
 
 
-def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
+def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherError | None:
     """Run weeks in order, look for evidence up to the present, mark what was held and, after the present week, what is held now, and fold the books.
 
     config: of the week's step: lineup, methodology, dollars. A past week in which nothing is left is not run again.
+    Returns why what is held now could not be marked, where that failed: all else was done.
     """
     renew(work)
     due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
@@ -48,7 +49,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> None:
         for span in _runs(due):
             _launch(work, jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", span, given)
             advance(len(span))
-    follow(work, present=week_of(settings().now()) in weeks)
+    return follow(work, present=week_of(settings().now()) in weeks)
 
 
 def follow_intervention(work: Runner, done: Intervention) -> None:
@@ -71,13 +72,14 @@ def renew(work: Runner) -> None:
         _launch(work, jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", span, {})
 
 
-def follow(work: Runner, *, present: bool = False) -> None:
-    """Make what follows from decided weeks, where it is out of date. present: with a mark of what is held now, as of a tick of the sensor."""
+def follow(work: Runner, *, present: bool = False) -> BellwetherError | None:
+    """Make what follows from decided weeks, where it is out of date. present: with a mark of what is held now, as of a tick of the sensor.
+
+    Returns why that mark failed, where it did: the books are folded without it, and the sensor's next tick makes it.
+    """
     _evidence(work)
     _marks(work)
-    if present:
-        with reading(run="marks") as world:
-            mark(world)
+    failed = _mark_now() if present else None
     record = work.record()
     newest = max((record.whole(key(name)) or 0 for name in FACT_TABLES), default=0)
     made = min(record.whole(key(name)) or 0 for name in (*BOOK_TABLES, "arena/submissions", *RANKING_TABLES))
@@ -85,6 +87,16 @@ def follow(work: Runner, *, present: bool = False) -> None:
         work.launch(jobs.BOOKS, "arena books")
     else:
         work.stats.fresh += 1
+    return failed
+
+
+def _mark_now() -> BellwetherError | None:
+    try:
+        with reading(run="marks") as world:
+            mark(world)
+    except BellwetherError as error:
+        return error
+    return None
 
 
 def _submitted_since(work: Runner) -> bool:
@@ -96,8 +108,8 @@ def _submitted_since(work: Runner) -> bool:
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Run the sandbox's weeks whose markets are all resolved."""
     last = week_of(settings().now() - _RESOLVED)
-    run_weeks(work, [last - number * WEEK for number in reversed(range(DEMO_WEEKS))])
-    return {}
+    failed = run_weeks(work, [last - number * WEEK for number in reversed(range(DEMO_WEEKS))])
+    return {"arena": failed} if failed else {}
 
 
 def _is_left(work: Runner, week: date) -> bool:

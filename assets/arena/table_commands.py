@@ -10,6 +10,7 @@ import click
 from assets.arena.options import DAY, KNOWN_AT
 from assets.arena.reading import arena_lake
 from bellwether.console import AS_JSON, console, emit, grid
+from bellwether.errors import suggestion
 from bellwether.settings import settings
 
 
@@ -36,8 +37,8 @@ def show_table(
     named = {one.name: one for one in TABLES.values() if one.group == "arena"}
     declared, config = named.get(name if "/" in name else f"arena/{name}"), settings()
     if declared is None:
-        known = ", ".join(one.short_name for one in named.values())
-        raise click.BadParameter(f"{name!r:.80} is no table of the arena; there are {known}", param_hint="NAME")
+        meant = suggestion(name.removeprefix("arena/"), (one.short_name for one in named.values()))
+        raise click.BadParameter(f"{name!r:.80} is no table of the arena; {meant}", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
     lake, registry = arena_lake(), config.registry

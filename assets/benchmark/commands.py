@@ -19,7 +19,10 @@ from orchestration.session import close, runner
 def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
     from assets.venues.runs import last_days, pull
+    from bellwether.questions import release
 
+    for name in releases:
+        release(name)  # said before anything is pulled
     with runner() as work:
         pull(work, *last_days(days), with_archive=archive)
         answer_and_publish(work, releases)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from assets.warehouse import jobs
-from bellwether.errors import BellwetherError
+from bellwether.errors import BellwetherError, LakeError
 from bellwether.settings import settings
 from orchestration.declare import key
 from orchestration.runner import Runner
+
+if TYPE_CHECKING:
+    from bellwether.lake import Lake
 
 WAREHOUSE, SITE = key("summary/warehouse"), key("summary/site")
 
@@ -16,7 +21,7 @@ def publish(work: Runner) -> None:
     record = work.record()
     published = record.whole(WAREHOUSE)
     newest = max((record.whole(asset) or 0 for asset in work.assets if asset not in (WAREHOUSE, SITE)), default=0)
-    if published is None or newest > published:
+    if published is None or newest > published or not _shows(work.resource("warehouse").database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse")
     else:
         work.stats.fresh += 1
@@ -28,6 +33,17 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Publish what the demo has made."""
     publish(work)
     return {}
+
+
+def _shows(path: str, lake: Lake) -> bool:
+    """Whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
+    from bellwether.lake.warehouse import current_files, named_files, written_since
+
+    written = written_since(lake, path)
+    try:
+        return not written or current_files(lake, written) == named_files(path, written)
+    except LakeError:
+        return False
 
 
 def _site_is_behind() -> bool:

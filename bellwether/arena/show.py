@@ -13,6 +13,10 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+STATUS_NOTE = (
+    "past: reconstructed. made, inv., left: decisions with an answer that could be used, with one that could not, and without one. open: positions. "
+    "done: the cohort is complete."
+)
 _COLUMNS = ("", "family", "stated", "size", "price", "n", "return", "won", "bets", "inv.", "left", "cost")
 _NOTE = (
     "stated, size, price: mean Brier score of the probabilities that were stated, that the bets' sizes imply, and of the prices paid, over n bets with a "
@@ -23,6 +27,44 @@ _NOTE = (
 def is_preview(rows: pl.DataFrame) -> bool:
     """Whether nothing has been traded on a leaderboard yet: no bet, no turnover and no profit or loss."""
     return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
+
+
+def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the weeks' status as people read them, 80 characters wide with the names of the project's own lineups and methodologies."""
+    return rows.select(
+        "week",
+        "lineup",
+        pl.col("methodology").alias("rules"),
+        yes("reconstructed").alias("past"),
+        pl.col("markets").alias("mkts"),
+        pl.col("finished").alias("made"),
+        pl.col("invalid").alias("inv."),
+        pl.col("unfinished").alias("left"),
+        "trades",
+        pl.col("open_positions").alias("open"),
+        pl.col("cost").round(2).cast(pl.Decimal(scale=2)).alias("cost"),
+        yes("complete").alias("done"),
+    )
+
+
+def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a cohort's agents as people read them: whole cents, without what follows from the rest."""
+    cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "positions", "profit")]
+    closed = [yes("closed")] if rows["closed"].any() else []
+    return rows.select(
+        "family",
+        "model",
+        *closed,
+        *cents,
+        pl.col("scored").alias("n"),
+        pl.col("brier_stated").round(3).alias("stated"),
+        pl.col("won").round(2),
+    )
+
+
+def yes(name: str) -> pl.Expr:
+    """A column of truths in words."""
+    return pl.when(name).then(pl.lit("yes")).when(pl.col(name).not_()).then(pl.lit("no")).alias(name)
 
 
 def board(rows: pl.DataFrame) -> Iterator[RenderableType]:

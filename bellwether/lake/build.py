@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +33,7 @@ class State:
     looked_at: datetime
     complete_at: datetime
     lake: str
+    place: str
     declarations: str
     marks: Mapping[str, str]
 
@@ -56,9 +57,9 @@ def build(lake: Lake, tables: Sequence[Table], path: Path, draft: Path, complete
     now = datetime.now(UTC)
     # Before anything is read: what is written from now on has another mark.
     marks = [f"{table.name} {mark}" for table in tables if (mark := lake.storage.mark(table.name)) is not None]
-    made = {"lake": lake.uri, "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
+    made = {"lake": lake.uri, "place": str(path), "declarations": _digest(tables), "looked_at": now, "complete_at": now, "marks": marks}
     old = state(path)
-    if old is not None and old.lake != lake.uri:
+    if old is not None and (old.lake, old.place) != (lake.uri, str(path)):
         old = None
     if old is not None and old.declarations == made["declarations"] and now - old.complete_at < complete_every:
         made["complete_at"] = old.complete_at
@@ -91,6 +92,8 @@ def _state(path: Path, _inode: int, _size: int, modified: int) -> State | None:
     row = _rows(path, "FROM meta.publication", {})
     if not row:
         return None
+    if row[0].keys() != {one.name for one in fields(State)}:
+        return None  # of another version
     found = State(**{**row[0], "marks": dict(mark.rsplit(" ", 1) for mark in row[0]["marks"])})
     return found if _nanoseconds(found.published_at) == modified else None
 

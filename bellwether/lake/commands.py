@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from bellwether.console import AS_JSON, console, emit, grid, leaderboard_table
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.lake.warehouse import query as run
 from bellwether.progress import shown
 from bellwether.settings import settings
@@ -24,7 +24,7 @@ def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
     known = frame["release"].unique(maintain_order=True).to_list()
     unknown = [name for name in releases if name not in known]
     if unknown:
-        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; it has {', '.join(known) or 'none'}")
+        raise ConfigError(f"showing the leaderboard: the warehouse has no release {unknown[0]!r}; {suggestion(unknown[0], known)}")
     chosen = [name for name in known if not releases or name in releases]
     parts = {name: frame.filter(frame["release"] == name) for name in chosen}
     if as_json:

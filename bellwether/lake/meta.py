@@ -87,6 +87,7 @@ PUBLICATION = Table(
             UTC,
         ),
         Column("lake", TEXT, "folder or URL of the lake"),
+        Column("place", TEXT, "absolute name under which this file was published"),
         Column("declarations", TEXT, "digest of the declared tables and of DuckDB's version"),
         Column("marks", _LIST, "per table its name and the mark of its folder, which changes with every write"),
     ),

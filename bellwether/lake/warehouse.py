@@ -99,8 +99,17 @@ def publish(
 def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection to a published warehouse, closed at the end, with times shown in UTC.
 
-    It sees the file that was published when it was opened. Raises `LakeError` when there is none or it is no warehouse.
+    It sees the file that was published when it was opened. Raises `LakeError` when there is none, when it is no warehouse, or when it was copied
+    with its lake, of which it would show the original.
     """
+    with _opened(path) as connection:
+        _require_own_lake(connection, Path(path).absolute())
+        yield connection
+
+
+@contextmanager
+def _opened(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """See `connect`; also of a copy."""
     path = Path(path).absolute()
     if not path.is_file():
         raise LakeError(f"opening the warehouse: there is no file {path}; publish it first, for instance with `make demo`")
@@ -115,6 +124,21 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
         if remote and duck.httpfs():
             duck.allow_s3(connection, s3.resolve({}))
         yield connection
+
+
+def _require_own_lake(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Raise `LakeError` for a file that was copied together with its lake: another one lies where its own would, and its views read the original."""
+    try:
+        row = connection.execute("SELECT lake, place FROM meta.publication").fetchone()
+    except duckdb.Error:
+        return  # published by an older version, which did not note its place
+    if row is None or "://" in row[0] or row[1] == str(path) or not os.path.isdir(row[0]):
+        return
+    beside = os.path.normpath(path.parent / os.path.relpath(row[0], os.path.dirname(row[1])))
+    if os.path.isdir(beside) and not os.path.samefile(beside, row[0]):
+        raise LakeError(
+            f"opening the warehouse {path}: it is a copy, and shows the lake {row[0]} instead of {beside}; publish it again: `bellwether warehouse`"
+        )
 
 
 def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:
@@ -143,7 +167,7 @@ def named_files(path: Path | str, tables: Iterable[Table] | None = None) -> froz
     """
     if not Path(path).is_file():
         return frozenset()
-    with connect(path) as connection:
+    with _opened(path) as connection:
         rows = connection.execute(
             sql_text("meta/files"), {"tables": None if tables is None else [table.sql_name for table in tables]}
         ).fetchall()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bellwether.console import console
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.settings import settings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def export(release: str, folder: Path, license_id: str, repository: str | None, 
     questions = query(settings().warehouse_path, "FROM benchmark.questions WHERE release = $release", {"release": release})
     if questions.is_empty():
         there = query(settings().warehouse_path, "SELECT DISTINCT release FROM benchmark.questions ORDER BY ALL")["release"].to_list()
-        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; it has {', '.join(there) or 'none'}")
+        raise ConfigError(f"exporting {release!r}: the warehouse has no such release; {suggestion(release, there)}")
     written = write(questions, folder, world=settings().world, recipe=_recipe(release), license_id=license_id)
     console().print(f"{written.rows} questions of {release} in {written.folder}", markup=False, soft_wrap=True)
     if repository is not None:

@@ -46,8 +46,53 @@ def record(
     limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
     plan = Plan(events, minutes, channels or USUAL, rest, interval, limits)
     with addresses(config, running=True) as venue:
+        if not rest:
+            venue.credentials()  # what is wrong with the key is said before the venue is asked
+        _require_answer(venue, config.world)
         done = _record(venue, plan, config.recordings_path, name)
     _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--rows", default=30, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@AS_JSON
+def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
+    """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
+    from dataclasses import asdict
+
+    import polars as pl
+
+    from bellwether.console import grid
+    from bellwether.progress import shown
+    from bellwether.recordings.open_events import open_events
+    from bellwether.venues.http.client import RateLimit
+    from bellwether.worlds import addresses
+
+    config = settings()
+    limits = RateLimit(tokens_per_second=config.kalshi_tokens_per_second)
+    with shown() as progress, addresses(config, served=False) as venue:
+        progress.say("listing Kalshi's open events")
+        _require_answer(venue, config.world)
+        found = [asdict(one) for one in asyncio.run(open_events(venue, config.now(), words, limits=limits))]
+    if as_json:
+        emit(found)
+    elif not found:
+        _say(f"No open event has {' and '.join(map(repr, words))}; `bellwether events` lists all." if words else "No event is open now.")
+    else:
+        frame = pl.DataFrame(found).select(
+            "event", "title", "markets", pl.col("contracts").cast(pl.Int64()), closes=pl.col("closes_at").dt.date()
+        )
+        console().print(grid(frame, most=rows))
+        _say(f"`bellwether record {found[0]['event']}` records it until its markets close.")
+
+
+def _require_answer(venue: Addresses, world: World) -> None:
+    """Raise `ConfigError` where the live venue does not answer: a person without a network would wait for all retries of a call."""
+    from bellwether.connections import try_kalshi
+
+    if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
+        raise ConfigError(f"{found.name}: {found.found}. {found.advice}")
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
@@ -81,9 +126,9 @@ def _say(text: str) -> None:
 
 
 def _counted(recording: Recording) -> str:
-    from bellwether.recordings.gaps import gap_summary
+    from bellwether.recordings.gaps import keep_gap_summary
 
-    found = gap_summary(recording)
+    found = keep_gap_summary(recording)
     missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
     return f"{found['frames']:,} frames, {missing}"
 

@@ -10,7 +10,7 @@ from bellwether.recordings.numbers import Numbers
 from bellwether.recordings.recording import Recording, Status, dump_json, read_json
 from bellwether.recordings.watch import Effect, Watch, watch_frames
 
-__all__ = ["GAPS", "Effect", "Gap", "GapReport", "Mark", "Numbers", "Outage", "Watch", "gap_report", "gap_summary"]
+__all__ = ["GAPS", "Effect", "Gap", "GapReport", "Mark", "Numbers", "Outage", "Watch", "gap_report", "gap_summary", "keep_gap_summary"]
 
 #: File that keeps the summary of a finished recording.
 GAPS = "gaps.json"
@@ -22,12 +22,12 @@ def gap_report(recording: Recording) -> GapReport:
 
 
 def gap_summary(recording: Recording) -> dict[str, Any]:
-    """The numbers of a gap report; of a finished recording they are kept beside it, so that it is read once."""
+    """The numbers of a gap report: those that are kept beside it, or read from its frames."""
     kept = recording.folder / GAPS
     if kept.is_file():
         return read_json(kept)
     report = gap_report(recording)
-    found = {
+    return {
         "frames": report.frames,
         "connections": report.connections,
         "partial": report.partial,
@@ -39,6 +39,11 @@ def gap_summary(recording: Recording) -> dict[str, Any]:
         "inversions": report.inversions,
         "torn_bytes": sum(torn.bytes for torn in report.torn),
     }
+
+
+def keep_gap_summary(recording: Recording) -> dict[str, Any]:
+    """Keep the summary of a recording beside it if it is finished, so that a list of recordings need not read its frames; returns the summary."""
+    found = gap_summary(recording)
     if recording.status is Status.FINISHED:
-        write_durably(kept, dump_json(found))
+        write_durably(recording.folder / GAPS, dump_json(found))
     return found

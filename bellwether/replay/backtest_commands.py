@@ -416,12 +416,12 @@ def _titles(request: _Request) -> dict[str, str]:
 def _write(frames: dict[str, pl.DataFrame], out: Path, varied: pl.DataFrame | None = None) -> None:
     """Each frame as Parquet, and the one of backtests as CSV too, with the parameters that were varied as columns."""
     from bellwether.files import atomic_file
+    from bellwether.spreadsheets import neutralised
 
     for name, frame in frames.items():
         with atomic_file(out / f"{name}.parquet") as draft:
             frame.write_parquet(draft)
     rows = frames["backtests"]
+    table = rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")
     with atomic_file(out / "backtests.csv") as draft:
-        (rows if varied is None else rows.join(varied, on="agent", how="left", maintain_order="left")).write_csv(
-            draft, datetime_format=_CSV_TIME
-        )
+        neutralised(table).write_csv(draft, datetime_format=_CSV_TIME)

@@ -185,18 +185,14 @@ def list_(*, as_json: bool) -> None:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as Grid
-    from rich.text import Text
+    import polars as pl
 
-    shown = [name for name in _COLUMNS if name not in ("event", "problem")]
+    from bellwether.console import grid
+
     if usable := [row for row in rows if row["problem"] is None]:
-        table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-        for name in shown:
-            table.add_column(name, overflow="fold", justify="right" if name in ("markets", "hours", "settled") else "left")
-        for row in usable:
-            table.add_row(*(Text("" if row[name] is None else str(row[name])) for name in shown))
-        console().print(table)
+        hidden = {"event", "problem", *(() if any(row["exogenous"] for row in usable) else ("exogenous",))}
+        frame = pl.DataFrame(usable, infer_schema_length=None).select(name for name in _COLUMNS if name not in hidden)
+        console().print(grid(frame.with_columns(pl.col("start").str.replace("T", " ").str.head(16)), most=len(usable)))
     for row in rows:
         if row["problem"] is not None:
             console().print(f"{row['episode']}: {row['problem']}", markup=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.redacted import redacted
 from bellwether.report.dates import latest, stamp_of
 from bellwether.tables import Table
@@ -90,9 +90,7 @@ def read_inputs(warehouse: Path | str, release: str, *, journal: list[dict[str, 
 
     known = query(warehouse, "SELECT DISTINCT release FROM benchmark.leaderboard ORDER BY release")["release"].to_list()
     if release not in known:
-        raise ConfigError(
-            f"writing a report: the warehouse has no leaderboard of the release {release!r}; it has {', '.join(known) or 'none'}"
-        )
+        raise ConfigError(f"writing a report: the warehouse has no leaderboard of the release {release!r}; {suggestion(release, known)}")
     frames: dict[str, Any] = {
         name: query(warehouse, f"FROM {table.group}.{table.short_name} WHERE release = $release", {"release": release}).cast(table.schema)
         for name, table in TABLES.items()

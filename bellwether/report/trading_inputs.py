@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.replay.results.folder import read_backtests, read_frame
 from bellwether.replay.results.summary import results, summarise
 from bellwether.report.dates import latest, stamp_of
@@ -113,7 +113,7 @@ def chosen(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | Non
         known = backtests[name].unique().sort().to_list()
         unknown = [value for value in wanted if value not in known]
         if unknown:
-            raise ConfigError(f"choosing backtests: there are none with {name} {unknown[0]!r}; there are with {', '.join(known) or 'none'}")
+            raise ConfigError(f"choosing backtests: there are none with {name} {unknown[0]!r}; {suggestion(unknown[0], known)}")
         if wanted:
             backtests = backtests.filter(pl.col(name).is_in(wanted))
     return backtests

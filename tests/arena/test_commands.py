@@ -32,15 +32,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("name", "value"), [("LINEUP", "sandbux"), ("METHODOLOGY", "v1-kalshy")])
-def test_a_lineup_or_methodology_of_the_settings_that_there_is_not_stops_a_run(
+def test_a_lineup_or_methodology_of_the_settings_that_there_is_not_stops_a_run_and_is_named_by_the_status(
     home: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     assert [one.status for one in _guarded(_arena, settings())] == ["ok"]
     monkeypatch.setenv(f"BELLWETHER_{name}", value)
     settings.cache_clear()
     close = {"LINEUP": "sandbox", "METHODOLOGY": "v1-kalshi"}[name]
-    for more in ([], ["--dry-run"]):
-        ran = CliRunner().invoke(main, ["arena", "run", "--week", str(WEEK), *more])
+    for words in (["run", "--week", str(WEEK)], ["run", "--week", str(WEEK), "--dry-run"], ["status"]):
+        ran = CliRunner().invoke(main, ["arena", *words])
         assert ran.exit_code != 0
         assert f"none is called '{value}'; do you mean {close}" in " ".join(ran.output.split())
     (found,) = _guarded(_arena, settings())
@@ -83,6 +83,7 @@ def test_a_table_of_another_group_is_refused_with_those_of_the_arena(home: Path)
         assert f"'{name}' is no table of the arena; there are " in said
         assert "leaderboard" in said
         assert "benchmark" not in said
+    assert "did you mean ledger" in CliRunner().invoke(main, ["arena", "table", "ledgr"]).output
 
 
 def test_reading_assets_says_nothing_of_dagsters_beta_features() -> None:

@@ -324,6 +324,27 @@ def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lak
     assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0
 
 
+def test_a_warehouse_that_was_copied_with_its_lake_does_not_show_the_original(tmp_path: Path) -> None:
+    home, copy = tmp_path / "home", tmp_path / "elsewhere" / "copy"
+    lake = Lake(str(home / "lake"))
+    lake.write(PRICES, DAY, prices(), run_id="r1")
+    publish(lake, home / "warehouse.duckdb")
+    rows = query(home / "warehouse.duckdb", "SELECT count(*) FROM clean.prices").item()
+    shutil.copytree(home, copy)
+    with pytest.raises(LakeError, match=rf"it is a copy, and shows the lake {home}/lake .*publish it again: `bellwether warehouse`"):
+        query(copy / "warehouse.duckdb", "SELECT 1")
+    publish(Lake(str(copy / "lake")), copy / "warehouse.duckdb")
+    shutil.rmtree(home)
+    assert query(copy / "warehouse.duckdb", "SELECT count(*) FROM clean.prices").item() == rows > 0
+
+
+def test_the_file_alone_may_be_copied_and_shows_its_lake(lake: Lake, published: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    copy = shutil.copy(published, tmp_path / "notes" / "mine.duckdb")
+    sql = "SELECT count(*) FROM clean.prices"
+    assert query(copy, sql).item() == query(published, sql).item()
+
+
 def test_a_damaged_partition_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
     before = query(published, "SELECT count(*) FROM clean.prices").item()
     manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")

@@ -25,6 +25,7 @@ from bellwether.arena.releases import registered
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.arena.weekly.reading import status
 from bellwether.cli import main
+from bellwether.errors import VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from orchestration.checks import RANGE_END, RANGE_START, checks_of
@@ -130,6 +131,29 @@ def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(her
     dg.validate_run_config(here.defs.resolve_job_def("arena_week"), asked[0])
 
 
+def test_the_books_are_folded_and_the_failure_reported_when_the_present_cannot_be_marked(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_: object) -> None:
+        raise VenueError("prices of 3 outcomes", 5, "the venue is away")
+
+    launched: list[str] = []
+    monkeypatch.setattr(runs, "mark", away)
+    monkeypatch.setattr(runs, "_submitted_since", lambda work: True)
+    work = here.runner()
+    monkeypatch.setattr(work, "launch", lambda job, label, **how: launched.append(label))
+    failed = runs.follow(work, present=True)
+    assert (launched, "the venue is away" in str(failed)) == (["arena books"], True)
+    monkeypatch.setattr(runs, "run_weeks", lambda work, weeks, **config: failed)
+    monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: launched.append("publication"))
+    monkeypatch.setattr("assets.arena.results.demo", lambda as_json: {"arena": "shown"})
+    done = CliRunner().invoke(main, ["arena", "run", "--week", str(WEEK), "--json"])
+    assert done.exit_code == 1
+    assert "the venue is away. All else is done; the same command marks it" in " ".join(done.stderr.split())
+    assert launched[-1] == "publication"
+    assert json.loads(done.stdout)["arena"] == "shown"
+
+
 def test_a_week_needs_the_one_before_and_the_present_one_is_a_partition() -> None:
     keys = WEEKS.get_partition_keys()
     assert keys[0] == "2025-07-06"
@@ -177,6 +201,10 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
         runs.run_weeks(world.runner(), [(start + number * SEVEN).date()], methodology=methodology)
     second = rows(world, "arena/universe").filter(week=date(2026, 6, 21))
     assert second["venue"].unique().sort().to_list() == ["kalshi", "polymarket"]
+    event = world.instance.get_latest_materialization_event(key("arena/universe"))
+    assert event is not None and event.asset_materialization is not None
+    digests = {name: value.value for name, value in event.asset_materialization.metadata.items() if name.endswith(": digest")}
+    assert digests.keys() == {"kalshi: digest", "polymarket: digest"} and len(set(digests.values())) == 2
     decisions = rows(world, "arena/decisions")
     assert decisions.group_by("week", "state").len().sort("week").rows() == [
         (date(2026, 6, 14), "finished", 4),

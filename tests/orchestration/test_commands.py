@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -111,6 +108,20 @@ def test_a_release_that_does_not_exist_is_named_with_those_that_do() -> None:
     assert "sandbox-2027" in result.output and "sandbox-2026" in result.output
 
 
+def test_a_release_that_there_is_not_is_said_before_a_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))
+    settings.cache_clear()
+    result = call("run", "--release", "sandbox-2027")
+    assert (result.exit_code, "did you mean sandbox-2026" in result.output) == (1, True)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_release_that_was_not_published_is_named_with_the_one_that_was_probably_meant(published: World, tmp_path: Path) -> None:
+    for words in (["leaderboard", "sandbox-2027"], ["report", "sandbox-2027"], ["export", "sandbox-2027", "--to", str(tmp_path)]):
+        result = call(*words)
+        assert (result.exit_code, "did you mean sandbox-2026?" in result.output) == (1, True), result.output
+
+
 def test_releases_can_be_listed() -> None:
     assert "sandbox-2026" in [row["release"] for row in json.loads(call("release", "--list", "--json").output)]
 
@@ -163,18 +174,6 @@ def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytes
     result = call("doctor")
     assert result.exit_code == 1
     assert "BELLWETHER_KALSHI_URL" in result.output
-
-
-@pytest.mark.slow
-def test_the_demo_runs_in_a_process_of_its_own_and_again_for_nothing(tmp_path: Path) -> None:
-    environment = {**os.environ, "BELLWETHER_HOME": str(tmp_path / "demo")}
-    command = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
-    first = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
-    assert first.returncode == 0, first.stderr[-2000:]
-    report = json.loads(first.stdout)
-    assert report["runs"] > 5 and report["leaderboards"]["sandbox-2026"]
-    again = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert json.loads(again.stdout)["runs"] == 0
 
 
 def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from assets.venues import runs
 from assets.warehouse.sensors import publisher
 from bellwether.cli import main
-from bellwether.lake.warehouse import publish, query
+from bellwether.lake.warehouse import query
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
@@ -83,16 +83,22 @@ def test_a_home_that_was_moved_is_read_in_its_new_place_and_needs_no_run_but_a_p
     settings.cache_clear()
     world = open_world(moved)
     sql = "SELECT count(*) AS n FROM clean.prices"
-    found = CliRunner().invoke(main, ["query", sql, "--json"], catch_exceptions=False)
-    assert json.loads(found.stdout) == query(evaluated.config.warehouse_path, sql).to_dicts()
+    refused = CliRunner().invoke(main, ["query", sql, "--json"])
+    assert (refused.exit_code, "publish it again: `bellwether warehouse`" in refused.output) == (1, True), "it would read the original"
     assert world.lake.storage.location("").startswith(str(moved))
-    assert run_all(world).stats.runs == 0
-    assert files(world) == files(evaluated)
     lake, warehouse = LakeResource(uri=world.config.lake_uri), WarehouseResource(database=str(world.config.warehouse_path))
     wanted = publisher(dg.build_sensor_context(instance=world.instance), lake=lake, warehouse=warehouse)
     assert isinstance(wanted, dg.RunRequest)
-    publish(world.lake, world.config.warehouse_path)
-    assert query(world.config.warehouse_path, sql).equals(query(evaluated.config.warehouse_path, sql))
+    assert run_all(world).stats.by_job.keys() == {"publish"}
+    assert files(world) == files(evaluated)
+    found = CliRunner().invoke(main, ["query", sql, "--json"], catch_exceptions=False)
+    assert json.loads(found.stdout) == query(evaluated.config.warehouse_path, sql).to_dicts()
+    files_shown = query(world.config.warehouse_path, "SELECT file FROM meta.partitions")["file"]
+    assert files_shown.str.starts_with(str(moved)).all()
+    assert run_all(world).stats.runs == 0
+    for spoil in (lambda: world.config.warehouse_path.write_text("no warehouse"), world.config.warehouse_path.unlink):
+        spoil()
+        assert run_all(world).stats.by_job.keys() == {"publish"}, "a lost or damaged file is published again"
     world.instance.dispose()
 
 

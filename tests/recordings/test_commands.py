@@ -65,11 +65,11 @@ def test_an_unknown_event_is_named_in_one_line() -> None:
     assert "Traceback" not in failed.output
 
 
-def test_the_live_world_without_a_key_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_world_without_a_key_says_which_variable_to_set_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     from bellwether.recordings import record as recording
 
     async def markets(*_: object) -> dict[str, None]:
-        return {A: None}
+        raise AssertionError("the venue was asked")
 
     monkeypatch.setenv("BELLWETHER_WORLD", "live")
     monkeypatch.delenv("KALSHI_API_KEY_ID", raising=False)
@@ -78,6 +78,39 @@ def test_the_live_world_without_a_key_says_which_variable_to_set(monkeypatch: py
     failed = run("record", "KXONE-26NOV21")
     assert failed.exit_code == 1
     assert "KALSHI_API_KEY_ID is not set" in failed.output
+    assert not settings().world_home.exists()
+
+
+@pytest.mark.parametrize("words", [("events",), ("record", "KXONE-26NOV21", "--rest")], ids=" ".join)
+def test_a_live_venue_that_does_not_answer_is_said_at_once(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    monkeypatch.setenv("BELLWETHER_WORLD", "live")
+    monkeypatch.setenv("BELLWETHER_KALSHI_URL", "http://127.0.0.1:9")
+    settings.cache_clear()
+    begin = time.monotonic()
+    failed = run(*words)
+    assert failed.exit_code == 1
+    assert "no connection" in failed.output
+    assert time.monotonic() - begin < 30
+
+
+def test_the_events_that_can_be_recorded_are_listed_and_searched() -> None:
+    event, every = an_event(), json.loads(run("events", "--json").stdout)
+    found = {row["event"]: row for row in every}
+    assert event in found and all(row["markets"] > 0 for row in every)
+    volumes = [float(row["contracts"]) for row in every]
+    assert volumes == sorted(volumes, reverse=True)
+    word = found[event]["title"].split()[-1].upper()
+    some = [row["event"] for row in json.loads(run("events", event.lower(), word, "--json").stdout)]
+    assert some == [event]
+    shown = run("events", event, "--rows", "5").output
+    assert event in shown
+    assert f"`bellwether record {event}` records it" in " ".join(shown.split())
+
+
+def test_a_search_without_a_hit_says_how_many_events_there_are() -> None:
+    result = run("events", "no such thing")
+    assert result.exit_code == 0
+    assert "No open event has 'no such thing'" in result.output
 
 
 def test_recordings_are_listed_with_what_is_missing() -> None:

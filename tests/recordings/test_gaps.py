@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.recordings.gaps import GapReport, Numbers, Watch, gap_report, gap_summary
+from bellwether.recordings.gaps import GapReport, Numbers, Watch, gap_report, gap_summary, keep_gap_summary
 from bellwether.venues.kalshi.stream.frame import Frame, message
 from tests.recordings.frames import PARTIAL, frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
@@ -126,13 +126,15 @@ def test_a_report_and_its_summary_come_from_the_recording(tmp_path: Path) -> Non
     assert (found.recording, found.lost, found.partial) == ("one", 2, False)
     summary = gap_summary(recording)
     assert (summary["lost"], summary["book_outages"], summary["frames"]) == (2, 1, 2)
+    assert not (recording.folder / "gaps.json").exists(), "to look at a recording changes nothing"
+    assert keep_gap_summary(recording) == summary
     recording.segments[0].unlink()
     assert gap_summary(recording) == summary
 
 
 def test_a_summary_is_kept_of_finished_recordings_only(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(snapshot(A, 1)), about=PARTIAL, finish=False)
-    assert gap_summary(recording)["partial"] is True
+    assert keep_gap_summary(recording)["partial"] is True
     assert not (recording.folder / "gaps.json").exists()
 
 

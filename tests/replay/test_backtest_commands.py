@@ -133,6 +133,17 @@ def test_a_csv_has_one_form_of_time(episode: Path, tmp_path: Path) -> None:
     assert times == ("2026-01-20T00:10:00.000000Z",) * 2
 
 
+def test_a_cell_of_the_csv_is_no_formula_to_a_spreadsheet(episode: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "from bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n"
+        "        raise type('=1+1', (Exception,), {})('no')\n"
+    )
+    assert backtest("--agent", f"{mine}:Mine", "--episode", episode, "--out", tmp_path / "out").exit_code == 1
+    [row] = pl.read_csv(tmp_path / "out" / "backtests.csv").to_dicts()
+    assert row["failure"].startswith("'=1+1: no")
+
+
 def test_the_drawdown_is_that_of_the_rows_of_equity(episode: Path, tmp_path: Path) -> None:
     assert backtest("--agent", "buy-and-hold", "--episode", episode, "--out", tmp_path).exit_code == 0
     curve = pl.read_parquet(tmp_path / "equity.parquet").sort("sample")

@@ -174,9 +174,11 @@ def test_what_is_no_folder_of_backtests_is_said(folder: Path, tmp_path: Path) ->
 
 
 def test_an_unknown_agent_or_rule_set_is_named_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="there are with reckless, steady"):
-        chosen(ROWS, ["timid"])
-    with pytest.raises(ConfigError, match="there are with kalshi-2025-10-01"):
+    with pytest.raises(ConfigError, match="there are reckless, steady"):
+        chosen(ROWS, ["passive"])
+    with pytest.raises(ConfigError, match=r"no.* with agent 'recklesss'; did you mean reckless\?"):
+        chosen(ROWS, ["recklesss"])
+    with pytest.raises(ConfigError, match="there are kalshi-2025-10-01"):
         chosen(ROWS, rules="pmb")
 
 

@@ -190,4 +190,4 @@ def test_the_command_writes_the_report_and_names_its_files(warehouse: Inputs, tm
 def test_the_command_says_which_releases_there_are(warehouse: Inputs) -> None:
     result = CliRunner().invoke(main, ["report", "nothing"])
     assert result.exit_code == 1
-    assert "no leaderboard of the release 'nothing'; it has q" in result.output
+    assert "no leaderboard of the release 'nothing'; there are q" in result.output

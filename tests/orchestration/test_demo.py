@@ -1,0 +1,208 @@
+"""The demo, which has something of every domain: it settles, and what only looks at it changes nothing and fits the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import dagster as dg
+import pytest
+from click.testing import CliRunner, Result
+
+from bellwether.cli import main
+from bellwether.commands import LazyCommand
+from bellwether.console import console
+from bellwether.settings import Settings, settings
+from orchestration.definitions import build_defs
+
+pytestmark = pytest.mark.slow
+DEMO = [sys.executable, "-m", "bellwether", "demo", "--days", "5", "--json"]
+EPISODE = "KXEARNSAYTRELLI-26JUN29"
+#: Commands that list, show, preview, or write elsewhere: by what they are called, with arguments that answer with rows.
+READING = (
+    "agents",
+    "arena equity",
+    "arena explain 2026-04-19/calibrated/2026-04-19",
+    "arena export 2026-04-19 {elsewhere}/cohort",
+    "arena leaderboard",
+    "arena leaderboard --known-at 2026-05-30",
+    "arena rankings",
+    "arena review",
+    "arena run --week 2026-04-19 --dry-run",
+    "arena show 2026-04-19",
+    "arena show 2026-04-19 calibrated",
+    "arena status",
+    "arena table decisions",
+    "backtest --agent buy-and-hold --episode " + EPISODE,
+    "doctor",
+    "episode list",
+    "episode validate " + EPISODE,
+    "events --rows 3",
+    "evaluate --models sandbox-noisy --samples 50 --dry-run",
+    "export sandbox-2026 --to {elsewhere}/dataset",
+    "journal",
+    "journal failures",
+    "leaderboard",
+    "models",
+    'query "FROM meta.tables"',
+    'query "FROM views.pnl LIMIT 5"',
+    "recordings",
+    "release --list",
+    "release sandbox-2026 --diff",
+    "report sandbox-2026 --to {elsewhere}/report",
+    "trading",
+    "trading --agent market-maker",
+    "verify",
+)
+#: Those of them that show a table of a few columns, whose rows are lines in every terminal.
+TABLES = (
+    "agents",
+    "arena equity",
+    "arena leaderboard",
+    "arena rankings",
+    "arena show 2026-04-19",
+    "arena status",
+    "episode list",
+    "journal",
+    "leaderboard",
+    "models",
+    "recordings",
+    "trading",
+)
+#: Commands that are to change something, or read nothing of a home.
+OTHERS = {
+    "agents new",
+    "arena archive",
+    "arena cancel",
+    "arena close",
+    "arena dismiss",
+    "backup",
+    "compat",
+    "demo",
+    "episode build",
+    "episode import",
+    "journal reopen",
+    "pull",
+    "record",
+    "recordings generate",
+    "recordings import",
+    "restore",
+    "run",
+    "sandbox",
+    "score",
+    "site",
+    "submit",
+    "ui",
+    "warehouse",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the demo has run, in a process of its own, with five days."""
+    folder = tmp_path_factory.mktemp("demo") / "home"
+    first = run(folder)
+    assert first["runs"] > 5 and first["leaderboards"]["sandbox-2026"]
+    return folder
+
+
+@pytest.fixture
+def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The same, as the home of this process."""
+    monkeypatch.setenv("BELLWETHER_HOME", str(home))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    settings.cache_clear()
+    console.cache_clear()
+    yield home
+    settings.cache_clear()
+    console.cache_clear()
+
+
+def run(folder: Path) -> dict[str, Any]:
+    """What the demo reports."""
+    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"} | {"BELLWETHER_HOME": str(folder)}
+    done = subprocess.run(DEMO, env=environment, cwd=folder.parent, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def contents(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Which file it is, its size and when it was last written, of every file but what SQLite keeps beside an open database."""
+    return {
+        str(path.relative_to(folder)): (found.st_ino, found.st_size, found.st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(("-shm", "-wal")) and (found := path.stat())
+    }
+
+
+def called(words: str, elsewhere: Path) -> Result:
+    return CliRunner().invoke(main, shlex.split(words.format(elsewhere=elsewhere)))
+
+
+def test_again_it_makes_nothing(home: Path) -> None:
+    assert run(home)["runs"] == 0
+
+
+def test_after_it_no_sensor_and_no_condition_requests_a_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = Settings(home=here)
+    defs = build_defs(config=config)
+    monkeypatch.setenv("DAGSTER_HOME", str(config.dagster_home))
+    looked = set()
+    with dg.DagsterInstance.get() as instance:
+        for sensor in defs.sensors or ():
+            if isinstance(sensor, dg.AutomationConditionSensorDefinition | dg.RunStatusSensorDefinition):
+                continue
+            resources = {name: (defs.resources or {})[name] for name in sensor.required_resource_keys}
+            with dg.build_sensor_context(instance=instance, definitions=defs, resources=resources, sensor_name=sensor.name) as context:
+                found = sensor.evaluate_tick(context)
+            assert not found.run_requests, sensor.name
+            assert not found.dynamic_partitions_requests, sensor.name
+            looked.add(sensor.name)
+        assert looked >= {"registry", "finished_recordings", "recorded_episodes", "publisher", "resolutions", "marks", "past_marks"}
+        asked = dg.evaluate_automation_conditions(defs=defs, instance=instance)
+    assert asked.total_requested == 0
+
+
+def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Path) -> None:
+    before = contents(here)
+    for words in READING:
+        done = called(words, tmp_path)
+        assert done.exit_code == 0, (words, done.output[-2000:], done.exception)
+        assert contents(here) == before, words
+
+
+def names(command: click.Command, above: str = "") -> Iterator[str]:
+    """The commands below one, in words, and each group that is a command itself."""
+    command = command.load() if isinstance(command, LazyCommand) else command
+    if not isinstance(command, click.Group) or (command.invoke_without_command and above):
+        yield above
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            yield from names(below, f"{above} {name}".strip())
+
+
+def test_every_command_is_among_those_that_read_or_said_to_do_more() -> None:
+    every = set(names(main))
+    reading = {max((name for name in every if f"{words} ".startswith(f"{name} ")), key=len) for words in READING}
+    assert every - reading - OTHERS == set()
+    assert OTHERS | reading <= every
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_fit_the_terminal_and_break_no_name(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for words in TABLES:
+        shown = called(words, tmp_path).output
+        ruled = [line for line in shown.splitlines() if re.search("[─━]{3}", line)]
+        assert ruled, (words, shown)
+        assert max(map(len, ruled)) <= width, words
+    assert EPISODE in called("episode list", tmp_path).output
