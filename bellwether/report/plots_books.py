@@ -42,14 +42,14 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
     tops = tops_of(tape)
     names = list(tickers) or _liveliest(tape, tops, fills)
     sheet = Panels(names, title, alone=(7.4, 4.6), each=(3.1, 2.4))
-    marks = {str(name): part for (name,), part in fills.partition_by("ticker", as_dict=True).items()}
     edges = _edges(tape, tops, sheet.alone)
+    marks = _marks(fills, edges)
     for name, cell, left, _ in sheet.cells(hspace=0.55, wspace=0.25):
         axes = sheet.figure.add_subplot(cell)
         if name in tape.tickers:
             _price(axes, tops, tape.tickers.index(name), edges)
         if name in marks:
-            _fills(axes, marks[name], edges)
+            _fills(axes, marks[name])
         if not axes.has_data():
             empty(axes, "no book")
         _finish(sheet, axes, name, edges, labelled=left)
@@ -123,10 +123,12 @@ def _price(axes: Axes, tops: Tops, market: int, edges: np.ndarray) -> None:
     axes.plot(at, middle, color=INK, linewidth=0.8, drawstyle="steps-pre", zorder=2)
 
 
-def _fills(axes: Axes, fills: pl.DataFrame, edges: np.ndarray) -> None:
+def _marks(fills: pl.DataFrame, edges: np.ndarray) -> dict[str, pl.DataFrame]:
+    """The marks of each market: role, whether it goes up, where it stands, and of how many fills it is."""
     yes, bought = pl.col("side") == "yes", pl.col("action") == "buy"
     price = 100 * pl.col("price").cast(pl.Float64)
     placed = fills.select(
+        "ticker",
         "role",
         at=pl.col("filled_at").dt.timestamp("ns"),
         price=pl.when(yes).then(price).otherwise(100 - price),
@@ -134,22 +136,31 @@ def _fills(axes: Axes, fills: pl.DataFrame, edges: np.ndarray) -> None:
     )
     stretches = _STRETCHES if len(edges) > _WIDE else _FEW_STRETCHES
     width = max(int(edges[-1] - edges[0]) // stretches, 1)
-    together = (pl.col("at") - int(edges[0])) // width if fills.height > _MOST_MARKS else pl.int_range(pl.len())
-    cells = placed.group_by("role", "up", stretch=together).agg(pl.col("at").mean(), pl.col("price").mean(), n=pl.len())
-    least = _SIZES[int(np.searchsorted(_FEW, cells.height))]
-    for role in ("maker", "taker"):
+    many = pl.len().over("ticker") > _MOST_MARKS
+    stretch = pl.when(many).then((pl.col("at") - int(edges[0])) // width).otherwise(pl.int_range(pl.len()))
+    cells = placed.group_by("ticker", "role", "up", stretch=stretch).agg(pl.col("at").mean(), pl.col("price").mean(), n=pl.len())
+    return {str(name): part for (name,), part in cells.sort("stretch").partition_by("ticker", as_dict=True).items()}
+
+
+def _fills(axes: Axes, cells: pl.DataFrame) -> None:
+    at, price = _instants(cells["at"].to_numpy().astype(np.int64)), cells["price"].to_numpy()
+    size = _SIZES[int(np.searchsorted(_FEW, cells.height))] + 5 * np.log2(cells["n"].to_numpy())
+    taken, ups = (cells["role"] == "taker").to_numpy(), cells["up"].to_numpy()
+    for taker in (False, True):
         for up in (True, False):
-            own = cells.filter((pl.col("role") == role) & (pl.col("up") == up)).sort("stretch")
+            own = (taken == taker) & (ups == up)
+            if not own.any():
+                continue
             colour = _BUYS if up else _SELLS
             axes.scatter(
-                _instants(own["at"].to_numpy().astype(np.int64)),
-                own["price"].to_numpy(),
-                s=least + 5 * np.log2(own["n"].to_numpy()),
+                at[own],
+                price[own],
+                s=size[own],
                 marker="^" if up else "v",
-                facecolors=colour if role == "taker" else "white",
-                edgecolors=colour if role == "maker" else "white",
-                linewidths=1.0 if role == "maker" else 0.5,
-                zorder=4 if role == "taker" else 3,
+                facecolors=colour if taker else "white",
+                edgecolors="white" if taker else colour,
+                linewidths=0.5 if taker else 1.0,
+                zorder=4 if taker else 3,
                 clip_on=False,
             )
 

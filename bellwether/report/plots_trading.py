@@ -92,7 +92,7 @@ def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str]
                 _pnl(axes, part, colour)
         if not episodes:
             empty(axes, "no backtest")
-        sheet.head(axes, tail(name))
+        sheet.head(axes, tail(name), multiplied=True)
         if left:
             axes.set_ylabel("P&L ($)", fontsize=8, color=INK)
         own = [part for (episode, _), part in parts.items() if episode == name]
@@ -159,7 +159,7 @@ def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ())
         if own.is_empty():
             empty(axes, "no fill")
         _horizons(axes)
-        sheet.head(axes, name)
+        sheet.head(axes, name, multiplied=True)
         if left:
             axes.set_ylabel("cents per contract", fontsize=8, color=INK)
         if bottom:

@@ -25,10 +25,11 @@ from bellwether.settings import Settings, World
 
 
 @lru_cache(maxsize=2)
-def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket]:
-    """One world per process: it never changes, and drawing its days is most of what serving it costs."""
+def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
+    """One world per process, and one truth with its index of all questions: they never change, and drawing days is most of what serving costs."""
     world = GeneratedWorld(seed)
-    return world, GeneratedPolymarket(world)
+    polymarket = GeneratedPolymarket(world)
+    return world, polymarket, Truth(world, polymarket)
 
 
 def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
@@ -36,12 +37,12 @@ def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: An
 
     terms: limits and faults, as `create_app` takes them.
     """
-    world, polymarket = _world(seed)
+    world, polymarket, truth = _world(seed)
     return create_app(
         world,
         polymarket=polymarket,
         exchange=GeneratedExchange(world),
-        truth=Truth(world, polymarket),
+        truth=truth,
         clock=Clock(now, rate=rate),
         **terms,
     )

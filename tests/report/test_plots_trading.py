@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.axis import Axis
 from PIL import Image
 
 from bellwether.replay.results.depth import depth
@@ -120,6 +121,19 @@ def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted(drawn_t
     some = fills(LARGE, 400).filter(pl.col("ticker").is_in(["M-31", "M-7"]))
     price_with_fills(LARGE, some, "x")
     assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(drawn_texts)
+
+
+def test_tick_labels_are_measured_for_the_labels_that_must_stand_clear_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+    siblings = Axis._get_tick_boxes_siblings
+
+    def counted(axis: Axis, renderer: Any) -> Any:
+        measured.append(axis.get_label_text())
+        return siblings(axis, renderer)
+
+    monkeypatch.setattr(Axis, "_get_tick_boxes_siblings", counted)
+    price_with_fills(LARGE, fills(LARGE, 400), "x")
+    assert measured == ["price of YES (c)"] * 3
 
 
 def test_untrusted_names_are_drawn_as_text(drawn_texts: list[str]) -> None:

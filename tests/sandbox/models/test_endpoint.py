@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from starlette.routing import Mount
 from bellwether.sandbox import Clock
 from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth
 from bellwether.sandbox.world.model import Market
+from bellwether.sandbox.worlds import generated
 
 ROOT = Path(__file__).resolve().parents[3]
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
@@ -247,3 +248,20 @@ def test_models_are_listed(provider: Provider) -> None:
     assert body["object"] == "list"
     assert [model["id"] for model in body["data"]] == list(PERSONALITIES)
     assert provider.get("/models/timid").json() == next(model for model in body["data"] if model["id"] == "timid")
+
+
+def test_all_applications_of_a_seed_index_its_questions_once(runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    questions = Truth._of_world
+
+    def counted(truth: Truth, home: int) -> Iterator[tuple[str, str]]:
+        read.append(home)
+        return questions(truth, home)
+
+    monkeypatch.setattr(Truth, "_of_world", counted)
+    for _ in range(2):
+        transport = httpx.ASGITransport(generated(4711, datetime(2025, 1, 10, tzinfo=UTC)))
+        http = httpx.AsyncClient(transport=transport, base_url="http://sandbox/v1", headers={"Authorization": "Bearer sandbox-key"})
+        assert runner.run(http.post("/chat/completions", json={"model": "calibrated", "messages": HELLO})).status_code == 200
+    assert read
+    assert len(read) == len(set(read))
