@@ -11,7 +11,7 @@ PRECOMPILE := $(BIN)/python -m orchestration.precompile
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui site live test test-fast test-duckdb2 coverage lint bench bench-replay constraints dictionary reference readme check-readme clean
+.PHONY: help setup setup-dev demo ui site live test test-fast test-duckdb2 coverage lint lint-style lint-types lint-imports lint-sql bench bench-replay constraints dictionary reference readme check-readme clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,11 +65,22 @@ coverage: setup-dev ## measure what the tests cover, in htmlcov/; TESTS=tests/la
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html $(TESTS)
 
 lint: setup-dev ## check style, types, SQL and the direction of imports
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/sqlfluff lint sql
+	@$(MAKE) -s -k -j 4 lint-style lint-types lint-imports lint-sql
+
+# The tools of lint run beside each other: each says what it found in one piece, and all that fail do.
+shown = found=$$( { $(1); } 2>&1 ); failed=$$?; printf "%s\n" "$$found"; exit $$failed
+
+lint-style:
+	@$(call shown,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
+
+lint-types:
+	@$(call shown,$(BIN)/mypy)
+
+lint-imports:
+	@$(call shown,$(BIN)/lint-imports)
+
+lint-sql:
+	@$(call shown,$(BIN)/sqlfluff lint sql)
 
 bench: setup-dev ## measure speed and memory, as ratios
 	@$(BIN)/python -m benchmarks

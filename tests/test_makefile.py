@@ -1,10 +1,13 @@
-"""What the targets of the Makefile share."""
+"""What the targets of the Makefile share, and what CI makes of them."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,3 +19,36 @@ def test_python_keeps_what_it_compiles_also_where_the_environment_says_otherwise
     command = ["make", "-s", "-f", "Makefile", "-f", "-", "shown"]
     done = subprocess.run(command, input=target, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "<>\n"
+
+
+def _program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_each_tool_of_lint_is_shown_in_one_piece_and_one_failure_hides_no_other(tmp_path: Path) -> None:
+    pieces = {name: f"{name} begins\n{name} ends\n" for name in ("ruff", "mypy", "lint-imports", "sqlfluff")}
+    for name in pieces:
+        failed = int(name in ("ruff", "mypy"))
+        _program(tmp_path / name, f"echo {name} begins; sleep 0.1; echo {name} ends >&2; exit {failed}")
+    command = ["make", "-o", "setup-dev", "lint", f"BIN={tmp_path}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert all(piece in done.stdout for piece in pieces.values()), done.stdout
+    assert [name for name in ("style", "types", "imports", "sql") if f"lint-{name}" in done.stderr] == ["style", "types"]
+
+
+@pytest.mark.parametrize("fails", ["", "lint", "test", "setup-dev"])
+def test_ci_fails_where_a_target_does_and_ends_with_what_lint_found(tmp_path: Path, fails: str) -> None:
+    script = tmp_path / "clone" / ".ci" / "run"
+    script.parent.mkdir(parents=True)
+    shutil.copy(ROOT / ".ci" / "run", script)
+    _program(tmp_path / "bin" / "make", f'echo "of $1"; [ "$1" != "{fails}" ]')
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (fails == "")
+    ran = ["of setup-dev"] if fails == "setup-dev" else ["of setup-dev", "of test", "make lint:", "of lint"]
+    assert done.stdout.splitlines() == ran
+    assert done.stderr.splitlines() == ([f"make {fails} failed"] if fails in ("lint", "test") else [])

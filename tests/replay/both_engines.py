@@ -231,9 +231,10 @@ def cash_of_fills(tape: Tape, rules: RuleSet, bankroll: int, fills: np.ndarray) 
     rows = iter(fills.tolist())
     row = next(rows, None)
     settled = set()
-    for ts, word in _events(tape):
+    ends = np.isin(unpack(tape.event)[0], (SETTLE, VOID))
+    for ts, word in _events(replace(tape, ts=tape.ts[ends], event=tape.event[ends])):
         kind, ticker, _, _, value = unpack(word)
-        if kind not in (SETTLE, VOID) or ticker in settled:
+        if ticker in settled:
             continue
         settled.add(ticker)
         while row is not None and row[c.F_TS] <= ts:

@@ -56,9 +56,19 @@ class _Ticker:
         return max((price for price, lots in self.levels[side].items() if lots), default=0)
 
 
+class Dice(Random):
+    """Throws what `Random` does, without looking at what it is asked."""
+
+    def randint(self, a: int, b: int) -> int:
+        return a + self._randbelow(b - a + 1)
+
+    def choice(self, seq: Any) -> Any:
+        return seq[self._randbelow(len(seq))]
+
+
 def random_tape(seed: int, shape: Shape) -> Tape:
     """A tape of that shape. Times are whole quarters of a second, so that events fall on decisions, arrivals, samples and expiries."""
-    return _Maker(Random(seed), shape).tape()
+    return _Maker(Dice(seed), shape).tape()
 
 
 class _Maker:
@@ -240,7 +250,7 @@ class RandomAgent:
     """Decides from its own random numbers and from what the plain engine shows; `act` gives the calls to make, as (name, arguments)."""
 
     def __init__(self, seed: int, shape: Shape, temper: Temper, *, amends: bool = True) -> None:
-        self.rng, self.shape, self.temper, self.amends = Random(seed), shape, temper, amends
+        self.rng, self.shape, self.temper, self.amends = Dice(seed), shape, temper, amends
 
     def act(self, engine: Any) -> list[tuple[str, tuple[int, ...]]]:
         calls: list[tuple[str, tuple[int, ...]]] = []

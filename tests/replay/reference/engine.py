@@ -21,11 +21,11 @@ def unpack(word: int) -> tuple[int, int, int, int, int]:
 class Replay(Exchange):
     """One replay of a tape under rules and settings, with one queue model. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`."""
 
-    def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
+    def __init__(self, tape: Any, rules: Any, settings: Any, *, events: list[tuple[int, ...]] | None = None) -> None:
         super().__init__(tape, rules, settings)
         self.queue_model = settings.queue or rules.queue
         self.start = tape.start
-        self.events = [(ts, *unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True)]
+        self.events = events or [(ts, *unpack(word)) for ts, word in zip(tape.ts.tolist(), tape.event.tolist(), strict=True)]
         self.rows = list(zip(tape.rows_end.tolist(), tape.rows_ts.tolist(), strict=True))
         self.samples: list[tuple[int, int, int, int]] = []
         self.steps = 0
@@ -33,7 +33,9 @@ class Replay(Exchange):
         if rules.decisions == "book_rows" and self.rows:
             self.end = max(self.end, self.rows[-1][1])
         begins = getattr(tape, "begins", (tape.start,) * len(self.markets))
-        self.open = [(begin, self._last_open(ticker)) for ticker, begin in enumerate(begins)]
+        ends = [event for event in self.events if event[1] in (CLOSE, SETTLE, VOID)]
+        last = [min((ts for ts, _, of, *_ in ends if of == ticker), default=self.end) for ticker in range(len(begins))]
+        self.open = list(zip(begins, last, strict=True))
         self.last_call: int | None = None
         self.next_event = self.next_row = self.next_decision = self.next_sample = 0
         self.last_close = max(end for _, end in self.open)
@@ -43,9 +45,6 @@ class Replay(Exchange):
     def step(self) -> bool:
         """Go to the next decision; False at the end of the tape."""
         return next(self.running, False)
-
-    def _last_open(self, ticker: int) -> int:
-        return min((ts for ts, kind, of, *_ in self.events if of == ticker and kind in (CLOSE, SETTLE, VOID)), default=self.end)
 
     # The clock
 
@@ -64,9 +63,7 @@ class Replay(Exchange):
                 self._expire(at)
                 self._say(at)
             elif what == EVENT:
-                kind = self._event()
-                if kind == PRINT or kind >= HALT:
-                    self._sample_by_events(at)
+                self._events(at)
             elif what == ARRIVAL:
                 self.coming.pop(0)[1](at)
                 self._say(at)
@@ -98,7 +95,7 @@ class Replay(Exchange):
         due = [self.on_grid] if self.on_grid is not None else []
         if self.expiring:
             due.append((self.expiring[0][0], EXPIRY))
-        if self.next_row < len(self.rows) and self.rows[self.next_row][0] == self.next_event:
+        if self._row_is_next():
             due.append((self.rows[self.next_row][1], ROW))
         if self.next_event < len(self.events):
             due.append((self.events[self.next_event][0], EVENT))
@@ -142,6 +139,21 @@ class Replay(Exchange):
     def _expire(self, at: int) -> None:
         self._leave(self.orders[self.expiring[0][1]], "expired", "expired", at)
 
+    def _events(self, at: int) -> None:
+        """The next event, and those of its time that nothing else can come before."""
+        while True:
+            kind = self._event()
+            if kind == PRINT or kind >= HALT:
+                self._sample_by_events(at)
+            if self.next_event == len(self.events) or self._row_is_next():
+                return
+            ts, kind, *_ = self.events[self.next_event]
+            if ts > at or kind >= HALT:
+                return
+
+    def _row_is_next(self) -> bool:
+        return self.next_row < len(self.rows) and self.rows[self.next_row][0] == self.next_event
+
     def _event(self) -> int:
         at, kind, ticker, side, price, value = self.events[self.next_event]
         self.clock = at
@@ -178,6 +190,7 @@ class Replay(Exchange):
             return
         self._close(ticker)
         market.settled = True
+        self.reserves.pop(ticker, None)
         if value is None:
             self.account.void(ticker)
         else:
@@ -234,7 +247,7 @@ class Reference(Replay):
 
     def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         super().__init__(tape, rules, settings)
-        self.bounds = [Replay(tape, rules, replace(settings, queue=queue)) for queue in ("trade_only", "optimistic")]
+        self.bounds = [Replay(tape, rules, replace(settings, queue=queue), events=self.events) for queue in ("trade_only", "optimistic")]
 
     def step(self) -> bool:
         answers = {replay.step() for replay in self.bounds}

@@ -31,6 +31,7 @@ class Exchange:
         self.orders: list[Order] = []
         self.unended: list[Order] = []  # those that may change
         self.states: dict[int, tuple[str, int, int, int]] = {}  # of those that have arrived
+        self.reserves: dict[int, int] = {}  # of a ticker, until one of its orders or its position changes
         self.fills: list[Fill] = []
         self.now = self.clock = tape.start
         self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
@@ -146,12 +147,13 @@ class Exchange:
 
     def _say(self, at: int) -> None:
         """Every order that is not what was last said of it is said anew."""
-        for order in self.unsaid if self.tells else []:
+        for order in self.unsaid if self.tells else ():
             after = (order.status, order.reason, order.price, order.count, order.filled)
             if self.said[order.number] != after:
                 self.updates.append(Update(at, order.number, *after))
                 self.said[order.number] = after
-        self.unsaid = [order for order in self.unsaid if order.status in ("pending", "resting")]
+        if self.tells:
+            self.unsaid = [order for order in self.unsaid if order.status in ("pending", "resting")]
         if self.late:
             now = self._known_at(at)
             if not self.history or now != replace(self.history[-1][1], at=at):
@@ -182,6 +184,7 @@ class Exchange:
         if self._bad_size(order, lots):
             return "bad_size"
         if price == order.price and lots <= order.remaining:
+            self.reserves.pop(order.ticker, None)
             order.count = order.filled + lots
             return ""
         queue = self.markets[order.ticker].resting[order.bid_side]
@@ -192,12 +195,14 @@ class Exchange:
         if reason:
             order.reprice(*before)
             order.status = "resting"
+            self.reserves.pop(order.ticker, None)
             queue.insert(place, order)
             self._watch(order)
         return reason
 
     def _leave(self, order: Order, status: str, reason: str, at: int) -> None:
         order.end(status, reason, at)
+        self.reserves.pop(order.ticker, None)
         self.markets[order.ticker].leave(order)
         if order.tif == GTD:
             self.expiring.remove((order.expires, order.number))
@@ -284,14 +289,14 @@ class Exchange:
             own = order.own_price(1000 - price)
             fee, accumulated = self._fee(order, accumulated, own, lots, taker=True, at=at)
             account.fill(order.ticker, order.side, order.action, own, lots, fee)
-        total = 0
-        for ticker, market in enumerate(self.markets):
-            queues = tuple([other for other in queue if other not in plan.cancels] for queue in market.resting)
-            if rests and ticker == order.ticker:
-                queue = queues[order.bid_side]
-                would = Order(-1, ticker, order.side, order.action, order.price, plan.left, order.tif, 0, 0)
-                queue.insert(sum(other.bid >= order.bid for other in queue), would)
-            total += reserve(account, ticker, queues, self.terms, self.market_rules[ticker])
+        ticker, market = order.ticker, self.markets[order.ticker]
+        queues = tuple([other for other in queue if other not in plan.cancels] for queue in market.resting)
+        if rests:
+            queue = queues[order.bid_side]
+            would = Order(-1, ticker, order.side, order.action, order.price, plan.left, order.tif, 0, 0)
+            queue.insert(sum(other.bid >= order.bid for other in queue), would)
+        total = reserve(account, ticker, queues, self.terms, self.market_rules[ticker])
+        total += sum(self._reserved(other) for other in range(len(self.markets)) if other != ticker)
         return account.cash - total
 
     def _execute(self, order: Order, plan: Walk, *, rests: bool, at: int) -> None:
@@ -311,6 +316,7 @@ class Exchange:
             order.end("filled", "", at)
         elif rests:
             order.status, order.reason, order.queued = "resting", "", at
+            self.reserves.pop(order.ticker, None)
             market.join(order, behind_own=self.rules.join == "behind_own")
             self._watch(order)
         else:
@@ -338,6 +344,7 @@ class Exchange:
     def _book(self, order: Order, price: int, lots: int, *, taker: bool, at: int) -> None:
         fee, order.accumulated = self._fee(order, order.accumulated, price, lots, taker=taker, at=at)
         self.account.fill(order.ticker, order.side, order.action, price, lots, fee)
+        self.reserves.pop(order.ticker, None)
         order.filled += lots
         order.cost += 10 * price * lots
         order.fees += fee
@@ -355,10 +362,13 @@ class Exchange:
     def reserved(self) -> int:
         if not self.rules.collateral:
             return 0
-        return sum(
-            reserve(self.account, ticker, market.resting, self.terms, self.market_rules[ticker])
-            for ticker, market in enumerate(self.markets)
-        )
+        return sum(map(self._reserved, range(len(self.markets))))
+
+    def _reserved(self, ticker: int) -> int:
+        if ticker not in self.reserves:
+            market = self.markets[ticker]
+            self.reserves[ticker] = reserve(self.account, ticker, market.resting, self.terms, self.market_rules[ticker])
+        return self.reserves[ticker]
 
     def equity(self, account: Known | Account | None = None) -> int:
         """Cash, and positions at the prices at which they could be closed."""

@@ -152,10 +152,13 @@ def reserve(account: Account, ticker: int, resting: Sequence[list[Order]], terms
         for order in resting[bid_side]:
             lots = order.count - order.filled
             kind = BUY if account.net else order.action
-            covered = min(cover[kind], lots)
+            covered = min(cover[kind], lots) if cover[kind] else 0
+            fee = fees.trade_fee(*maker, rules.fee_unit, order.price, lots)
+            if covered == 0:
+                total += 10 * order.bid * lots + fee
+                continue
             cover[kind] -= covered
             total += 10 * order.bid * (lots - covered)
-            fee = fees.trade_fee(*maker, rules.fee_unit, order.price, lots)
             proceeds = 10 * (1000 - order.bid) * covered
             if fee > proceeds:
                 total += fee - proceeds
