@@ -24,6 +24,32 @@ from bellwether.text_tables import visible
 if TYPE_CHECKING:
     import polars as pl
 
+
+class _Instant(click.DateTime):
+    """A day or an instant on the command line, shown as people write it."""
+
+    def __init__(self, formats: dict[str, str]) -> None:
+        super().__init__(list(formats))
+        self._shown = tuple(formats.values())
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The longest form, in the help."""
+        return self._shown[-1]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        """Raises `click.BadParameter` for what is no such day or instant."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            what = "day" if len(self._shown) == 1 else "day or time"
+            self.fail(f"{value!r} is no {what} of the calendar; write {' or '.join(self._shown)}", param, ctx)
+
+
+#: A UTC day.
+DAY = _Instant({"%Y-%m-%d": "YYYY-MM-DD"})
+#: A UTC day, which is its 00:00, or an instant of it.
+INSTANT = _Instant({"%Y-%m-%d": "YYYY-MM-DD", "%Y-%m-%dT%H:%M": "YYYY-MM-DDTHH:MM", "%Y-%m-%dT%H:%M:%S": "YYYY-MM-DDTHH:MM:SS"})
+
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from bellwether.cli import main
 from bellwether.console import console, emit, grid, leaderboard_table
 from tests.report.frames import example
 
@@ -124,3 +126,20 @@ def test_a_table_that_fits_without_lines_between_its_columns_is_a_table_and_brea
     assert lines[-1].split() == ["KXEARNSAYTRELLI-26JUN29", *"xxxxxx"]
     heads = " ".join(lines[:-2]).split()
     assert {"first_", "market_", "frames_", "received", "outages_", "connections"} <= set(heads), heads
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pull", "2026-13-01"], "'2026-13-01' is no day of the calendar; write YYYY-MM-DD"),
+        (["arena", "show", "june"], "'june' is no day of the calendar; write YYYY-MM-DD"),
+        (["arena", "leaderboard", "--known-at", "noon"], "'noon' is no day or time of the calendar; write YYYY-MM-DD or YYYY-MM-DDTHH:MM"),
+    ],
+    ids=["day", "week", "instant"],
+)
+def test_what_is_no_day_is_refused_with_the_form_to_write(words: list[str], said: str) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "%" not in result.stderr
+    assert "%" not in CliRunner().invoke(main, [*words[:2], "--help"]).stdout

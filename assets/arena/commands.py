@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assets.arena.export_commands import export_cohort
-from assets.arena.options import DAY, KNOWN_AT
+from assets.arena.options import KNOWN_AT
 from assets.arena.ranking_commands import equity, rankings
 from assets.arena.reading import BY, REASON, arena_lake, reading, rows_known
 from assets.arena.review_commands import dismiss, review
 from assets.arena.table_commands import show_table
-from bellwether.console import AS_JSON, console, emit, grid
+from bellwether.console import AS_JSON, DAY, console, emit, grid
 from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.text_tables import visible
@@ -179,7 +179,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 
 
 @arena.command()
-@click.argument("cohort", type=DAY)
+@click.argument("cohort", metavar="COHORT", type=DAY)
 @click.argument("agent", required=False)
 @KNOWN_AT
 @AS_JSON
@@ -227,7 +227,7 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
 
 
 @arena.command()
-@click.argument("cohort", type=DAY)
+@click.argument("cohort", metavar="COHORT", type=DAY)
 @BY
 @REASON
 @AS_JSON

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from assets.arena.reading import arena_lake
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import AS_JSON, DAY, console, emit
 from bellwether.settings import settings
 
 
 @click.command(name="export")
-@click.argument("cohort", type=click.DateTime(formats=["%Y-%m-%d"]))
+@click.argument("cohort", metavar="COHORT", type=DAY)
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--without-prompts", is_flag=True, help="Leave prompts and answers out.")
 @AS_JSON

@@ -6,10 +6,11 @@ from datetime import UTC
 
 import click
 
-DAY = click.DateTime(formats=["%Y-%m-%d"])
+from bellwether.console import INSTANT
+
 KNOWN_AT = click.option(
     "--known-at",
-    type=click.DateTime(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]),
+    type=INSTANT,
     callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
     help="Show what was known at this time (UTC; a day is its 00:00): later trades, evidence and marks are left out.",
 )

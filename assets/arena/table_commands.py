@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from assets.arena.options import DAY, KNOWN_AT
+from assets.arena.options import KNOWN_AT
 from assets.arena.reading import arena_lake
-from bellwether.console import AS_JSON, console, emit, grid
+from bellwether.console import AS_JSON, DAY, console, emit, grid
 from bellwether.errors import suggestion
 from bellwether.settings import settings
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import AS_JSON, DAY, console, emit
 from bellwether.settings import settings
 from orchestration.session import runner
-
-DAY = click.DateTime(formats=["%Y-%m-%d"])
 
 ARCHIVE = click.option(
     "--archive/--no-archive",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bellwether.console import AS_JSON, console, emit
+from bellwether.console import AS_JSON, DAY, console, emit
 from bellwether.settings import settings
 from bellwether.text_tables import visible
 
@@ -26,7 +26,7 @@ _SHOWN = 20
 @click.option("--forecaster", metavar="NAME", help="Who made the forecasts, where no column of FILE says so.")
 @click.option(
     "--week",
-    type=click.DateTime(formats=["%Y-%m-%d"]),
+    type=DAY,
     help="The week of the arena (its Sunday) that the forecasts are for, where no column says so.",
 )
 @click.option(
