@@ -10,6 +10,8 @@ from typing import TypeVar, cast
 
 from filelock import FileLock
 
+from bellwether.recordings.books import BookCheck, check_books
+from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.importing import import_captures
 from bellwether.recordings.recording import Recording
 from bellwether.replay.building import Outcomes, build_recording, episode_ids
@@ -37,6 +39,10 @@ class Captures:
     def recordings(self, folder: str) -> list[Recording]:
         """A recording of each capture in the folder."""
         return self._once(f"{folder}.recordings", lambda: import_captures(self._root / folder, self._source / folder))
+
+    def checked(self, folder: str) -> list[tuple[BookCheck, GapReport]]:
+        """What the books of each recording showed, and what is missing in it."""
+        return self._once(f"{folder}.checks", lambda: [check_books(recording) for recording in self.recordings(folder)])
 
     def built(self, folder: str) -> list[Built]:
         """The episodes of each recording."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first, so that no process is left with one at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live as long as the process: the garbage collector need not look at millions of their objects again and again."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture(autouse=True)

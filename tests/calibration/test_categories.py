@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scoringrules
 from sklearn.metrics import brier_score_loss, log_loss
 
 from bellwether.calibration import evaluate
 from bellwether.errors import ScoringError
+from tests.numpy_only import scoringrules
 
 
 def drawn(seed: int, size: int = 80, count: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -47,10 +47,12 @@ class World:
 
 
 def open_world(home: Path, **changes: object) -> World:
-    """A world whose lake, warehouse and Dagster storage lie below `home`."""
+    """A world whose lake, warehouse and Dagster storage lie below `home`; events are stored as everywhere in Bellwether."""
     config = Settings(home=home, **changes)  # type: ignore[arg-type]
-    (home / "dagster").mkdir(parents=True, exist_ok=True)
-    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(str(home / "dagster")))
+    dagster_home = str(home / "dagster")
+    os.makedirs(dagster_home, exist_ok=True)
+    log = {"module": "orchestration.event_log", "class": "EventLog", "config": {"home": dagster_home}}
+    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(dagster_home, overrides={"event_log_storage": log}))
 
 
 @pytest.fixture(scope="session")

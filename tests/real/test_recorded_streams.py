@@ -43,8 +43,8 @@ class Imported:
 @pytest.fixture(scope="module")
 def imported(captures: Captures) -> dict[str, Imported]:
     """Every capture by the name of its recording."""
-    made = [recording for folder in (NBA, BTC, LIST) for recording in captures.recordings(folder)]
-    return {recording.name: Imported(recording, *check_books(recording)) for recording in made}
+    made = [pair for folder in (NBA, BTC, LIST) for pair in zip(captures.recordings(folder), captures.checked(folder), strict=True)]
+    return {recording.name: Imported(recording, *checked) for recording, checked in made}
 
 
 def of(imported: dict[str, Imported], *sources: str) -> list[Imported]:

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bellwether.recordings.books import check_books
+from bellwether.recordings.books import BookCheck
+from bellwether.recordings.gaps import GapReport
 from bellwether.recordings.instants import instant
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import EpisodeDraft, load, validate
@@ -89,11 +90,15 @@ def test_no_level_falls_below_zero_and_no_book_is_crossed_at_the_end_of_an_insta
         assert count > 1
 
 
-def test_rows_leave_the_books_that_replaying_the_frames_leaves(built: dict[str, list[Built]]) -> None:
+def checks(captures: Captures, folder: str) -> dict[str, tuple[BookCheck, GapReport]]:
+    """What replaying the frames of each recording shows, by its name."""
+    return {one.name: checked for one, checked in zip(captures.recordings(folder), captures.checked(folder), strict=True)}
+
+
+def test_rows_leave_the_books_that_replaying_the_frames_leaves(captures: Captures, built: dict[str, list[Built]]) -> None:
     """Frames of a market that closed within its recording go on behind the episode, so that only the others end alike."""
     compared = 0
-    checks = {one.recording.name: one.recording for one in everything(built)}
-    replayed_books = {name: check_books(recording)[0].books for name, recording in checks.items()}
+    replayed_books = {name: check.books for folder in built for name, (check, _) in checks(captures, folder).items()}
     for one in everything(built):
         books = Counter[str]()
         *_, (_, last) = instants(one.draft)
@@ -282,10 +287,13 @@ def test_ticks_of_the_underlying_are_a_series_that_is_read_as_of_a_time(recordin
         assert known == float([price for at, price in wanted if at <= middle][-1])
 
 
-def test_fills_in_a_list_of_orders_take_from_levels_and_leave_books_that_never_cross(built: dict[str, list[Built]]) -> None:
+def test_fills_in_a_list_of_orders_take_from_levels_and_leave_books_that_never_cross(
+    captures: Captures, built: dict[str, list[Built]]
+) -> None:
     """Read as an order of its own, each of the crossing ones would leave the book crossed from then on."""
+    checked = checks(captures, ORDERS)
     for one in built[ORDERS]:
-        check, gaps = check_books(one.recording)
+        check, gaps = checked[one.recording.name]
         assert check.is_sound, check.first
         assert (check["passing"], check["locked"], gaps.lost) == (0, 0, 0)
         assert one.draft.trades.num_rows > 500

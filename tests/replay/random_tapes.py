@@ -60,10 +60,16 @@ class Dice(Random):
     """Throws what `Random` does, without looking at what it is asked."""
 
     def randint(self, a: int, b: int) -> int:
-        return a + self._randbelow(b - a + 1)
+        return a + self._below(b - a + 1)
 
     def choice(self, seq: Any) -> Any:
-        return seq[self._randbelow(len(seq))]
+        return seq[self._below(len(seq))]
+
+    def _below(self, limit: int) -> int:
+        bits = limit.bit_length()
+        while (number := self.getrandbits(bits)) >= limit:
+            pass
+        return number
 
 
 def random_tape(seed: int, shape: Shape) -> Tape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,6 +32,11 @@ SETTINGS = {
 }
 
 
+@cache
+def _prepared(captures: Captures, folder: str, rules: str | None = None) -> Prepared:
+    return prepare(captures.built(folder)[0].episode, rules)
+
+
 def _fills(prepared: Prepared, settings: Settings) -> int:
     tape = first(prepared.tape, EVENTS)
     temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
@@ -41,12 +47,12 @@ def _fills(prepared: Prepared, settings: Settings) -> int:
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("folder", ["ws_nba_2026_03", "ws_btc15m_2026_05", "orders_spx_2023"])
 def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, settings: str) -> None:
-    assert _fills(prepare(captures.built(folder)[0].episode), SETTINGS[settings]) > 50
+    assert _fills(_prepared(captures, folder), SETTINGS[settings]) > 50
 
 
 @pytest.mark.parametrize("folder", ["ws_nba_2026_03", "ws_btc15m_2026_05"])
 def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures: Captures, folder: str) -> None:
-    assert _fills(prepare(captures.built(folder)[0].episode, "pmb-2026-01"), Settings(cadence=5 * SECOND)) > 50
+    assert _fills(_prepared(captures, folder, "pmb-2026-01"), Settings(cadence=5 * SECOND)) > 50
 
 
 def beginning(tape: Tape, events: int) -> Tape:
@@ -60,7 +66,7 @@ def beginning(tape: Tape, events: int) -> Tape:
 def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures, settings: str) -> None:
     """A game of March, and a quarter of an hour of May by the rules that followed, as if on one evening, with one bankroll."""
     chosen = {"ws_nba_2026_03": None, "ws_btc15m_2026_05": "kalshi-2026-05-28"}
-    prepared = [prepare(captures.built(folder)[0].episode, rules) for folder, rules in chosen.items()]
+    prepared = [_prepared(captures, folder, rules) for folder, rules in chosen.items()]
     evening = prepared[0].tape.start
     delays = (0, 60 * SECOND)
     parts = [

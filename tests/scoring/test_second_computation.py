@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import scoringrules
 from scipy import stats
 from scipy.special import expit, logit
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, roc_auc_score
 
 from bellwether.scoring import ScoreResult, score
+from tests.numpy_only import scoringrules
 from tests.scoring.conftest import Row, Write
 
 Rows = Sequence[Row]

@@ -1,0 +1,23 @@
+"""An oracle that computes with NumPy: where there is numba, scoringrules compiles all of its scores whenever it is imported."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+def _without_numba() -> ModuleType:
+    modules: dict[str, Any] = sys.modules
+    numba = modules.pop("numba", None)
+    modules["numba"] = None
+    try:
+        import scoringrules
+    finally:
+        del modules["numba"]
+        if numba is not None:
+            modules["numba"] = numba
+    return scoringrules
+
+
+scoringrules = _without_numba()
