@@ -60,7 +60,9 @@ class ModelsOfRun:
         """A client on this world; the sandbox, and a local model's server, run as long as it is open."""
         from bellwether.models.client import ModelClient
         from bellwether.models.keys import endpoints
+        from bellwether.models.wire import ProviderWire
 
-        with self.models.world.addresses() as venues, endpoints(venues.models) as locate:
-            async with ModelClient(self.models.journal.journal, endpoint=locate, run=self.run, limits=self.limits) as client:
+        with self.models.world.addresses(served=False) as venues, endpoints(venues.models) as locate:
+            wire, journal = ProviderWire(sandbox=venues.application), self.models.journal.journal
+            async with ModelClient(journal, endpoint=locate, run=self.run, limits=self.limits, wire=wire) as client:
                 yield client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import Any, TypeVar
@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from bellwether.journal.journal import Journal
 
 T = TypeVar("T")
-_Waiting = tuple[Callable[[], Any], "asyncio.Future[Any]"]
+_Work = Callable[[], Any]
+_Waiting = tuple["Urgency", _Work, "asyncio.Future[Any]"]
 
 #: Most works of one transaction: the first ones of many need not wait for the last.
 _MOST = 16
@@ -54,7 +55,7 @@ class Writer:
         """The future result of `work`; it is done however that future is treated."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._waiting[urgency].append((work, future))
+        self._waiting[urgency].append((urgency, work, future))
         self._idle.clear()
         if not self._is_due and self._at_work < self._lanes:
             self._is_due = True
@@ -73,11 +74,12 @@ class Writer:
         self._is_due = False
         while self._at_work < self._lanes and (batch := self._next()):
             self._at_work += 1
-            works = [work for work, _ in batch]
-            done = asyncio.get_running_loop().run_in_executor(None, self._journal.together, works)
-            done.add_done_callback(partial(self._end, [future for _, future in batch]))
+            urgencies, works, futures = zip(*batch, strict=True)
+            do = _one if urgencies == (Urgency.LOOK,) else self._journal.together
+            done = asyncio.get_running_loop().run_in_executor(None, do, works)
+            done.add_done_callback(partial(self._end, futures))
 
-    def _end(self, futures: list[asyncio.Future[Any]], done: asyncio.Future[list[Any]]) -> None:
+    def _end(self, futures: Sequence[asyncio.Future[Any]], done: asyncio.Future[list[Any]]) -> None:
         self._at_work -= 1
         error = done.exception()
         results = done.result() if error is None else [error] * len(futures)
@@ -93,6 +95,15 @@ class Writer:
             while queue and len(batch) < self._most:
                 batch.append(queue.popleft())
         return batch
+
+
+def _one(works: Sequence[_Work]) -> list[Any]:
+    """What a single look finds or raises: it writes nothing, and needs no transaction."""
+    (work,) = works
+    try:
+        return [work()]
+    except Exception as error:
+        return [error]
 
 
 def _tell(future: asyncio.Future[Any], result: Any) -> None:

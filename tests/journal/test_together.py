@@ -180,6 +180,15 @@ async def test_what_waits_at_the_same_time_is_written_at_once(journal: Journal) 
     assert journal.counts().row(0)[-1] == 10
 
 
+async def test_a_look_by_itself_begins_no_transaction(journal: Journal) -> None:
+    start(journal)
+    ended, writer = commits(journal), Writer(journal)
+    assert isinstance(await writer.do(partial(journal.look, ask().key), Urgency.LOOK), Busy)
+    with pytest.raises(ZeroDivisionError):
+        await writer.do(lambda: 1 // 0, Urgency.LOOK)
+    assert ended == []
+
+
 async def test_a_work_is_done_though_nobody_waits_for_it_any_more(journal: Journal) -> None:
     _, attempt = start(journal)
     writer = Writer(journal)

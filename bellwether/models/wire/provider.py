@@ -6,11 +6,15 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from bellwether.models.providers import SANDBOX
 from bellwether.models.wire.call import Call, Result
 from bellwether.models.wire.routes import direct
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from bellwether.models.wire.direct import Direct
+    from bellwether.models.wire.in_process import InProcess
     from bellwether.models.wire.litellm import LiteLLM
 
 
@@ -18,10 +22,13 @@ class ProviderWire:
     """Sends calls to providers. Use it as an async context manager, in one event loop.
 
     connections: most connections at a time, over all models; how many calls are under way is for the client to limit.
+    sandbox: the application of this process that answers for the sandbox's models; None where they are served, or there are none.
     """
 
-    def __init__(self, *, connections: int = 256) -> None:
+    def __init__(self, *, connections: int = 256, sandbox: ASGIApp | None = None) -> None:
         self._connections = connections
+        self._sandbox = sandbox
+        self._in_process: InProcess | None = None
         self._direct: Direct | None = None
         self._litellm: LiteLLM | None = None
 
@@ -30,6 +37,10 @@ class ProviderWire:
 
         self._stack = AsyncExitStack()
         self._direct = await self._stack.enter_async_context(Direct(self._connections))
+        if self._sandbox is not None:
+            from bellwether.models.wire.in_process import InProcess
+
+            self._in_process = InProcess(self._sandbox)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -39,6 +50,8 @@ class ProviderWire:
         """Send `call` once. Never raises for what a provider can do; see `Result`."""
         assert self._direct is not None, "a wire is used within `async with`"
         route = direct(call.model, call.endpoint)
+        if route is not None and self._in_process is not None and call.model.provider == SANDBOX:
+            return await self._in_process.send(call, route)
         if route is not None:
             return await self._direct.send(call, route)
         if self._litellm is None:

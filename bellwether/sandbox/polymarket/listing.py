@@ -271,7 +271,7 @@ class Listing:
     def __init__(self, world: GeneratedWorld) -> None:
         self._world = world
         self.ids = Ids(world.seed)
-        self.day = lru_cache(maxsize=512)(self._draw_day)
+        self.day = lru_cache(maxsize=1024)(self._draw_day)
         self.created = lru_cache(maxsize=1024)(self._collect_created)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:

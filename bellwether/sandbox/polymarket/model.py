@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from bellwether.sandbox.polymarket.fees import Fees
 from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, Step, closing, state
 from bellwether.sandbox.source import Key
-from bellwether.sandbox.world.latent import Claim, Floats
+from bellwether.sandbox.world.latent import Claim, Floats, Slots
 from bellwether.sandbox.world.tape import Trading
 
 #: Day number, index and position take so many bits in the number of a market.
@@ -55,9 +55,14 @@ class Opinion:
         """Instant of the opening."""
         return self.claim.opens
 
-    def probabilities(self) -> Floats:
-        """The traders' probability of yes at the beginning of each slot."""
-        known = self.claim.probabilities()
+    @property
+    def slots(self) -> int:
+        """How many slots begin before the close."""
+        return self.claim.slots
+
+    def probabilities(self, slots: Slots | None = None) -> Floats:
+        """The traders' probability of yes at the beginning of these slots, or of each."""
+        known = self.claim.probabilities(slots)
         return known + self.basis * 4.0 * known * (1.0 - known)
 
 

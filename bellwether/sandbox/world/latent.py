@@ -21,6 +21,7 @@ from bellwether.sandbox.world.draw import stream
 SLOT = 10 * MINUTE
 
 Floats = NDArray[np.float64]
+Slots = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,22 @@ class Claim:
         return self.path.closes
 
     @property
+    def slots(self) -> int:
+        """How many slots begin before the close."""
+        return self.path.slots
+
+    @property
     def pays(self) -> bool:
         """Whether the latent outcome is yes."""
         return self.lower < self.path.end <= self.upper
 
-    def probabilities(self) -> Floats:
-        """The probability of yes at the beginning of each slot."""
+    def probabilities(self, slots: Slots | None = None) -> Floats:
+        """The probability of yes at the beginning of these slots, or of each."""
         from scipy.special import ndtr
 
         s, w = walk(self.path)
+        if slots is not None:
+            s, w = s[slots], w[slots]
         deviation = np.sqrt(1.0 - s)
         above = ndtr((self.upper - w) / deviation) if self.upper < math.inf else 1.0
         below = ndtr((self.lower - w) / deviation) if self.lower > -math.inf else 0.0
@@ -103,9 +111,8 @@ class Claim:
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
         """The probability at these instants; before the opening that of the opening, from the close on the outcome."""
-        known = self.probabilities()
-        slot = np.clip((times - self.opens) // SLOT, 0, len(known) - 1)
-        return np.where(times < self.closes, known[slot], float(self.pays))
+        slots = np.clip((times - self.opens) // SLOT, 0, self.slots - 1)
+        return np.where(times < self.closes, self.probabilities(slots), float(self.pays))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +128,14 @@ class Combo:
         """Whether every latent outcome is as it must be."""
         return all(claim.pays == side for claim, side in self.legs)
 
-    def probabilities(self) -> Floats:
-        """The probability of yes at the beginning of each slot."""
-        return self.probabilities_at(self.opens + SLOT * np.arange(-((self.opens - self.closes) // SLOT), dtype=np.int64))
+    @property
+    def slots(self) -> int:
+        """How many slots begin before the close."""
+        return -((self.opens - self.closes) // SLOT)
+
+    def probabilities(self, slots: Slots | None = None) -> Floats:
+        """The probability of yes at the beginning of these slots, or of each."""
+        return self.probabilities_at(self.opens + SLOT * (np.arange(self.slots, dtype=np.int64) if slots is None else slots))
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
         """The probability at these instants; before the opening that of the opening."""

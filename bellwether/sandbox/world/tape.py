@@ -110,45 +110,50 @@ class Tape:
         return Tape(self.opens + SLOT * cut.start, **columns)
 
 
-def _quotes(fair: Floats, trading: Trading, noise: Noise) -> dict[str, Ints]:
+def _quotes(latent: Latent, trading: Trading, noise: Noise) -> dict[str, Ints]:
     """Standing quotes and their sizes: renewed at random slots, between them as they were."""
     renewed = noise[0] < trading.requote
     renewed[0] = True
     at = np.flatnonzero(renewed)
-    half = trading.half_spread * (0.6 + 0.8 * noise[1][at].astype(np.float64))
-    lacks = noise[2][at] < trading.one_sided
-    no_bid = lacks & (noise[2][at] < trading.one_sided / 2)
-    bid = np.where(no_bid, NO_BID, floor_to_grid(trading.grid, fair[at] - half))
-    ask = np.where(lacks & ~no_bid, NO_ASK, ceil_to_grid(trading.grid, fair[at] + half))
+    fair, wide, luck, deep = latent.probabilities(at), noise[1, at], noise[2, at], noise[3, at]
+    half = trading.half_spread * (0.6 + 0.8 * wide.astype(np.float64))
+    lacks = luck < trading.one_sided
+    no_bid = luck < trading.one_sided / 2
+    bid = np.where(no_bid, NO_BID, floor_to_grid(trading.grid, fair - half))
+    ask = np.where(lacks & ~no_bid, NO_ASK, ceil_to_grid(trading.grid, fair + half))
     unit = 100 if trading.whole else 1
     scale = 100 * trading.size // unit
-    bid_size = (scale * (1 + 9 * noise[3][at])).astype(np.int64) * unit
-    ask_size = (scale * (10 - 9 * noise[3][at])).astype(np.int64) * unit
+    bid_size = (scale * (1 + 9 * deep)).astype(np.int64) * unit
+    ask_size = (scale * (10 - 9 * deep)).astype(np.int64) * unit
     standing = np.cumsum(renewed) - 1
     quotes = {"bid": bid, "ask": ask, "bid_size": np.where(bid == NO_BID, 0, bid_size), "ask_size": np.where(ask == NO_ASK, 0, ask_size)}
     return {name: values.astype(np.int32)[standing] for name, values in quotes.items()}
 
 
-def _last(price: Ints) -> Ints:
-    """The last trade up to each slot; 0 before the first."""
-    traded = np.maximum.accumulate(np.where(price > 0, np.arange(len(price)), 0))
-    return price[traded]
-
-
 @lru_cache(maxsize=128)
 def record(latent: Latent, trading: Trading) -> Tape:
     """Everything that happens in a market from its opening to its close."""
-    fair = latent.probabilities()
-    noise = stream(*trading.entropy).random((6, len(fair)), dtype=np.float32)
-    quotes = _quotes(fair, trading, noise)
+    noise = stream(*trading.entropy).random((6, latent.slots), dtype=np.float32)
+    quotes = _quotes(latent, trading, noise)
     buys = (noise[4] < trading.trades / 2) & (quotes["ask"] < NO_ASK)
     sells = (noise[4] >= trading.trades / 2) & (noise[4] < trading.trades) & (quotes["bid"] > NO_BID)
-    price = np.where(buys, quotes["ask"], np.where(sells, quotes["bid"], 0)).astype(np.int32)
+    price = np.where(buys, quotes["ask"], np.where(sells, quotes["bid"], 0))
+    traded = price > 0
+    at = np.flatnonzero(traded)
     # A ratio of a constant and a uniform has the heavy tail of real trade sizes, without a function whose last digit differs by machine.
-    size = np.where(price > 0, (20 * trading.size / (noise[5] + np.float32(0.004))).astype(np.int64) + 1, 0)
+    sizes = (20 * trading.size / (noise[5, at] + np.float32(0.004))).astype(np.int64) + 1
     if trading.whole:
-        size = -(-size // 100) * 100
-    volume = np.cumsum(size)
+        sizes = -(-sizes // 100) * 100
+    size = np.zeros(len(price), np.int64)
+    size[at] = sizes
+    volumes = np.cumsum(sizes)
     unit = 100 if trading.whole else 1
-    open_interest = volume * trading.kept // (10 * unit) * unit
-    return Tape(latent.opens, price=price, last=_last(price), size=size, volume=volume, open_interest=open_interest, **quotes)
+    interests = volumes * trading.kept // (10 * unit) * unit
+    after = np.cumsum(traded, dtype=np.int64)
+    last, volume, open_interest = (_standing(values, after) for values in (price[at], volumes, interests))
+    return Tape(latent.opens, price=price, last=last, size=size, volume=volume, open_interest=open_interest, **quotes)
+
+
+def _standing(values: Ints, after: Ints) -> Ints:
+    """At each slot the value of the last of so many trades; 0 before the first."""
+    return np.concatenate((np.zeros(1, values.dtype), values))[after]

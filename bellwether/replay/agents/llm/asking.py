@@ -38,12 +38,14 @@ class OwnModels:
         from bellwether.journal import Journal
         from bellwether.models.client import Limits, ModelClient
         from bellwether.models.keys import endpoints
+        from bellwether.models.wire import ProviderWire
         from bellwether.settings import settings
         from bellwether.worlds import addresses
 
         config, limits = settings(), Limits(dollars=self.dollars)
-        with addresses(config) as venues, endpoints(venues.models) as locate, Journal(config.journal_url) as journal:
-            async with ModelClient(journal, endpoint=locate, run=self.run, limits=limits) as client:
+        with addresses(config, served=False) as venues, endpoints(venues.models) as locate, Journal(config.journal_url) as journal:
+            wire = ProviderWire(sandbox=venues.application)
+            async with ModelClient(journal, endpoint=locate, run=self.run, limits=limits, wire=wire) as client:
                 yield client
 
 
