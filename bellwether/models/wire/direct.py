@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping
 from functools import cache
-from types import TracebackType
-from typing import Any, Self
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import orjson
 from yarl import URL
 
-from bellwether.errors import ConfigError
 from bellwether.journal.facts import Outcome
 from bellwether.models.wire.call import Call, Result
 from bellwether.models.wire.classify import RawReply, classify, lost
+from bellwether.models.wire.encoding import encoded
 from bellwether.models.wire.routes import Route
 
 #: Bytes of the longest body that is read.
@@ -30,22 +26,19 @@ _KEEP_ALIVE_SECONDS = 30.0
 
 
 class Direct:
-    """The transport; used as an async context manager. connections: most at a time, over all models."""
+    """The transport, made and closed in one event loop. connections: most at a time, over all models."""
 
     def __init__(self, connections: int) -> None:
-        self._connections = connections
-
-    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=_KEEP_ALIVE_SECONDS),
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=_KEEP_ALIVE_SECONDS),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "bellwether"},
         )
         self._proxy = cache(_proxy)
-        return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def close(self) -> None:
+        """Close its connections."""
         await self._session.close()
 
     async def send(self, call: Call, route: Route) -> Result:
@@ -111,25 +104,6 @@ class _Exchange:
             body[:_KEPT] if self.is_too_long else body,
             round((time.perf_counter() - self._started) * 1000),
         )
-
-
-def encoded(call: Call, route: Route) -> bytes:
-    """The body of the request. Raises `ConfigError` for what JSON does not have."""
-    whole = {"model": call.model.id, "messages": list(call.messages), **route.parameters(call.parameters)}
-    try:
-        return orjson.dumps(whole)
-    except orjson.JSONEncodeError:
-        pass  # a lone surrogate in untrusted text can be sent only as an escape
-    try:
-        return json.dumps(whole, default=_plain).encode()
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"asking {call.model.name}: the request is no JSON ({error}); hand in plain values") from None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"it has a {type(value).__name__}")
 
 
 @cache

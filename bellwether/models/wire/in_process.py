@@ -12,7 +12,7 @@ from yarl import URL
 from bellwether.journal.facts import Outcome
 from bellwether.models.wire.call import Call, Result
 from bellwether.models.wire.classify import RawReply, classify, lost
-from bellwether.models.wire.direct import encoded
+from bellwether.models.wire.encoding import encoded
 from bellwether.models.wire.routes import Route
 
 if TYPE_CHECKING:

@@ -33,10 +33,7 @@ class ProviderWire:
         self._litellm: LiteLLM | None = None
 
     async def __aenter__(self) -> Self:
-        from bellwether.models.wire.direct import Direct
-
         self._stack = AsyncExitStack()
-        self._direct = await self._stack.enter_async_context(Direct(self._connections))
         if self._sandbox is not None:
             from bellwether.models.wire.in_process import InProcess
 
@@ -48,15 +45,22 @@ class ProviderWire:
 
     async def send(self, call: Call) -> Result:
         """Send `call` once. Never raises for what a provider can do; see `Result`."""
-        assert self._direct is not None, "a wire is used within `async with`"
         route = direct(call.model, call.endpoint)
         if route is not None and self._in_process is not None and call.model.provider == SANDBOX:
             return await self._in_process.send(call, route)
         if route is not None:
-            return await self._direct.send(call, route)
+            return await self._over_http().send(call, route)
         if self._litellm is None:
             from bellwether.models.wire.litellm import LiteLLM
 
             self._litellm = LiteLLM()
             self._stack.push_async_callback(self._litellm.close)
         return await self._litellm.send(call)
+
+    def _over_http(self) -> Direct:
+        if self._direct is None:
+            from bellwether.models.wire.direct import Direct
+
+            self._direct = Direct(self._connections)
+            self._stack.push_async_callback(self._direct.close)
+        return self._direct

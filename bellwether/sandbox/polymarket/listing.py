@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
+from bellwether.sandbox.drawn import Drawn
 from bellwether.sandbox.instants import DAY, HOUR, MINUTE, midnight, moment
 from bellwether.sandbox.polymarket.fees import fees_of
 from bellwether.sandbox.polymarket.ids import Ids, slug_of
@@ -271,8 +272,8 @@ class Listing:
     def __init__(self, world: GeneratedWorld) -> None:
         self._world = world
         self.ids = Ids(world.seed)
-        self.day = lru_cache(maxsize=1024)(self._draw_day)
-        self.created = lru_cache(maxsize=1024)(self._collect_created)
+        self.day = Drawn(self._draw_day, 1024)
+        self.created = Drawn(self._collect_created, 1024)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
         """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.clock import Clock
+from bellwether.sandbox.drawn import Drawn
 from bellwether.sandbox.instants import DAY, instant, midnight
 from bellwether.sandbox.source import Candle, EventRow, MarketRow, SeriesRow, Wanted
 from bellwether.sandbox.world.candles import candles
@@ -53,9 +54,9 @@ class GeneratedWorld:
         self.seed = seed
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
-        self._days = lru_cache(maxsize=256)(self._draw_day)
+        self._days = Drawn(self._draw_day, 256)
         self._volumes = lru_cache(maxsize=1)(self._sum_volumes)
-        self._created = lru_cache(maxsize=256)(self._collect_created)
+        self._created = Drawn(self._collect_created, 256)
         self._final_body = lru_cache(maxsize=4096)(lambda market: market_body(market, final_from(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------

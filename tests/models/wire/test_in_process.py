@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from bellwether.sandbox.models import Truth
 from bellwether.settings import Settings
 from bellwether.worlds import addresses
 
+ROOT = Path(__file__).resolve().parents[3]
 PROMPT = [{"role": "user", "content": "Question: Will something happen that no market asks about?\nForm: <answer>[yes or no]</answer>"}]
 
 
@@ -24,6 +28,16 @@ async def ask(application: Any, base: str, name: str = "calibrated", *, key: str
     model = Model.model_validate({"name": "one", "model": f"sandbox/{name}", "timeout": timeout})
     async with ProviderWire(sandbox=application) as wire:
         return await wire.send(Call(model, Endpoint(base, key), PROMPT, {"temperature": 0}))
+
+
+async def ask_nobody() -> None:
+    """Ask an application that answers nothing of use."""
+
+    async def nobody(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    await ask(nobody, "http://sandbox/v1")
 
 
 def said(result: Result) -> tuple[Any, ...]:
@@ -69,3 +83,9 @@ async def test_the_sandbox_is_asked_without_a_port_unless_it_has_faults(faults: 
         assert found.models is not None
         assert (await ask(found.application, found.models)).outcome is Outcome.OK
     assert len(served) == bool(faults)
+
+
+def test_no_http_client_is_loaded_to_ask_in_the_process() -> None:
+    script = "import asyncio, sys; from tests.models.wire.test_in_process import ask_nobody; asyncio.run(ask_nobody()); print('aiohttp' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout.strip() == "False"
