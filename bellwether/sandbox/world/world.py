@@ -54,7 +54,7 @@ class GeneratedWorld:
         self.seed = seed
         self._codes = Codes.of(seed)
         self._shares = list(accumulate(catalogue().shares))
-        self._days = Drawn(self._draw_day, 256)
+        self._days = Drawn(self._draw_day, 1024)
         self._volumes = lru_cache(maxsize=1)(self._sum_volumes)
         self._created = Drawn(self._collect_created, 256)
         self._final_body = lru_cache(maxsize=4096)(lambda market: market_body(market, final_from(market)))
