@@ -51,13 +51,14 @@ def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Aren
     assert f"model sandbox/noisy, scope …/{WEEK} is $0.040000" in reasons["dear"]
     spent = money["sandbox/timid: dollars spent"]
     assert 0 < spent < 0.04
-    assert money["week: dollars spent"] == spent
-    assert money["week: dollars left"] == pytest.approx(10 - spent)
+    both = spent + money["sandbox/calibrated: dollars spent"]
+    assert money["week: dollars spent"] == pytest.approx(both)
+    assert money["week: dollars left"] == pytest.approx(10 - both)
     assert money["sandbox/timid: dollars left"] == pytest.approx(0.04 - spent)
 
     states, _, money = _decide(arena, WeekBudgets(week=Decimal(10), model=Decimal(1)), "three")
     assert set(states.values()) == {"finished"}
-    assert money["week: dollars spent"] == pytest.approx(money["sandbox/timid: dollars spent"] + money["sandbox/noisy: dollars spent"])
+    assert money["week: dollars spent"] == pytest.approx(both + money["sandbox/noisy: dollars spent"])
     with arena.journal() as journal:
         assert journal.spent(scope_of(WEEK + SEVEN)).committed == 0, "another week has its own budget"
         whole, models = spending_of(journal, WEEK, WeekBudgets())

@@ -57,7 +57,8 @@ def test_prices_are_dollars_per_million_tokens_and_unknown_ones_are_null() -> No
     everyone = listed()
     assert (everyone["gpt-4o"]["input_price"], everyone["gpt-4o"]["output_price"]) == ("2.5", "10")
     assert everyone["o1-mini"]["input_price"] is None
-    assert everyone["sandbox-timid"]["output_price"] == "0"
+    assert everyone["sandbox-timid"]["output_price"] == "2"
+    assert everyone["smollm2-135m"]["output_price"] == "0"
 
 
 def test_a_line_says_until_when_the_model_knows_and_who_says_so() -> None:

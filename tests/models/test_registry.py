@@ -92,14 +92,16 @@ def test_a_documented_cutoff_is_taken_instead_of_the_published_one(built_in: dic
 def test_nobody_is_asked_for_money_without_being_named(built_in: dict[str, Model]) -> None:
     automatic = {name for name, one in built_in.items() if one.automatic}
     assert automatic == {f"sandbox-{name}" for name in PERSONALITIES} - {"sandbox-slow", "sandbox-random"}
-    assert all(built_in[name].is_free for name in automatic)
+    assert all(built_in[name].worlds == (World.SANDBOX,) for name in automatic), "their prices are made up"
 
 
 def test_every_personality_of_the_sandbox_is_there_and_only_there(built_in: dict[str, Model]) -> None:
     ours = {one.id: one for one in built_in.values() if one.provider == "sandbox"}
     assert ours.keys() == PERSONALITIES.keys()
     assert {one.worlds for one in ours.values()} == {(World.SANDBOX,)}
-    assert {one.knowledge_cutoff for one in ours.values()} == {None}
+    cutoffs = {name: one.last_known_day for name, one in ours.items()}
+    assert cutoffs == dict.fromkeys(PERSONALITIES, "2025-12-31") | {"overconfident": "2026-04-30", "noisy": "2026-04-05"}
+    assert {(one.input_price, one.output_price) for one in ours.values()} == {(Decimal("0.25"), Decimal(2))}
 
 
 def test_names_do_not_collide_with_those_of_the_other_forecasters(built_in: dict[str, Model]) -> None:

@@ -323,10 +323,11 @@ def test_the_commands_show_weeks_cohorts_agents_and_decisions(here: World) -> No
 def test_a_dry_run_shows_prompts_and_changes_nothing(here: World) -> None:
     before = {name: list(here.lake.manifests(table(name))) for name in ("arena/universe", *DECIDED_TABLES, *BOOK_TABLES)}
     found = json.loads(told("run", "--week", "2026-04-12", "--dry-run", "--lineup", "sandbox", "--json"))
-    assert (found["week"], found["reconstructed"], found["most_dollars"]) == ("2026-04-12", True, 0.0)
+    assert (found["week"], found["reconstructed"]) == ("2026-04-12", True)
+    assert 0.1 < found["most_dollars"] < 1, "eight models of the sandbox, at the prices that are made up for them"
     assert len(found["prompts"]) == 12
     assert {name: list(here.lake.manifests(table(name))) for name in before} == before
-    assert "At most $0.00" in told("run", "--week", "2026-04-12", "--dry-run")
+    assert "At most $0.00" in told("run", "--week", "2026-04-12", "--dry-run", "--lineup", "rules")
 
 
 @pytest.mark.parametrize(
