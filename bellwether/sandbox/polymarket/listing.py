@@ -138,6 +138,8 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
         recurring=plan.recurring,
         legacy="" if plan.recurring else legacy,
         hides_prices=hides_prices,
+        # Drawn last: no other draw depends on it.
+        lacks_token=draw.chance(0.02) and plan.recurring,
     )
 
 

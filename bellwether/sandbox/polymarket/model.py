@@ -68,7 +68,10 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedMarket:
-    """A market. Outcome number `yes` pays when the claim does. `starts` is the beginning of the game or window that it is about."""
+    """A market. Outcome number `yes` pays when the claim does. `starts` is the beginning of the game or window that it is about.
+
+    One that `lacks_token` names one of its two tokens only, so that its object does not fit.
+    """
 
     key: Key
     number: int
@@ -92,6 +95,7 @@ class ListedMarket:
     recurring: bool
     legacy: Legacy
     hides_prices: bool
+    lacks_token: bool
 
     @property
     def opens(self) -> int:

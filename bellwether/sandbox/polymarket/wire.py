@@ -162,7 +162,7 @@ def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Fig
         "enableOrderBook": True,
         "orderPriceMinTickSize": market.tick / DOLLAR,
         "orderMinSize": 5,
-        "clobTokenIds": _texts(market.tokens),
+        "clobTokenIds": _texts(market.tokens[:1] if market.lacks_token else market.tokens),
         "umaBond": "500",
         "umaReward": "2" if market.recurring else "5",
         "acceptingOrders": at >= market.opens - MINUTE and not closed,
