@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import orjson
@@ -13,24 +13,28 @@ from bellwether.recordings.captures import Capture, CapturedMessage
 from bellwether.recordings.importing import make_recording
 from bellwether.recordings.notes import watching
 from bellwether.recordings.recording import Recording, check_name
-from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest, Message
+from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest
 from bellwether.sandbox.exchange.generated import GeneratedExchange
 from bellwether.sandbox.exchange.stream import Subscription
-from bellwether.sandbox.instants import instant
+from bellwether.sandbox.instants import HOUR, SECOND, instant
 from bellwether.sandbox.world.model import Event, day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
-#: Events that are recorded when none is named.
+#: Events that are recorded when none is named; the recorder of the last of them loses its connection's messages for a while.
 RECENT_EVENTS = 3
+_LOST_SECONDS = 90.0
 _MICROSECOND = 1000
 _CHANNELS = (BOOKS, TRADES, LIFECYCLE)
 
 
-def generate_recording(root: Path, world: GeneratedWorld, event: str, *, hours: float = 24.0, now: datetime) -> Recording:
+def generate_recording(
+    root: Path, world: GeneratedWorld, event: str, *, hours: float = 24.0, lost_seconds: float = 0.0, now: datetime
+) -> Recording:
     """The recording of the last hours of an event of the generated world, until its last market was settled.
 
-    root: folder of recordings. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left as
-    it is. Raises `ConfigError` for an event that is not in the world or not over by then.
+    root: folder of recordings. lost_seconds: how long messages are lost, from the middle of those hours on; the books are asked for anew with
+    the first message after that. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left
+    as it is. Raises `ConfigError` for an event that is not in the world or not over by then.
     """
     found = world.event(event)
     if found is None:
@@ -38,18 +42,22 @@ def generate_recording(root: Path, world: GeneratedWorld, event: str, *, hours: 
     over = max(market.life.settled for market in found.markets)
     if over > instant(now):
         raise ConfigError(f"generating a recording of {event}: it is not settled by {now:%Y-%m-%d %H:%M} UTC; record it instead")
-    start = max(market.life.closes for market in found.markets) - round(timedelta(hours=hours) / timedelta(microseconds=1))
-    origin = {"seed": str(world.seed), "hours": f"{hours:g}"}
-    capture = Capture(event, "sandbox", (), False, lambda: _messages(GeneratedExchange(world), found, start, over), origin)
+    closed = max(market.life.closes for market in found.markets)
+    start, middle = closed - round(hours * HOUR), closed - round(hours / 2 * HOUR)
+    lost = range(middle, middle + round(lost_seconds * SECOND))
+    origin = {"seed": str(world.seed), "hours": f"{hours:g}", **({"lost_seconds": f"{lost_seconds:g}"} if lost else {})}
+    capture = Capture(event, "sandbox", (), False, lambda: _messages(GeneratedExchange(world), found, start, over, lost), origin)
     return make_recording(root, capture, check_name(event))
 
 
 def generate_recordings(
     root: Path, world: GeneratedWorld, events: Sequence[str] = (), *, hours: float = 24.0, now: datetime
 ) -> list[Recording]:
-    """The recordings of these events, of a few recent ones when none is named. As `generate_recording`."""
-    chosen = events or settled_events(world, now, RECENT_EVENTS)
-    return [generate_recording(root, world, event, hours=hours, now=now) for event in chosen]
+    """The recordings of these events, of a few recent ones when none is named, the last with a gap. As `generate_recording`."""
+    recent = settled_events(world, now, RECENT_EVENTS)
+    lost = {} if events else dict.fromkeys(recent[-1:], _LOST_SECONDS)
+    chosen = events or recent
+    return [generate_recording(root, world, event, hours=hours, lost_seconds=lost.get(event, 0.0), now=now) for event in chosen]
 
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:
@@ -66,8 +74,8 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
     return list(found.values())[:count]
 
 
-def _messages(exchange: GeneratedExchange, event: Event, start: int, end: int) -> Iterator[CapturedMessage]:
-    """What three subscriptions to the event's markets hear from an instant on, to the last settlement."""
+def _messages(exchange: GeneratedExchange, event: Event, start: int, end: int, lost: range) -> Iterator[CapturedMessage]:
+    """What three subscriptions to the event's markets hear from an instant on, to the last settlement; not what is said while messages are lost."""
     # In order: a set's is another in each process.
     tickers = dict.fromkeys(market.ticker for market in event.markets)
     subscriptions = {channel: Subscription(sid, channel, set(tickers)) for sid, channel in enumerate(_CHANNELS, 1)}
@@ -76,13 +84,22 @@ def _messages(exchange: GeneratedExchange, event: Event, start: int, end: int) -
         yield _frame(start, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
     for market in event.markets:
         yield _frame(start, watching(market.ticker, market.life.announced_close(start) * _MICROSECOND))
+    missing, noticed = False, None
     for said in (*exchange.opening(interest, start), *exchange.messages(interest, start + 1, end + 1)):
-        if said.ticker in tickers:
-            yield _frame(_at(said, start), subscriptions[said.channel].frame(said))
-
-
-def _at(said: Message, start: int) -> int:
-    return max(said.at, start)
+        if said.ticker not in tickers:
+            continue
+        # A snapshot holds all of its instant: it comes after the last message of that.
+        if noticed is not None and said.at > noticed:
+            books = [book for ticker in tickers if (book := exchange.snapshot(ticker, noticed)) is not None]
+            yield from (_frame(noticed, subscriptions[BOOKS].frame(book)) for book in books)
+            noticed = None
+        numbered = subscriptions[said.channel].frame(said)
+        if said.at in lost:
+            missing = True
+            continue
+        if missing:
+            missing, noticed = False, said.at
+        yield _frame(max(said.at, start), numbered)
 
 
 def _frame(at: int, frame: dict[str, object]) -> CapturedMessage:

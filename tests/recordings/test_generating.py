@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.recordings.books import check_books
-from bellwether.recordings.generating import generate_recording, settled_events
+from bellwether.recordings.generating import generate_recording, generate_recordings, settled_events
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.instants import instant
@@ -33,6 +33,24 @@ def test_its_books_are_sound_and_nothing_is_missing(world: GeneratedWorld, tmp_p
     assert recording.status is Status.FINISHED
     assert check.is_sound and check["deltas"] > 100 and check["wiped"] == len(recording.about.tickers)
     assert not gaps.lost and not gaps.outages
+
+
+def test_lost_messages_are_a_gap_after_which_the_books_are_sound_again(world: GeneratedWorld, tmp_path: Path) -> None:
+    whole = generate_recording(tmp_path / "whole", world, EVENT, hours=2, now=NOW)
+    lossy = generate_recording(tmp_path / "lossy", world, EVENT, hours=2, lost_seconds=120, now=NOW)
+    (before, nothing), (check, gaps) = check_books(whole), check_books(lossy)
+    said, heard = ([frame.data for frame in recording.frames()] for recording in (whole, lossy))
+    markets = len(lossy.about.tickers)
+    assert gaps.lost and gaps.lost == len(said) - (len(heard) - markets) and not nothing.lost
+    assert {outage.market for outage in gaps.outages} == set(lossy.about.tickers) and {outage.cause for outage in gaps.outages} == {"gap"}
+    assert check["snapshots"] == before["snapshots"] + markets
+    # A book that was not known right again would fall below zero, or cross.
+    assert check.is_sound and check["deltas"] > 100
+
+
+def test_of_those_that_nobody_names_the_last_has_a_gap(world: GeneratedWorld, tmp_path: Path) -> None:
+    found = generate_recordings(tmp_path, world, now=NOW, hours=4)
+    assert [bool(check_books(recording)[1].lost) for recording in found] == [False, False, True]
 
 
 def test_it_ends_with_the_settlement_of_every_market(world: GeneratedWorld, tmp_path: Path) -> None:
