@@ -18,7 +18,7 @@ from orchestration.session import close, require_success, runner
 
 
 @click.command()
-@click.option("--days", default=180, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
+@click.option("--days", default=90, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
 @AS_JSON
 def demo(days: int, as_json: bool) -> None:
     """Run everything in the sandbox: pull, clean, check, ask, score, rank, replay recorded markets, publish.
