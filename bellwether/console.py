@@ -83,8 +83,8 @@ def _plain(value: Any) -> Any:
 def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> Rows:
     """A frame as a table of at most `most` rows that breaks no word; cells are text, never markup.
 
-    Where the columns do not fit beside each other, the table has no lines between them, and names of columns take several lines, broken after an
-    underscore; where they do not fit even so, each row is a block of a line per column.
+    A table that is too wide is drawn without rules, its column names broken after underscores. If it is still too wide, each row becomes a block
+    with a line per column.
     """
     names = [visible(name) for name in frame.columns]
     cells = [[visible(_cell(value), "\n") for value in row] for row in frame.head(most).iter_rows()]

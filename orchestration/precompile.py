@@ -1,7 +1,8 @@
 """Compiles, at the end of an installation, what the first commands would compile otherwise: `python -m orchestration.precompile`.
 
 Python keeps the bytecode of a module that is imported, numba the machine code of a function that is called. So this imports all modules of the
-project and what they use, and replays a short event of the sandbox. It stores nothing but compiled code.
+project and what they use, and replays a short event of the sandbox. It stores nothing but compiled code, and reads no settings: a wrong one is
+the first command's to report.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import pkgutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 import dagster as dg
 
+from bellwether.errors import BellwetherError
+
 PACKAGES = ("bellwether", "assets", "resources", "orchestration")
 #: What takes seconds to import and most commands never do.
 _RARE = ("great_expectations", "litellm")
-#: Hours of the event that is replayed.
-_HOURS = 0.5
+#: Hours of the event that is replayed, and the present as of which it is over.
+_HOURS, _NOW = 0.5, datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def import_all(packages: Iterable[str]) -> list[str]:
@@ -31,7 +35,7 @@ def import_all(packages: Iterable[str]) -> list[str]:
         names.append(module.__name__)
         for used in _imports(module):
             if used.partition(".")[0] not in _RARE:
-                with suppress(ImportError):
+                with suppress(ImportError, BellwetherError):
                     importlib.import_module(used)
     return names
 
@@ -43,7 +47,7 @@ def _modules(packages: Iterable[str]) -> Iterator[ModuleType]:
         for module in pkgutil.walk_packages(found.__path__, f"{package}."):
             # Commands run when they are imported.
             if module.name.rpartition(".")[2] != "__main__":
-                with suppress(ImportError):
+                with suppress(ImportError, BellwetherError):
                     yield importlib.import_module(module.name)
 
 
@@ -60,20 +64,18 @@ def replay() -> None:
     from bellwether.replay import prepare, run
     from bellwether.replay.agents.baselines import BuyAndHold
     from bellwether.replay.building import build_recording
-    from bellwether.replay.episode import load, write
+    from bellwether.replay.episode import write
     from bellwether.replay.results.books import books
     from bellwether.replay.results.metrics import metrics
     from bellwether.sandbox import GeneratedWorld
-    from bellwether.settings import Settings
 
-    config = Settings()
-    world, now = GeneratedWorld(config.sandbox_seed), config.sandbox_now
+    world = GeneratedWorld(7)
     with tempfile.TemporaryDirectory() as folder:
-        (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, now, 1), hours=_HOURS, now=now)
+        (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, _NOW, 1), hours=_HOURS, now=_NOW)
         for draft in build_recording(recording):
-            episode = load(write(Path(folder) / draft.metadata.episode_id, draft).folder)
+            episode = write(Path(folder) / draft.metadata.episode_id, draft)
             metrics(run(episode, BuyAndHold()))
-            books(prepare(episode).tape, episode.id, now)
+            books(prepare(episode).tape, episode.id, _NOW)
 
 
 def run_nothing() -> None:

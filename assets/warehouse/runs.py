@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from assets.warehouse import jobs
-from bellwether.errors import BellwetherError, LakeError
+from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from orchestration.declare import key
 from orchestration.runner import Runner
@@ -37,13 +37,10 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 def _shows(path: str, lake: Lake) -> bool:
     """Whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
-    from bellwether.lake.warehouse import current_files, named_files, written_since
+    from bellwether.lake.warehouse import current_files, published_files, written_since
 
     written = written_since(lake, path)
-    try:
-        return not written or current_files(lake, written) == named_files(path, written)
-    except LakeError:
-        return False
+    return not written or current_files(lake, written) == published_files(path, written)
 
 
 def _site_is_behind() -> bool:

@@ -11,9 +11,9 @@ import dagster as dg
 
 from assets.warehouse.jobs import PUBLISH, SITE
 from bellwether.errors import LakeError
-from bellwether.lake.warehouse import current_files, named_files, written_since
+from bellwether.lake.warehouse import current_files, published_files, written_since
 from bellwether.settings import settings
-from bellwether.tables import TABLES, Table
+from bellwether.tables import TABLES
 from orchestration.orphans import of_killed_processes
 from orchestration.precedence import AUTOMATIC
 from resources import LakeResource, WarehouseResource
@@ -63,7 +63,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     if not complete and all(one.often for one in written) and datetime.now(UTC).timestamp() - published[1] / 1e9 < _OFTEN.total_seconds():
         return dg.SkipReason("only tables that are written often have changed; they are published once an hour")
     looked = list(TABLES.values()) if complete else written
-    key = publication_key(current_files(lake.lake, looked), _published(warehouse.database, looked))
+    key = publication_key(current_files(lake.lake, looked), published_files(warehouse.database, looked))
     if key is None:
         _equal.clear()
         _equal[published] = marks
@@ -104,14 +104,6 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     if _is_under_way(context.instance, SITE.name):
         return dg.SkipReason("a build is under way; what it does not show is built after it")
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
-
-
-def _published(path: str, tables: list[Table]) -> frozenset[str]:
-    """The files that the warehouse covers; none when it cannot be read, or another version of the code has published it."""
-    try:
-        return named_files(path, tables)
-    except LakeError:
-        return frozenset()
 
 
 def _modified(path: str) -> int:

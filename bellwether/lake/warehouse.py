@@ -99,8 +99,8 @@ def publish(
 def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A read-only connection to a published warehouse, closed at the end, with times shown in UTC.
 
-    It sees the file that was published when it was opened. Raises `LakeError` when there is none, when it is no warehouse, or when it was copied
-    with its lake, of which it would show the original.
+    It shows what was published when it was opened. Raises `LakeError` if there is no file, if the file is no warehouse, or if it is a copy: that would
+    show the lake it was copied from.
     """
     with _opened(path) as connection:
         _require_own_lake(connection, Path(path).absolute())
@@ -172,6 +172,14 @@ def named_files(path: Path | str, tables: Iterable[Table] | None = None) -> froz
             sql_text("meta/files"), {"tables": None if tables is None else [table.sql_name for table in tables]}
         ).fetchall()
     return frozenset(file for (file,) in rows)
+
+
+def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]:
+    """As `named_files`; empty also when the warehouse cannot be read, or was published by another version of the code."""
+    try:
+        return named_files(path, tables)
+    except LakeError:
+        return frozenset()
 
 
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:

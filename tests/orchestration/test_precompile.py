@@ -52,6 +52,7 @@ def test_modules_and_what_their_functions_import_are_imported(tmp_path: Path, mo
     (package / "__main__.py").write_text("raise AssertionError('it runs')")
     (package / "first.py").write_text("def used():\n    import sampled_elsewhere\n    from no_such_extra import thing\n")
     (package / "second.py").write_text("import no_such_extra\n")
+    (package / "third.py").write_text("from bellwether.errors import ConfigError\nraise ConfigError('a wrong setting')\n")
     (tmp_path / "sampled_elsewhere.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     assert import_all(["sampled"]) == ["sampled", "sampled.first"]
