@@ -24,6 +24,9 @@ from bellwether.text_tables import visible
 if TYPE_CHECKING:
     import polars as pl
 
+#: Contaminated forecasters that are named below a leaderboard.
+_CONTAMINATED = 4
+
 
 class _Instant(click.DateTime):
     """A day or an instant on the command line, shown as people write it."""
@@ -193,9 +196,10 @@ def _known(frame: pl.DataFrame) -> str:
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
-    first = some.row(0, named=True)
-    others = f", fewer or as many of {some.height - 1} more" if some.height > 1 else ""
-    return f"\nLeft out because it could have been known: {first['could_know']} questions of {first['forecaster']}{others}."
+    most = [f"{row['could_know']} of {row['forecaster']}" for row in some.head(_CONTAMINATED).iter_rows(named=True)]
+    others = [f"some of {some.height - _CONTAMINATED} more"] if some.height > _CONTAMINATED else []
+    said = f"Questions that do not count, because the model could know the outcome: {', '.join(most + others)}."
+    return "".join(f"\n{line}" for line in wrap(said, 80))
 
 
 def _without_interval(frame: pl.DataFrame) -> str:
@@ -216,7 +220,9 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov."):
         table.add_column(name, justify="left" if name in ("forecaster", "grp") else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        skill = [_number(row[metric], 2) for metric in ("brier_skill", "skill_vs_market")]
+        # Without an interval it is that of a question or two: most were asked when the market had no price.
+        priced = None if row["skill_vs_market_lower"] is None else row["skill_vs_market"]
+        skill = [_number(value, 2) for value in (row["brier_skill"], priced)]
         calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(

@@ -52,11 +52,20 @@ def test_rows_as_wide_as_those_of_the_demo_are_shown_whole() -> None:
 
 def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
     frame = example().leaderboard
-    assert "Left out because it could have been known: 2 questions of wild." in shown(frame)
+    said = "Questions that do not count, because the model could know the outcome: 2 of wild"
+    assert f"{said}." in " ".join(shown(frame).split())
     several = frame.with_columns(could_know=pl.when(pl.col("forecaster") == "good/model").then(1).otherwise("could_know"))
     text = " ".join(shown(several).split())
-    assert "2 questions of wild, fewer or as many of 1 more." in text
-    assert "Left out" not in shown(frame.with_columns(could_know=pl.lit(0)))
+    assert f"{said}, 1 of good/model." in text
+    many = pl.concat([frame.with_columns(could_know=pl.lit(3), forecaster=pl.lit(f"model-{number}")).head(1) for number in range(6)])
+    assert "3 of model-0, 3 of model-1, 3 of model-2, 3 of model-3, some of 2 more." in " ".join(shown(many).split())
+    assert "do not count" not in shown(frame.with_columns(could_know=pl.lit(0)))
+
+
+def test_skill_over_the_market_is_shown_where_it_has_an_interval() -> None:
+    row = example().leaderboard.head(1).with_columns(skill_vs_market=pl.lit(-3.3), skill_vs_market_upper=pl.lit(None, pl.Float64))
+    assert "-3.30" in shown(row.with_columns(skill_vs_market_lower=pl.lit(-4.0)))
+    assert "-3.30" not in shown(row.with_columns(skill_vs_market_lower=pl.lit(None, pl.Float64))), "of two questions that had a price"
 
 
 def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

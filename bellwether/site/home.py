@@ -50,7 +50,7 @@ def _benchmark(source: Source, colours: Colours) -> list[Part]:
             text(row["forecaster"], release.forecaster_path(newest, row["forecaster"])),
             interval(row["brier"], row["brier_lower"], row["brier_upper"]),
             text(row["group"]),
-            number(row["skill_vs_market"], 2),
+            number(row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None, 2),
         ]
         for row in ranked.head(_LINES).iter_rows(named=True)
     ]
