@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from bellwether.cli import main
 from bellwether.commands import LazyCommand
 from bellwether.console import console
+from bellwether.lake.warehouse import connect
 from bellwether.settings import Settings, settings
 from orchestration.definitions import build_defs
 
@@ -170,6 +171,17 @@ def test_after_it_no_sensor_and_no_condition_requests_a_run(here: Path, monkeypa
         assert looked >= {"registry", "finished_recordings", "recorded_episodes", "publisher", "resolutions", "marks", "past_marks"}
         asked = dg.evaluate_automation_conditions(defs=defs, instance=instance)
     assert asked.total_requested == 0
+
+
+def test_there_is_something_in_every_table(here: Path) -> None:
+    with connect(settings().warehouse_path) as warehouse:
+        names = [name for (name,) in warehouse.sql("SELECT table_schema || '.' || table_name FROM information_schema.tables").fetchall()]
+        empty = {name for name in names if not warehouse.sql(f"FROM {name} LIMIT 1").fetchall()}
+        # What a person adds, and what five days are too short for.
+        assert empty == {"arena.review", "arena.submissions", "raw.kalshi_rejects", "raw.kalshi_series_rejects"}
+        costs, cutoffs = "SELECT sum(cost) FROM benchmark.forecasts", "SELECT count(DISTINCT knowledge_cutoff) FROM benchmark.forecasts"
+        contaminated = "SELECT count(*) FROM arena.rankings WHERE contaminated"
+        assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs, contaminated))
 
 
 def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Path) -> None:
