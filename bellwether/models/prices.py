@@ -322,7 +322,7 @@ def _price_words(model: Model) -> str:
     if model.is_free:
         return "it is free"
     if model.input_price is not None:
-        return "prices of your registry"
+        return "prices of the registry"
     if price(model, 0) is not None:
         return "prices of LiteLLM's map"
     return f"price unknown: LiteLLM's map does not have {model.model}; give input_price and output_price in models.toml"
