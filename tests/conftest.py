@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.shared import shared
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
     from tests.captures import Captures
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Read before the environment is cleaned: for the commands under test this variable is the folder that they record into.
-_RECORDINGS = Path(os.environ.get("BELLWETHER_RECORDINGS", ROOT.parent / "shared" / "data"))
+#: Read before the environment is cleaned: for the commands under test this variable is the folder that they record into. Processes of the run inherit it.
+_RECORDINGS = Path(
+    os.environ.setdefault("RECORDINGS_OF_TESTS", os.environ.get("BELLWETHER_RECORDINGS", str(ROOT.parent / "shared" / "data")))
+)
+for _name in [name for name in os.environ if name.startswith("BELLWETHER_")]:
+    del os.environ[_name]
+# How fast examples are drawn tells of the machine and what else it does.
+hypothesis.settings.register_profile("bellwether", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("bellwether")
 
 
 @pytest.hookimpl(tryfirst=True)
