@@ -165,7 +165,7 @@ class AllocatesSlowly(Hostile):
             try:
                 held.append(bytearray(1 << 24))
             except MemoryError:
-                held.append(b"")
+                continue
 
 
 class OpensFiles(Hostile):
