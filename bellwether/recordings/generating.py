@@ -34,7 +34,7 @@ def generate_recording(
 
     root: folder of recordings. lost_seconds: how long messages are lost, from the middle of those hours on; the books are asked for anew with
     the first message after that. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left
-    as it is. Raises `ConfigError` for an event that is not in the world or not over by then.
+    as it is, whether it lost messages or not. Raises `ConfigError` for an event that is not in the world or not over by then.
     """
     found = world.event(event)
     if found is None:
@@ -45,7 +45,7 @@ def generate_recording(
     closed = max(market.life.closes for market in found.markets)
     start, middle = closed - round(hours * HOUR), closed - round(hours / 2 * HOUR)
     lost = range(middle, middle + round(lost_seconds * SECOND))
-    origin = {"seed": str(world.seed), "hours": f"{hours:g}", **({"lost_seconds": f"{lost_seconds:g}"} if lost else {})}
+    origin = {"seed": str(world.seed), "hours": f"{hours:g}"}
     capture = Capture(event, "sandbox", (), False, lambda: _messages(GeneratedExchange(world), found, start, over, lost), origin)
     return make_recording(root, capture, check_name(event))
 

@@ -49,8 +49,17 @@ def test_lost_messages_are_a_gap_after_which_the_books_are_sound_again(world: Ge
 
 
 def test_of_those_that_nobody_names_the_last_has_a_gap(world: GeneratedWorld, tmp_path: Path) -> None:
-    found = generate_recordings(tmp_path, world, now=NOW, hours=4)
+    found = generate_recordings(tmp_path / "new", world, now=NOW, hours=4)
     assert [bool(check_books(recording)[1].lost) for recording in found] == [False, False, True]
+    named = [recording.name for recording in found]
+    again = generate_recordings(tmp_path / "new", world, named, now=NOW, hours=4)
+    assert [content(one) for one in again] == [content(one) for one in found], "by name they are left as they are"
+
+
+def test_one_that_was_made_without_a_gap_is_left_without(world: GeneratedWorld, tmp_path: Path) -> None:
+    whole = [generate_recording(tmp_path, world, name, now=NOW, hours=1) for name in settled_events(world, NOW, 3)]
+    assert not any(check_books(recording)[1].lost for recording in generate_recordings(tmp_path, world, now=NOW, hours=1))
+    assert len(whole) == 3
 
 
 def test_it_ends_with_the_settlement_of_every_market(world: GeneratedWorld, tmp_path: Path) -> None:

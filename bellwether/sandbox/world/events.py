@@ -20,7 +20,7 @@ from bellwether.sandbox.world.tape import Trading, price_ranges
 from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
 
 #: Share of the events of which one market states a notional value that cannot be.
-_UNREADABLE = 0.012
+_UNFIT = 0.012
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SECONDARY = (
     "Revisions published after the market has been determined are not considered.",
@@ -198,7 +198,7 @@ def _markets(seed: int, plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ..
         trading = draw_trading((seed, Purpose.TRADING, *plan.place, position), plan.grid, plan.whole, draw)
         series, determination = plan.series.ticker, determinations.of(claim)
         markets.append(Market((*plan.key, position), terms["ticker"], plan.ticker, series, claim, trading, life, determination, terms))
-    if draw.chance(_UNREADABLE):
+    if draw.chance(_UNFIT):
         draw.choose(markets).terms["notional_value_dollars"] = "-1.0000"
     return tuple(markets)
 
