@@ -7,7 +7,7 @@ is there, and executes from storage. An outage leaves the decision open for the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -56,7 +56,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Decided:
-    """How a decision stands after a run. reason: why it is not finished, or why nothing was done."""
+    """How a decision stands after a run.
+
+    reason: why it is not finished, or why nothing was done. calls, cost: of one that failed, the keys of its calls and the micro-dollars of all their
+    attempts, None when a part is not known; the intent has those of the others.
+    """
 
     decision_id: str
     state: DecisionState
@@ -64,6 +68,8 @@ class Decided:
     intent: Intent | None = None
     execution: Execution | None = None
     reason: str = ""
+    calls: tuple[str, ...] = ()
+    cost: int | None = None
 
     @property
     def problem(self) -> bool:
@@ -84,8 +90,8 @@ class Means:
 
 
 class _Open(Exception):
-    def __init__(self, state: DecisionState, reason: str) -> None:
-        self.state, self.reason = state, reason
+    def __init__(self, state: DecisionState, reason: str, calls: tuple[str, ...] = (), cost: int | None = None) -> None:
+        self.state, self.reason, self.calls, self.cost = state, reason, calls, cost
 
 
 def decide_all(tasks: Iterable[Task], means: Means) -> list[Decided]:
@@ -111,7 +117,7 @@ def decide(task: Task, means: Means) -> Decided:
     try:
         return _decide(task, means)
     except _Open as found:
-        return standing(task, means.steps, found.state, found.reason)
+        return replace(standing(task, means.steps, found.state, found.reason), calls=found.calls, cost=found.cost)
     except InProgress as busy:
         return standing(task, means.steps, DecisionState.IN_PROGRESS, str(busy))
     except Stopped as stopped:
@@ -160,22 +166,30 @@ def _plan(task: Task, now: Callable[[], datetime]) -> bytes:
 def _intent(task: Task, plan: Plan, ask: Ask) -> bytes:
     """Ask until an answer can be used, as often as the methodology retries the form; the last answer counts."""
     limits = Limits.of(task.methodology, plan.cash)
-    messages, calls, costs = plan.messages, [], []
+    messages, calls = plan.messages, list[str]()
+    costs: list[int | None] = []
     decision: Decision | None = None
     for sample in range(task.methodology.malformed_retries + 1):
         answer = ask(plan.model, messages, task.key.decision_id, sample)
-        if isinstance(answer, NoAnswer):
-            state = DecisionState.FAILED if answer.final else DecisionState.OPEN
-            raise _Open(state, f"{answer.outcome}: {answer.reason}")
         if answer.attempts:
             calls.append(str(answer.key))
+        if isinstance(answer, NoAnswer):
+            reason = f"{answer.outcome}: {answer.reason}"
+            if not answer.final:
+                raise _Open(DecisionState.OPEN, reason)
+            raise _Open(DecisionState.FAILED, reason, tuple(calls), _sum([*costs, answer.usage.cost]))
         costs.append(answer.spent.cost)
         decision = parse_decision(answer.content, limits)
         if decision.action is not Action.INVALID:
             break
         messages = again(plan.messages, answer.content, decision)
     assert decision is not None
-    return encoded(Intent(decision, tuple(calls), None if None in costs else sum(cost or 0 for cost in costs)))
+    return encoded(Intent(decision, tuple(calls), _sum(costs)))
+
+
+def _sum(costs: Sequence[int | None]) -> int | None:
+    """Micro-dollars; None when a part is not known."""
+    return None if None in costs else sum(cost or 0 for cost in costs)
 
 
 def _execution(task: Task, plan: Plan, intent: Intent, means: Means) -> Execution:

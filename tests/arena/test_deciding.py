@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,10 @@ from bellwether.arena.records import encoded, execution_of, intent_of, plan_of
 from bellwether.arena.refusals import Reason
 from bellwether.arena.steps import InProgress, Steps
 from bellwether.errors import VenueError
-from bellwether.journal import Journal, Outcome
+from bellwether.forecasting.prompt import Message
+from bellwether.journal import CallKey, Journal, Outcome, Usage
+from bellwether.journal.facts import CostSource
+from bellwether.models.answers import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
 from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, look, means, tasks
 from tests.arena.world import COHORT, NOW, account, usd
@@ -275,3 +278,24 @@ def _recover(path: Path, before: list[str], expected: list[bytes | None]) -> Non
         repeated = {words.removeprefix("asked ") for words in asked(before)} & again
         assert len(repeated) <= 1
         assert len(set(asked(before) + asked(after))) == 3
+
+
+def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) -> None:
+    """The first answer could not be used and cost 70; the second never came, for good, and cost 30 in vain."""
+    provider = Provider(journal, [].append, {"beta": ["no JSON"]})
+    keys: list[CallKey] = []
+
+    def ask(model: str, messages: Sequence[Message], decision_id: str, sample: int) -> Answer | NoAnswer:
+        if sample == 0:
+            first = provider(model, messages, decision_id, 0)
+            keys.append(first.key)
+            return first
+        keys.append(CallKey("f" * 64))
+        return NoAnswer(keys[-1], Outcome.REFUSAL, "it refused", 1, Usage(cost=30, cost_source=CostSource.PROVIDER), final=True)
+
+    (task,) = tasks(families=["beta"])
+    for _ in range(2):
+        done = decide(task, replace(means(journal), ask=ask))
+        assert (done.state, done.intent, done.calls, done.cost) == (DecisionState.FAILED, None, tuple(map(str, keys[:2])), 70 + 30)
+    unknown = replace(means(journal), ask=lambda *_: NoAnswer(keys[1], Outcome.REFUSAL, "it refused", 1, final=True))
+    assert decide(task, unknown).cost is None

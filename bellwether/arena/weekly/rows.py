@@ -53,7 +53,7 @@ def decisions_rows(done: WeekDecided) -> pl.DataFrame:
 
 def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
     plan, intent = one.plan, one.intent
-    decision = intent.decision if intent else None
+    decision, calls = (intent.decision, intent.calls) if intent else (None, one.calls)
     return {
         "week": done.week,
         "decision_id": one.decision_id,
@@ -72,9 +72,9 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
         "prompt_hash": plan and plan.prompt_hash,
         "prompt_version": plan and plan.prompt_version,
         "universe_digest": plan and plan.digest,
-        "attempts": len(intent.calls) if intent else 0,
-        "call_keys": list(intent.calls) if intent else [],
-        "cost": intent.cost if intent else 0 if plan is None else None,
+        "attempts": len(calls),
+        "call_keys": list(calls),
+        "cost": intent.cost if intent else 0 if plan is None else one.cost,
         "reason": one.reason or None,
         "reconstructed": done.universes[task.methodology.venue].reconstructed,
         "methodology": task.methodology.name,
