@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -34,8 +35,10 @@ def generate_recording(
 
     root: folder of recordings. lost_seconds: how long messages are lost, from the middle of those hours on; the books are asked for anew with
     the first message after that. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left
-    as it is, whether it lost messages or not. Raises `ConfigError` for an event that is not in the world or not over by then.
+    as it is, whether it lost messages or not. Raises `ConfigError` for an event that is not in the world or not over by then, and for hours that are none.
     """
+    if not 0 < hours < math.inf:
+        raise ConfigError(f"generating a recording of {event}: hours is {hours}; give a number above 0")
     found = world.event(event)
     if found is None:
         raise ConfigError(f"generating a recording of {event}: the sandbox has no such event; look at raw.kalshi_events for those it has")
