@@ -231,8 +231,8 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     explained = (
         "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
         "significantly. skill: over the base rate; vs mkt: over the market's price at the\n"
-        "same time; p: of a test of calibration by ECE; cov.: share of questions scored\n"
-        "(–: too little to be ranked)." + _without_interval(frame) + _known(frame)
+        "same time (blank: too few had one); p: of a test of calibration by ECE; cov.:\n"
+        "share of questions scored (–: too little to be ranked)." + _without_interval(frame) + _known(frame)
     )
     return Group(table, Text(f"\n{explained}", style="dim"))
 

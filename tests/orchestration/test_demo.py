@@ -180,8 +180,7 @@ def test_there_is_something_in_every_table(here: Path) -> None:
         # What a person adds, and what five days are too short for.
         assert empty == {"arena.review", "arena.submissions", "raw.kalshi_rejects", "raw.kalshi_series_rejects"}
         costs, cutoffs = "SELECT sum(cost) FROM benchmark.forecasts", "SELECT count(DISTINCT knowledge_cutoff) FROM benchmark.forecasts"
-        contaminated = "SELECT count(*) FROM arena.rankings WHERE contaminated"
-        assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs, contaminated))
+        assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs))
 
 
 def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Path) -> None:
