@@ -21,7 +21,7 @@ from bellwether.sandbox.instants import HOUR, SECOND, instant
 from bellwether.sandbox.world.model import Event, day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
-#: Events that are recorded when none is named; the recorder of the last of them loses its connection's messages for a while.
+#: Events that are recorded when none is named; the last of them is recorded with a gap of so many seconds.
 RECENT_EVENTS = 3
 _LOST_SECONDS = 90.0
 _MICROSECOND = 1000
@@ -57,10 +57,10 @@ def generate_recordings(
     root: Path, world: GeneratedWorld, events: Sequence[str] = (), *, hours: float = 24.0, now: datetime
 ) -> list[Recording]:
     """The recordings of these events, of a few recent ones when none is named, the last with a gap. As `generate_recording`."""
-    recent = settled_events(world, now, RECENT_EVENTS)
-    lost = {} if events else dict.fromkeys(recent[-1:], _LOST_SECONDS)
-    chosen = events or recent
-    return [generate_recording(root, world, event, hours=hours, lost_seconds=lost.get(event, 0.0), now=now) for event in chosen]
+    chosen = events or settled_events(world, now, RECENT_EVENTS)
+    lossy = () if events else chosen[-1:]
+    lost = {event: _LOST_SECONDS if event in lossy else 0.0 for event in chosen}
+    return [generate_recording(root, world, event, hours=hours, lost_seconds=lost[event], now=now) for event in chosen]
 
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:
