@@ -220,9 +220,9 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
     for name in ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov."):
         table.add_column(name, justify="left" if name in ("forecaster", "grp") else "right", no_wrap=True)
     for row in frame.iter_rows(named=True):
-        # Without an interval it is that of a question or two: most were asked when the market had no price.
-        priced = None if row["skill_vs_market_lower"] is None else row["skill_vs_market"]
-        skill = [_number(value, 2) for value in (row["brier_skill"], priced)]
+        # Too few questions for an interval: the market had no price when most were asked.
+        over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
+        skill = [_number(row["brier_skill"], 2), _number(over_market, 2)]
         calibration = [_short(row["ece"], 3), _short_p(row["ece_p_calibrated"])]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(

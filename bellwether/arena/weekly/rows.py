@@ -53,7 +53,11 @@ def decisions_rows(done: WeekDecided) -> pl.DataFrame:
 
 def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
     plan, intent = one.plan, one.intent
-    decision, calls = (intent.decision, intent.calls) if intent else (None, one.calls)
+    if intent is not None:
+        decision, calls, cost = intent.decision, intent.calls, intent.cost
+    else:
+        # Without a plan nothing was asked, and nothing paid.
+        decision, calls, cost = None, one.calls, one.cost if plan is not None else 0
     return {
         "week": done.week,
         "decision_id": one.decision_id,
@@ -74,7 +78,7 @@ def _decision(done: WeekDecided, task: Task, one: Decided) -> dict[str, object]:
         "universe_digest": plan and plan.digest,
         "attempts": len(calls),
         "call_keys": list(calls),
-        "cost": intent.cost if intent else 0 if plan is None else one.cost,
+        "cost": cost,
         "reason": one.reason or None,
         "reconstructed": done.universes[task.methodology.venue].reconstructed,
         "methodology": task.methodology.name,
