@@ -29,7 +29,8 @@ def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefin
     for made in assets:
         names = [name for name in ("/".join(key.path) for key in made.keys) if rules_for(name)]
         if names:
-            step = names[0].replace("/", "_") if len(names) == 1 else f"{table(names[0]).group}_{made.op.name}"
+            group = table(names[0]).group
+            step = names[0].replace("/", "_") if len(names) == 1 else f"{group}_{made.op.name.removeprefix(f'{group}__')}"
             found.append(_suite(step, names, made.partitions_def, by_partition=made.backfill_policy is None))
     return found
 

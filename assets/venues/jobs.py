@@ -8,7 +8,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.venues.clean import CLEAN_TABLES
-from assets.venues.raw import DAY_TABLES, SERIES_TABLES
+from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from assets.venues.recordings import RECORDING_TABLES
 from orchestration.checks import LAKE_CHECKS
 from orchestration.declare import select
@@ -16,7 +16,7 @@ from orchestration.declare import select
 #: The list of series, which belongs to no day.
 SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
 #: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
-ARCHIVE = dg.define_asset_job("archive", select("raw/kalshi_archive"), description="Scan the venue's archive of settled markets.")
+ARCHIVE = dg.define_asset_job("archive", select(*ARCHIVE_TABLES), description="Scan the venue's archive of settled markets.")
 #: A day from the venue to its clean rows, with their checks.
 DAYS = dg.define_asset_job(
     "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull UTC days of all venues, clean and check them."

@@ -12,7 +12,7 @@ from bellwether.lake import Lake
 from bellwether.lake.newer import require_newer
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_PULLS, POLYMARKET_PULLS
-from orchestration.declare import key, of, out
+from orchestration.declare import key, out
 from orchestration.partitions import DAY, DAYS_PER_RUN
 from resources import LakeResource
 from resources.io_manager import Unchanged
@@ -33,6 +33,7 @@ RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, 
 KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "candles", "rejects", "pulls")}
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
 SERIES_TABLES = ("raw/kalshi_series", "raw/kalshi_series_rejects")
+ARCHIVE_TABLES = ("raw/kalshi_archive", "raw/kalshi_archive_rejects")
 #: What a day's own pull brings once: following open markets changes nothing of it.
 NOT_FOLLOWED = frozenset({"events", "candles", "prices"})
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
@@ -66,22 +67,32 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
 
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
-    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())}
+    rejects = pull.rejects()
+    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary()), "rejects": rejects.height}
     yield dg.Output(pull.series(), "kalshi_series", metadata=metadata)
-    yield dg.Output(pull.rejects(), "kalshi_series_rejects", metadata=metadata)
+    yield dg.Output(rejects, "kalshi_series_rejects", metadata=metadata)
 
 
-@dg.asset(**of("raw/kalshi_archive", "kalshi"), pool=KALSHI_POOL, retry_policy=RETRY)
-def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> dg.Output:
-    """One Kalshi market that the venue has moved to its historical endpoints, as of the last scan of the archive."""
+@dg.multi_asset(
+    name="raw__kalshi_archive",
+    outs={name.split("/")[1]: out(name, "kalshi") for name in ARCHIVE_TABLES},
+    pool=KALSHI_POOL,
+    retry_policy=RETRY,
+)
+def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
+    """The markets that Kalshi has moved to its historical endpoints, as of the last scan of the archive, and what did not fit."""
     if not kalshi.asked:
-        return dg.Output(table("raw/kalshi_archive").empty(), metadata={"pulled": False})
+        yield from (dg.Output(table(name).empty(), name.split("/")[1], metadata={"pulled": False}) for name in ARCHIVE_TABLES)
+        return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import pull_archive
 
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
-    return dg.Output(pull.markets(), metadata={"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary())})
+    rejects = pull.rejects()
+    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary()), "rejects": rejects.height}
+    yield dg.Output(pull.markets(), "kalshi_archive", metadata=metadata)
+    yield dg.Output(rejects, "kalshi_archive_rejects", metadata=metadata)
 
 
 @dg.multi_asset(

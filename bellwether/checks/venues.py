@@ -257,14 +257,17 @@ _PULL = (
 )
 
 
-def few_rejects(objects: int) -> Rule:
-    """The rule of a venue's rejects. objects: how many objects the day's pull stored, of which a share may be rejects."""
+def few_rejects(objects: int, *, listed: bool = False) -> Rule:
+    """The rule of a venue's rejects. objects: how many objects were stored beside them, of which a share may be rejects.
+
+    listed: they belong to a list of the venue that is read as a whole, not to a day.
+    """
     allowed = max(TOLERATED_REJECTS, int(objects * TOLERATED_SHARE))
     return replace(
         holds(
             "few_rejects",
-            f"a day has at most {TOLERATED_REJECTS} objects, or {TOLERATED_SHARE:.0%} of all, that do not fit",
-            pl.len().over("day") <= allowed,
+            f"a {'list' if listed else 'day'} has at most {TOLERATED_REJECTS} objects, or {TOLERATED_SHARE:.0%} of all, that do not fit",
+            pl.len().over("venue" if listed else "day") <= allowed,
         ),
         columns=("table", "record_id", "field", "value", "reason"),
     )
@@ -279,11 +282,17 @@ def objects_per_day(lake: Lake, rejects: Slice) -> int:
     return stored // max(len(days), 1)
 
 
-def _few_of_all(lake: Lake, rejects: Slice) -> Rule:
+def _few_of_day(lake: Lake, rejects: Slice) -> Rule:
     return few_rejects(objects_per_day(lake, rejects))
 
 
-_REJECTS = replace(few_rejects(0), fit=_few_of_all)
+def _few_of_list(lake: Lake, rejects: Slice) -> Rule:
+    (listed,) = (one for one in raw.TABLES if one.name == rejects.table.name.removesuffix("_rejects"))
+    return few_rejects(lake.slice(listed, missing="skip").rows, listed=True)
+
+
+_REJECTS = replace(few_rejects(0), fit=_few_of_day)
+_LISTED_REJECTS = replace(few_rejects(0, listed=True), fit=_few_of_list)
 
 
 _RECORDING_GAP = (
@@ -295,9 +304,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "raw/recording_gaps": _RECORDING_GAP,
     "raw/kalshi_rejects": (_REJECTS,),
     "raw/kalshi_series": _RAW_SERIES,
+    "raw/kalshi_series_rejects": (_LISTED_REJECTS,),
     "raw/kalshi_events": _RAW_EVENT,
     "raw/kalshi_markets": (unique("day", "ticker"), *_RAW_MARKET),
     "raw/kalshi_archive": (unique("ticker"), *_RAW_MARKET),
+    "raw/kalshi_archive_rejects": (_LISTED_REJECTS,),
     "raw/kalshi_candles": _RAW_CANDLE,
     "raw/kalshi_pulls": _PULL,
     "raw/polymarket_rejects": (_REJECTS,),

@@ -11,7 +11,7 @@ from bellwether.lake.sql import sql_text
 from bellwether.tables import TABLES
 
 #: In the order in which they are created: a view may use those before it.
-VIEWS = ("markets", "questions", "answers", "pnl")
+VIEWS = ("markets", "questions", "answers", "pnl", "rejects")
 #: Queries with parameters: `FROM views.price_before(24)`.
 MACROS = {"price_before": ("hours",)}
 

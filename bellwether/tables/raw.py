@@ -440,6 +440,15 @@ KALSHI_SERIES_REJECTS = Table(
     columns=(replace(DAY, description="UTC day of the answer"), *KALSHI_REJECTS.columns[1:]),
     key=KALSHI_REJECTS.key,
 )
+KALSHI_ARCHIVE_REJECTS = Table(
+    name="raw/kalshi_archive_rejects",
+    row="One object of Kalshi's archive that does not fit, with the reason and the object itself, as of the last scan.",
+    columns=(
+        replace(DAY, description="UTC day of the market's close, or of the answer where that cannot be read"),
+        *KALSHI_REJECTS.columns[1:],
+    ),
+    key=KALSHI_REJECTS.key,
+)
 POLYMARKET_REJECTS = _rejects("polymarket")
 
 #: Where the objects of each venue that do not fit are filed.
@@ -451,6 +460,7 @@ TABLES = (
     KALSHI_EVENTS,
     KALSHI_MARKETS,
     KALSHI_ARCHIVE,
+    KALSHI_ARCHIVE_REJECTS,
     KALSHI_CANDLES,
     KALSHI_REJECTS,
     KALSHI_PULLS,

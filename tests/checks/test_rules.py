@@ -63,6 +63,8 @@ def good(name: str) -> pl.DataFrame:
         return forecaster("random").forecast(questions)
     made: dict[str, list[dict[str, Any]]] = {
         "raw/kalshi_rejects": [reject(0), reject(1)],
+        "raw/kalshi_series_rejects": [reject(0)],
+        "raw/kalshi_archive_rejects": [reject(0), reject(0, day=DAY + timedelta(days=1))],
         "raw/polymarket_rejects": [reject(0, venue="polymarket"), reject(1, venue="polymarket")],
         "raw/kalshi_pulls": [pull(), pull(day=DAY + timedelta(days=1))],
         "raw/polymarket_pulls": [pull(), pull(day=DAY + timedelta(days=1))],
@@ -319,6 +321,8 @@ BAD: dict[str, dict[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     },
     "raw/kalshi_rejects": {"few_rejects": lambda frame: rejects(11)},
     "raw/polymarket_rejects": {"few_rejects": lambda frame: rejects(11)},
+    "raw/kalshi_series_rejects": {"few_rejects": lambda frame: rejects(11)},
+    "raw/kalshi_archive_rejects": {"few_rejects": lambda frame: rejects(11)},
     "raw/recording_gaps": {"unique_key": repeat_first_row, "nothing_lost": change(kind="lost")},
     "raw/kalshi_pulls": PULL,
     "raw/polymarket_pulls": PULL,
@@ -465,6 +469,12 @@ def test_a_price_of_120_cents_blocks_and_an_unknown_word_does_not() -> None:
 def test_a_share_of_a_large_pull_may_be_rejects(objects: int, count: int, passed: bool) -> None:
     (outcome,) = validate(table("raw/kalshi_rejects"), rejects(count), [few_rejects(objects)])
     assert (outcome.passed, outcome.failing_rows) == (passed, 0 if passed else count)
+
+
+@pytest.mark.parametrize(("objects", "count", "passed"), [(0, 9, True), (0, 10, False), (5000, 49, True), (5000, 50, False)])
+def test_a_share_of_a_whole_list_may_be_rejects_whatever_their_days(objects: int, count: int, passed: bool) -> None:
+    (outcome,) = validate(table("raw/kalshi_archive_rejects"), rejects(count), [few_rejects(objects, listed=True)])
+    assert (outcome.passed, outcome.failing_rows) == (passed, 0 if passed else count + 1)
 
 
 def test_a_table_without_rules_has_none() -> None:

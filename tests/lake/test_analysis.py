@@ -127,6 +127,12 @@ _FAILED = [
 ]
 
 
+def _reject(meant_for: str, ordinal: int) -> dict[str, Any]:
+    venue = meant_for.removeprefix("raw/").split("_")[0]
+    texts = {"venue": venue, "table": meant_for, "reason": "not a number", "body": "{}", "request": f"GET of {meant_for}"}
+    return {"day": date(2025, 9, 1), **texts, "page": 0, "ordinal": ordinal, "fetched_at": CLOSE, "known_at": CLOSE}
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("warehouse")
@@ -160,6 +166,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("early",),
             [_filled("replay/episodes", episode="early", ticker="M0", event="E", venue="kalshi", result="YES")],
         ),
+        ("raw/kalshi_rejects", ("2025-09-01",), [_reject("raw/kalshi_archive", 0), _reject("raw/kalshi_markets", 0)]),
+        ("raw/kalshi_archive_rejects", (), [_reject("raw/kalshi_archive", 0), _reject("raw/kalshi_archive", 1)]),
+        ("raw/kalshi_series_rejects", (), [_reject("raw/kalshi_series", 0)]),
+        ("raw/polymarket_rejects", ("2025-09-01",), [_reject("raw/polymarket_markets", 0)]),
     ):
         lake.write(table(name), partition, table(name).frame(rows), run_id="r1")
     publish(lake, folder / "warehouse.duckdb")
@@ -316,6 +326,16 @@ def test_what_was_traded_has_one_unit_per_column(path: Path) -> None:
 def test_pnl_per_market_has_the_outcome_in_the_words_of_clean_markets(path: Path) -> None:
     rows = query(path, "SELECT agent, market_id, outcome, pnl FROM views.pnl")
     assert rows.rows() == [("maker", "M0", "yes", Decimal("2.5"))]
+
+
+def test_every_reject_is_told_once_though_a_day_files_those_of_the_archive_again(path: Path) -> None:
+    rows = query(path, 'SELECT venue, "table", count(*) FROM views.rejects GROUP BY ALL ORDER BY ALL')
+    assert rows.rows() == [
+        ("kalshi", "raw/kalshi_archive", 2),
+        ("kalshi", "raw/kalshi_markets", 1),
+        ("kalshi", "raw/kalshi_series", 1),
+        ("polymarket", "raw/polymarket_markets", 1),
+    ]
 
 
 #: Those of the arena are asked in tests/arena/test_queries.py.

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bellwether.checks import validate
 from bellwether.checks.rule import columns_read
 from bellwether.checks.rules import RULES, lake_checks
 from bellwether.checks.venues import objects_per_day
 from bellwether.lake import Lake
 from bellwether.tables import table
+from tests.checks.test_rules import reject
 from tests.clean.rows import DAY, raw_candle, raw_event, raw_market
 from tests.orchestration.conftest import World
 
@@ -31,6 +33,23 @@ def test_rejects_are_measured_against_what_their_days_stored(tmp_path: Path) -> 
         lake.write(table("raw/kalshi_rejects"), partition, table("raw/kalshi_rejects").empty(), run_id="run")
     assert objects_per_day(lake, lake.slice(table("raw/kalshi_rejects"), [day])) == 4
     assert objects_per_day(lake, lake.slice(table("raw/kalshi_rejects"))) == 2
+
+
+def test_rejects_of_the_archive_are_measured_against_the_archive(tmp_path: Path) -> None:
+    lake, rejects = Lake(str(tmp_path)), table("raw/kalshi_archive_rejects")
+    (rule,) = RULES[rejects.name]
+    assert rule.fit is not None
+    lake.write(rejects, (), rejects.frame([reject(ordinal) for ordinal in range(11)]), run_id="run")
+
+    def passed() -> bool | None:
+        rows = lake.slice(rejects)
+        (outcome,) = validate(rejects, rows.read(), [rule.fit(lake, rows)])
+        return outcome.passed
+
+    assert not passed()
+    markets = [raw_market(f"M-{number}") for number in range(1100)]
+    lake.write(table("raw/kalshi_archive"), (), table("raw/kalshi_archive").frame(markets), run_id="run")
+    assert passed()
 
 
 @pytest.mark.slow

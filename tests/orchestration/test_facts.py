@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -17,11 +18,12 @@ from assets.venues.raw import rows_of
 from bellwether.lake import Lake
 from bellwether.settings import Settings, Venue
 from bellwether.tables import table
-from bellwether.venues.kalshi.wire import parse_series
+from bellwether.venues.kalshi.wire import parse_markets, parse_series
 from bellwether.venues.wire.rejects import Origin
 from orchestration.definitions import build_defs
 from orchestration.runner import RunFailed, Runner
 from resources.io_manager import Unchanged
+from tests.venues.wire_objects import market
 
 DAY = date(2026, 6, 1)
 
@@ -73,6 +75,40 @@ def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) ->
             pull("2026-06-15T00:00:00Z", refresh=True)
         assert lake.manifest(pulls, (DAY.isoformat(),)) == before
         assert lake.slice(table("raw/kalshi_markets")).scan().select("known_at").max().collect().item() == datetime(2026, 7, 1, tzinfo=UTC)
+
+
+class Scanned:
+    """A scan of a page of the archive, of which one market does not fit."""
+
+    def __init__(self) -> None:
+        origin = Origin("GET /historical/markets", 0, datetime(2026, 3, 20, tzinfo=UTC))
+        whole = market("KXONE-1")
+        found = [whole, {**whole, "ticker": "KXONE-2", "volume_fp": "many"}]
+        self._parsed = parse_markets(found, origin, day=date(2026, 3, 20), source="historical", table=table("raw/kalshi_archive"))
+
+    def markets(self) -> Iterator[Any]:
+        yield self._parsed.rows.select(table("raw/kalshi_archive").names)
+
+    def rejects(self) -> Any:
+        return self._parsed.rejects
+
+    def summary(self) -> dict[str, object]:
+        return {"requests": 1}
+
+
+def test_markets_of_the_archive_that_do_not_fit_are_rows_before_any_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: Scanned())
+    with dg.DagsterInstance.ephemeral() as instance:
+        defs = build_defs(config=Settings(home=tmp_path))
+        result = defs.resolve_job_def("archive").execute_in_process(instance=instance)
+    assert result.success
+    lake = Lake(Settings(home=tmp_path).lake_uri)
+    assert lake.slice(table("raw/kalshi_archive")).read()["ticker"].to_list() == ["KXONE-1"]
+    (told,) = lake.slice(table("raw/kalshi_archive_rejects")).read().iter_rows(named=True)
+    assert (told["record_id"], told["table"], told["field"], told["value"]) == ("KXONE-2", "raw/kalshi_archive", "volume_fp", "many")
+    assert json.loads(told["body"])["ticker"] == "KXONE-2"
+    (check,) = (one for one in result.get_asset_check_evaluations() if one.check_name == "few_rejects")
+    assert check.passed
 
 
 class Followed:

@@ -64,9 +64,9 @@ class ArchivePull:
                 yield rows
 
     def rejects(self, day: date | None = None) -> pl.DataFrame:
-        """Rows of raw/kalshi_rejects, filed under the day of the market's close, or of the answer where that cannot be read.
+        """Rows of raw/kalshi_archive_rejects, filed under the day of the market's close, or of the answer where that cannot be read.
 
-        Of one day, if given: with the pages that list nothing although their cursor goes on, which any day may miss.
+        Of one day, if given, as rows of raw/kalshi_rejects: with the pages that list nothing although their cursor goes on, which any day may miss.
         """
         disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
         frames = [KALSHI_REJECTS.empty()]
@@ -87,7 +87,7 @@ class ArchivePull:
 
     def summary(self) -> dict[str, object]:
         """What was pulled, for people."""
-        return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests, "rejects": self.rejects().height}
+        return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests}
 
 
 async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:

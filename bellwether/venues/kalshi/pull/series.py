@@ -38,7 +38,7 @@ class SeriesPull:
 
     def summary(self) -> dict[str, object]:
         """What was pulled, for people."""
-        return {"pull": self.pull.folder, "requests": self.requests, "rejects": self.rejects().height}
+        return {"pull": self.pull.folder, "requests": self.requests}
 
     def _parsed(self) -> Iterator[Parsed]:
         return (parse_series(page.items("series"), page.origin) for page in self.pull.pages(STEP))

@@ -1,0 +1,11 @@
+-- One row per object of a venue that did not fit, with the reason and the object itself: of days, of the list of series and of the archive, each once.
+SELECT DISTINCT ON (venue, "table", request, page, ordinal, reason) *
+FROM (
+    FROM raw.kalshi_rejects
+    UNION ALL BY NAME
+    FROM raw.kalshi_series_rejects
+    UNION ALL BY NAME
+    FROM raw.kalshi_archive_rejects
+    UNION ALL BY NAME
+    FROM raw.polymarket_rejects
+)
