@@ -24,6 +24,8 @@ _RECORDINGS = Path(
 )
 for _name in [name for name in os.environ if name.startswith("BELLWETHER_")]:
     del os.environ[_name]
+# Each process of the tests has a core: threads of linear algebra would wait for each other in a loop.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # How fast examples are drawn tells of the machine and what else it does.
 hypothesis.settings.register_profile("bellwether", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("bellwether")

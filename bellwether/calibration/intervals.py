@@ -130,7 +130,7 @@ def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:
     total, size = way.sums(weight * values), way.sums(weight)
     rest = size.sum() - size
     without = np.divide(total.sum() - total, rest, out=np.full(way.count, np.nan), where=rest > 0)
-    return LeftOut({"n": size}, {"mean": without}, 1.0)
+    return LeftOut({"n": size}, {"mean": without}, {"n": float(satterthwaite(size, size))}, 1.0)
 
 
 def too_few(clusters: int) -> str:

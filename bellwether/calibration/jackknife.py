@@ -30,11 +30,13 @@ class LeftOut:
 
     sizes: denominators by name, of each cluster, float64 (C,) each.
     values: metrics by name, without each cluster, float64 (C,) each, NaN where undefined.
+    df: degrees of freedom of a metric with such a denominator.
     weight: mean squared weight over mean weight, by which a sum of weights is divided to count forecasts.
     """
 
     sizes: Mapping[str, Floats]
     values: Mapping[str, Floats]
+    df: Mapping[str, float]
     weight: float
 
     @classmethod
@@ -47,8 +49,10 @@ class LeftOut:
         if forecasts.is_binary and len(forecasts):
             values["roc_auc"] = jackknife_roc_auc(forecasts, groups)
             values["average_precision"] = _average_precision(forecasts, groups)
-        n = float(sums["n"].sum())
-        return cls(sizes(sums), values, float(sums["n_squared"].sum()) / n if n else 1.0)
+        n, counted = float(sums["n"].sum()), sizes(sums)
+        weights = np.stack([*counted.values()], axis=-1)
+        df = dict(zip(counted, satterthwaite(weights, weights).tolist(), strict=True))
+        return cls(counted, values, df, float(sums["n_squared"].sum()) / n if n else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ def _one_way(way: LeftOut, name: str, size: str, at: Floats, scale: Callable[[Fl
     with np.errstate(divide="ignore", invalid="ignore"):
         change = scale(way.values[name][some]) - at
     variance = float(np.square(change).sum()) if np.isfinite(change).all() else float("nan")
-    return Jackknife(variance, float(satterthwaite(weight, weight)), len(weight), float(weight.max() / weight.sum()))
+    return Jackknife(variance, way.df[size], len(weight), float(weight.max() / weight.sum()))
 
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:

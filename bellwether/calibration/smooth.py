@@ -32,8 +32,8 @@ _NEGLIGIBLE = 4.3
 #: Cells of the grid per cosine: eight to the shortest half-wave, so fine that the spreading widens no resolved kernel by more than 0.1 %.
 _CELLS = 8
 
-#: Steps to the fixed point, and where they begin.
-_STEPS, _START = 16, 0.05
+#: Steps to the fixed point, at most; where they begin; and the length of a step that moves nothing any more.
+_STEPS, _START, _STILL = 16, 0.05, 1e-16
 
 #: Floats of one slice of rows, so that a slice stays in the cache.
 _SLICE = 32_768
@@ -137,4 +137,6 @@ def _fixed_point(error: Callable[[Floats], Floats], start: Floats) -> Floats:
         slope = np.minimum(np.divide(change, moved, out=slope, where=np.abs(moved) > 1e-12), -1.0)
         moved = np.clip(s - excess / slope, low, high) - s
         s = s + moved
+        if np.abs(moved).max(initial=0.0) <= _STILL:
+            break
     return s
