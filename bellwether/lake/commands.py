@@ -53,12 +53,7 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
         if not path.is_file():
             raise ConfigError(f"reading SQL: there is no file {path}")
         text = path.read_text(encoding="utf-8")
-    try:
-        frame = run(settings().warehouse_path, text, _named(values))
-    except ConfigError as error:
-        if "prepared parameter" not in str(error):
-            raise
-        raise ConfigError(f"{error} Give every $NAME in the query a value: --set NAME=VALUE") from None
+    frame = run(settings().warehouse_path, text, _named(values))
     if as_json:
         emit(frame.to_dicts())
     else:

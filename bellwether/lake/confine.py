@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from os.path import commonpath
 
 import duckdb
@@ -25,6 +25,17 @@ def require_reading(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
             raise ConfigError(
                 f"querying the warehouse with {statement.type.name}: it is read-only; use SELECT, or another DuckDB client for anything else"
             )
+
+
+def require_values(connection: duckdb.DuckDBPyConnection, sql: str, given: Collection[str]) -> None:
+    """Raise `ConfigError` unless exactly the parameters of the SQL, `$name`, are given; `duckdb.Error` for what is no SQL."""
+    wanted = {name for statement in connection.extract_statements(sql) for name in statement.named_parameters}
+    if missing := sorted(wanted - set(given)):
+        values = " ".join(f"--set {name}=VALUE" for name in missing)
+        raise ConfigError(f"querying the warehouse: no value for {', '.join(f'${name}' for name in missing)}; give {values}")
+    if unknown := sorted(set(given) - wanted):
+        have = ", ".join(f"${name}" for name in sorted(wanted)) or "no parameter"
+        raise ConfigError(f"querying the warehouse: the query does not use ${unknown[0]}; it has {have}")
 
 
 def confine(connection: duckdb.DuckDBPyConnection, files: Iterable[str]) -> None:

@@ -149,6 +149,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
     with connect(path) as connection:
         try:
             confine.require_reading(connection, sql)
+            confine.require_values(connection, sql, params or {})
             confine.confine(connection, [file for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall()])
             relation = connection.sql(sql, params=dict(params) if params else None)
             return relation.pl() if relation is not None else pl.DataFrame()

@@ -84,9 +84,16 @@ def test_what_the_readme_reads_from_the_warehouse_can_be_read(published: World, 
 
 @pytest.mark.slow
 def test_a_query_without_a_value_for_its_parameter_says_how_to_give_one(published: World) -> None:
-    result = call("query", "SELECT $release")
+    result = call("query", "SELECT date_diff('second', now(), CAST($until AS TIMESTAMPTZ)), $release")
     assert result.exit_code == 1
-    assert "--set NAME=VALUE" in result.output
+    assert "no value for $release, $until; give --set release=VALUE --set until=VALUE" in " ".join(result.output.split())
+
+
+@pytest.mark.slow
+def test_a_value_that_a_query_does_not_use_is_named(published: World) -> None:
+    result = call("query", "SELECT $release", "--set", "release=sandbox-2026", "--set", "relaese=x")
+    assert result.exit_code == 1
+    assert "does not use $relaese; it has $release" in " ".join(result.output.split())
 
 
 def test_a_value_for_a_query_needs_a_name() -> None:
