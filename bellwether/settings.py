@@ -65,7 +65,9 @@ class Settings(BaseSettings):
     models: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
     )
-    budget: Decimal = Field(default=Decimal(20), gt=0, description="most dollars that one evaluation may spend on calls of models")
+    budget: Decimal = Field(
+        default=Decimal(20), ge=0, description="most dollars that one evaluation may spend on calls of models; 0: only what costs nothing"
+    )
     lineup: str | None = Field(
         default=None, description="lineup of the arena's new cohorts; `sandbox` in the sandbox and `rules`, which costs nothing, elsewhere"
     )
@@ -74,10 +76,10 @@ class Settings(BaseSettings):
         description="methodology of the arena's new cohorts, and with it their venue, such as v1-kalshi; their lineup's when left out",
     )
     week_budget: Decimal | None = Field(
-        default=None, gt=0, description="most dollars that the arena's models may cost in a week; none: no limit"
+        default=None, ge=0, description="most dollars that the arena's models may cost in a week; none: no limit"
     )
     week_model_budget: Decimal | None = Field(
-        default=None, gt=0, description="most dollars that one of them may cost in a week; none: no limit"
+        default=None, ge=0, description="most dollars that one of them may cost in a week; none: no limit"
     )
     reports: str | None = Field(
         default=None, description="folder or object-store URL of reports and exported datasets; <home>/<world>/reports when left out"

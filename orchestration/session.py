@@ -107,7 +107,7 @@ def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: M
     if as_json:
         emit({**summary, "seconds": work.stats.by_job, **results, "stopped": dict(stopped)})
         return
-    console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions were fresh.")
+    console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}.")
     console().print(f"Warehouse  {config.warehouse_path}", soft_wrap=True)
     command = sys.argv[0] if Path(sys.argv[0]).name == "bellwether" else "bellwether"
     console().print(f'Query it   {command} query "FROM benchmark.leaderboard", or any DuckDB client: it is never locked', soft_wrap=True)

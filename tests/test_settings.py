@@ -24,6 +24,18 @@ def test_a_wrong_setting_names_the_variable_and_its_value(name: str, value: str,
     assert value in str(refused.value)
 
 
+def test_a_budget_of_zero_is_one_and_below_it_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BUDGET", "WEEK_BUDGET", "WEEK_MODEL_BUDGET"):
+        monkeypatch.setenv(f"BELLWETHER_{name}", "0")
+    settings.cache_clear()
+    found = settings()
+    assert (found.budget, found.week_budget, found.week_model_budget) == (0, 0, 0)
+    monkeypatch.setenv("BELLWETHER_BUDGET", "-0.01")
+    settings.cache_clear()
+    with pytest.raises(ConfigError, match=r"BELLWETHER_BUDGET.*-0\.01"):
+        settings()
+
+
 def test_the_command_line_shows_it_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BELLWETHER_WORLD", "elsewhere")
     settings.cache_clear()

@@ -41,7 +41,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
         runs.pull(work, first.date(), until, with_archive=archive, refresh=refresh)
         publish(work)
     summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
-    emit(summary) if as_json else console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions were fresh.")
+    emit(summary) if as_json else console().print(f"Runs: {work.stats.runs}. Partitions that were fresh: {work.stats.fresh}.")
 
 
 def _require_days(first: date, last: date) -> None:

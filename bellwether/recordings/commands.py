@@ -195,9 +195,7 @@ def import_(path: Path, name: str | None) -> None:
 
 @recordings.command()
 @click.argument("events", nargs=-1, metavar="[EVENT]...")
-@click.option(
-    "--hours", default=24.0, show_default=True, type=click.FloatRange(0, 8784, min_open=True), help="Hours before the last close."
-)
+@click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(max=8784), help="Hours before the last close.")
 def generate(events: tuple[str, ...], *, hours: float) -> None:
     """Make recordings of EVENTs of the sandbox that are over, without waiting for them; of a few recent ones when none is named."""
     from bellwether.recordings.generating import generate_recordings

@@ -23,6 +23,8 @@ from bellwether.sandbox.world.world import GeneratedWorld
 
 #: Events that are recorded when none is named; the last of them is recorded with a gap of so many seconds.
 RECENT_EVENTS = 3
+#: Shorter ones may have no message, of which no episode can be made.
+LEAST_HOURS = 0.1
 _LOST_SECONDS = 90.0
 _MICROSECOND = 1000
 _CHANNELS = (BOOKS, TRADES, LIFECYCLE)
@@ -37,8 +39,8 @@ def generate_recording(
     the first message after that. now: the sandbox's present, aware; what lies behind it is not told. A recording that is there already is left
     as it is, whether it lost messages or not. Raises `ConfigError` for an event that is not in the world or not over by then, and for hours that are none.
     """
-    if not 0 < hours < math.inf:
-        raise ConfigError(f"generating a recording of {event}: hours is {hours}; give a number above 0")
+    if not LEAST_HOURS <= hours < math.inf:
+        raise ConfigError(f"generating a recording of {event}: hours is {hours}; give a number from {LEAST_HOURS}")
     found = world.event(event)
     if found is None:
         raise ConfigError(f"generating a recording of {event}: the sandbox has no such event; look at raw.kalshi_events for those it has")

@@ -15,7 +15,7 @@ _GROUP = (
     Column(
         "contaminated",
         pl.Boolean(),
-        "the model's knowledge cutoff lies after the start of the cohort, or the forecasts were received too late to be proven; ranked apart",
+        "the model's knowledge cutoff is not before the start of the cohort, or the forecasts were received too late to be proven; ranked apart",
     ),
 )
 _FAMILY = Column("family", TEXT, "family: the competitor over the years")

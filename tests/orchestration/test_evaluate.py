@@ -311,6 +311,13 @@ def test_the_key_is_nowhere(harness: Harness, caplog: pytest.LogCaptureFixture, 
 # --- budget ----------------------------------------------------------------------------------------------------------
 
 
+def test_a_budget_of_zero_asks_nobody_who_costs_money(harness: Harness) -> None:
+    asked = harness.provider.asked.total()
+    code, report = harness.evaluate("--models", "dearer", "--samples", str(QUESTIONS), BELLWETHER_BUDGET="0")
+    assert (code, harness.provider.asked.total(), harness.spent("dearer")) == (1, asked, 0)
+    assert "the budget of run" in report["stopped"]["dearer"] and "is $0.00" in report["stopped"]["dearer"]
+
+
 def test_the_budget_of_all_models_is_a_hard_stop_and_a_raised_one_is_remembered(harness: Harness) -> None:
     from bellwether.forecasting.evaluation import Evaluations
 
@@ -357,7 +364,7 @@ def test_after_a_kill_it_goes_on_and_nothing_answered_is_asked_again(harness: Ha
 
 
 def test_an_interrupt_while_asking_waits_for_what_is_paid_for(harness: Harness) -> None:
-    command = [sys.executable, "-m", "bellwether", "evaluate", "--models", "many", "--json"]
+    command = [sys.executable, "-m", "bellwether", "evaluate", "--models", "many", "--samples", "40", "--json"]
     have, before = harness.answers("many"), harness.provider.calls("noisy")
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **harness.variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

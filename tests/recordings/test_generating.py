@@ -80,8 +80,9 @@ def test_it_is_the_same_again_and_is_left_as_it_is(world: GeneratedWorld, tmp_pa
 def test_what_is_not_settled_yet_or_unknown_is_refused(world: GeneratedWorld, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not settled"):
         generate_recording(tmp_path, world, EVENT, now=datetime(2026, 6, 27, tzinfo=UTC))
-    with pytest.raises(ConfigError, match="hours is nan"):
-        generate_recording(tmp_path, world, EVENT, hours=float("nan"), now=NOW)
+    for hours in (float("nan"), float("inf"), 0, 0.01):
+        with pytest.raises(ConfigError, match=f"hours is {hours}; give a number from 0.1"):
+            generate_recording(tmp_path, world, EVENT, hours=hours, now=NOW)
     with pytest.raises(ConfigError, match="no such event"):
         generate_recording(tmp_path, world, "KXNOTHING", now=NOW)
 
