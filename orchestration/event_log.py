@@ -291,6 +291,13 @@ class EventLog(SqliteEventLogStorage):
         with self.index_connection() as connection:
             connection.execute(AssetCheckExecutionsTable.insert(), [{**row, "partition": partition} for partition in partitions])
 
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Whether a partition exists. A run asks this dozens of times, and most of what Dagster's own costs is making the statement."""
+        self._check_partitions_table()
+        statement = "SELECT 1 FROM dynamic_partitions WHERE partitions_def_name = ? AND partition = ? LIMIT 1"
+        with self.index_connection() as connection:
+            return _sqlite(connection).execute(statement, (partitions_def_name, partition_key)).fetchone() is not None
+
     def has_table(self, table_name: str) -> bool:
         """Whether a table exists; one that does is not looked for again."""
         if table_name not in self._tables and super().has_table(table_name):

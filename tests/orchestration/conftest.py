@@ -51,8 +51,12 @@ def open_world(home: Path, **changes: object) -> World:
     config = Settings(home=home, **changes)  # type: ignore[arg-type]
     dagster_home = str(home / "dagster")
     os.makedirs(dagster_home, exist_ok=True)
-    log = {"module": "orchestration.event_log", "class": "EventLog", "config": {"home": dagster_home}}
-    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(dagster_home, overrides={"event_log_storage": log}))
+    storages = {"event_log_storage": ("event_log", "EventLog"), "compute_logs": ("compute_logs", "ComputeLogs")}
+    overrides = {
+        key: {"module": f"orchestration.{module}", "class": name, "config": {"home": dagster_home}}
+        for key, (module, name) in storages.items()
+    }
+    return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(dagster_home, overrides=overrides))
 
 
 @pytest.fixture(scope="session")

@@ -118,6 +118,19 @@ def test_a_batch_leaves_what_single_events_would(instance: dg.DagsterInstance, t
     assert ours["checks"] == [("SUCCEEDED", True)]
 
 
+def test_partitions_that_another_process_adds_or_deletes_are_seen_at_once(instance: dg.DagsterInstance, tmp_path: Path) -> None:
+    other = SqliteEventLogStorage(str(tmp_path / "dagster" / "history" / "runs"))
+    key = 'it\'s; a "key" | ünï'
+    assert not instance.has_dynamic_partition("forecaster", key)
+    other.add_dynamic_partitions("forecaster", [key])
+    assert instance.has_dynamic_partition("forecaster", key)
+    assert not instance.has_dynamic_partition("agent", key)
+    assert not instance.has_dynamic_partition("forecaster", key.upper())
+    other.delete_dynamic_partition("forecaster", key)
+    assert not instance.has_dynamic_partition("forecaster", key)
+    other.dispose()
+
+
 def test_a_live_view_hears_of_events_while_the_writers_files_stay_open(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     run = materialize(instance, "1")
     heard: list[str] = []

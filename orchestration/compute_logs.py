@@ -1,0 +1,117 @@
+"""What steps print, kept in files that the UI shows, and passed on by a thread of the process.
+
+Dagster's own starts `tail` and a Python process for each of the two streams of every run, which costs a short run a quarter of its CPU, and loses
+what is printed in the last second.
+
+`dagster.yaml` names this class; the files are where Dagster's own has them, and either reads them.
+Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import dagster as dg
+from dagster._core.storage.compute_log_manager import CapturedLogContext
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+from dagster._serdes import ConfigurableClassData
+
+#: Seconds after which what was printed is passed on.
+_DELAY = 0.1
+_CHUNK = 65_536
+
+
+class ComputeLogs(LocalComputeLogManager):
+    """The compute logs below DAGSTER_HOME."""
+
+    @classmethod
+    def config_type(cls) -> Any:
+        """`home`: DAGSTER_HOME."""
+        return {"home": dg.StringSource}
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> ComputeLogs:
+        """The logs at the place that Dagster's own would take."""
+        return cls(str(Path(config_value["home"]) / "storage"), inst_data=inst_data)
+
+    @contextmanager
+    def capture_logs(self, log_key: Sequence[str]) -> Iterator[CapturedLogContext]:  # type: ignore[override]
+        """Keep what the process and its children print while the block runs, and pass it on to where it would have gone."""
+        out, err = (Path(self.get_captured_local_path(log_key, kind)) for kind in ("out", "err"))
+        with mirrored(sys.stdout, out), mirrored(sys.stderr, err):
+            yield CapturedLogContext(log_key)
+        # Without this file the UI waits for more.
+        Path(self.complete_artifact_path(log_key)).touch()
+
+
+@contextmanager
+def mirrored(stream: IO[str], path: Path) -> Iterator[None]:
+    """Append what is written to the file descriptor of `stream` to the file at `path`, which is made, and pass it on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        number = _descriptor(stream)
+        if number is None:
+            yield
+            return
+        stream.flush()
+        before = os.dup(number)
+        mirror = _Mirror(path, file.tell(), os.dup(number))
+        mirror.start()
+        try:
+            os.dup2(file.fileno(), number)
+            yield
+        finally:
+            stream.flush()
+            os.dup2(before, number)
+            os.close(before)
+            mirror.finish()
+
+
+def _descriptor(stream: IO[str]) -> int | None:
+    """None for a stream in memory, as tests have."""
+    try:
+        return stream.fileno()
+    except (io.UnsupportedOperation, AttributeError):
+        return None
+
+
+class _Mirror(threading.Thread):
+    """Copies what a file grows by to a descriptor, which it closes, until it is told to finish."""
+
+    def __init__(self, path: Path, start: int, target: int) -> None:
+        super().__init__(name=f"mirror of {path.name}", daemon=True)
+        self._path, self._start, self._target = path, start, target
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        # An error means that nobody reads on, as behind `| head`.
+        with suppress(OSError), open(self._target, "wb", buffering=0) as target, self._path.open("rb", buffering=0) as file:
+            file.seek(self._start)
+            is_last = False
+            while not is_last:
+                is_last = self._done.wait(_DELAY)
+                while chunk := file.read(_CHUNK):
+                    _write(target, chunk)
+
+    def finish(self) -> None:
+        """Wait until everything is copied."""
+        self._done.set()
+        self.join()
+
+
+def _write(target: io.FileIO, chunk: bytes) -> None:
+    """Write all of it, also where the other side is slow and its end does not wait."""
+    while chunk:
+        written = target.write(chunk)
+        if written is None:
+            time.sleep(_DELAY)
+        else:
+            chunk = chunk[written:]
