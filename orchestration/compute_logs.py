@@ -43,7 +43,7 @@ class ComputeLogs(LocalComputeLogManager):
         return cls(str(Path(config_value["home"]) / "storage"), inst_data=inst_data)
 
     @contextmanager
-    def capture_logs(self, log_key: Sequence[str]) -> Iterator[CapturedLogContext]:  # type: ignore[override]
+    def capture_logs(self, log_key: Sequence[str]) -> Iterator[CapturedLogContext]:
         """Keep what the process and its children print while the block runs, and pass it on to where it would have gone."""
         out, err = (Path(self.get_captured_local_path(log_key, kind)) for kind in ("out", "err"))
         with mirrored(sys.stdout, out), mirrored(sys.stderr, err):

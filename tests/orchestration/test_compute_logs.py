@@ -52,7 +52,7 @@ def talk(home: Path, **more: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, **more
-    )  # type: ignore[call-overload, no-any-return]
+    )  # type: ignore[call-overload]
 
 
 def kept(home: Path, run: str) -> dict[str, str]:
