@@ -14,6 +14,8 @@ PRIVATE = {
     "dagster._core.events.log": {"EventLogEntry"},
     "dagster._core.execution.context.system": {"StepExecutionContext"},
     "dagster._core.storage.asset_check_execution_record": {"AssetCheckExecutionRecordStatus"},
+    "dagster._core.storage.compute_log_manager": {"CapturedLogContext"},
+    "dagster._core.storage.local_compute_log_manager": {"LocalComputeLogManager"},
     "dagster._core.storage.dagster_run": {"FINISHED_STATUSES"},
     "dagster._core.storage.event_log.schema": {"AssetCheckExecutionsTable", "SqlEventLogStorageTable"},
     "dagster._core.storage.event_log.sqlite.sqlite_event_log": {
