@@ -7,6 +7,7 @@ Concept: https://docs.dagster.io/guides/build/io-managers
 import hashlib
 import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
@@ -16,6 +17,7 @@ from bellwether.errors import ConfigError, SchemaError
 from bellwether.lake import Lake, Manifest, Slice
 from bellwether.lake.partitions import Partition, split
 from bellwether.lake.preview import markdown
+from bellwether.settings import settings
 from bellwether.tables import Table, table
 from resources.lake import LakeResource
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Key of an input's metadata that overrules what is done about upstream partitions that were never written: "skip" or "error".
 MISSING = "missing"
+#: Key of the metadata of an input of all days whose rows sensors write: true takes the day under way too.
+UNDER_WAY = "under_way"
 
 
 class Unchanged:
@@ -72,10 +76,13 @@ class LakeIOManager(dg.ConfigurableIOManager):
         """The upstream partitions that the step depends on.
 
         One that was never written is a `LakeError`, except in a step that reads all partitions, or all of one dimension:
-        such a step takes those that exist. The input's metadata `missing` ("skip" or "error") overrules this.
+        such a step takes those that exist. The input's metadata `missing` ("skip" or "error") overrules this; with `under_way` the UTC day
+        under way is taken too, if the lake has it: it is no partition of the graph before it is over.
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
+        if context.definition_metadata.get(UNDER_WAY):
+            keys.append(settings().now().astimezone(UTC).date().isoformat())
         partitions = [lake_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
         return self.lake.lake.slice(declared, partitions, missing=_missing(context))
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import polars as pl
 
-from assets.arena.partitions import BEFORE, WEEK
+from assets.arena.partitions import BEFORE, WEEK, whole
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
+from bellwether.tables import table
 from orchestration.automation import FOLLOW_ANY
 from orchestration.declare import key, of, out
 from orchestration.figures import MOST_BYTES, picture
@@ -191,7 +192,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
 @dg.multi_asset(
     name="books",
     outs={name.split("/")[1]: out(name, "python", follows=FOLLOW_ANY) for name in BOOK_TABLES},
-    ins={name.split("/")[1]: dg.AssetIn(key(name), partition_mapping=dg.AllPartitionMapping()) for name in FACT_TABLES},
+    ins={name.split("/")[1]: whole(table(name)) for name in FACT_TABLES},
     check_specs=[
         dg.AssetCheckSpec(
             "invariants", asset=key("arena/ledger"), description="Money adds up, and every fact could be booked.", blocking=True

@@ -13,6 +13,9 @@ import dagster as dg
 from bellwether.arena.identity import WEEK as SEVEN_DAYS
 from bellwether.arena.identity import week_of
 from bellwether.settings import World, settings
+from bellwether.tables import Table
+from orchestration.declare import key
+from resources.io_manager import UNDER_WAY
 
 
 def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
@@ -29,3 +32,11 @@ WEEK = weekly_partitions()
 
 #: What a week needs of the week before.
 BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)
+
+
+def whole(table: Table) -> dg.AssetIn:
+    """All of a table as an input: of the prices also those of the day under way, which the ticks of a sensor write."""
+    if not table.partitioned_by:
+        return dg.AssetIn(key(table.name))
+    metadata = {UNDER_WAY: True} if table.partitioned_by == ("day",) else None
+    return dg.AssetIn(key(table.name), partition_mapping=dg.AllPartitionMapping(), metadata=metadata)

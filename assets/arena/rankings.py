@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 import polars as pl
 
+from assets.arena.partitions import whole
 from assets.arena.submitted import submitted
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
@@ -34,10 +35,7 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 @dg.multi_asset(
     name="rankings",
     outs={name.split("/")[1]: out(name, "python", follows=FOLLOW_ANY) for name in RANKING_TABLES},
-    ins={
-        one.short_name: dg.AssetIn(key(one.name), partition_mapping=dg.AllPartitionMapping() if one.partitioned_by else None)
-        for one in _READ
-    },
+    ins={one.short_name: whole(one) for one in _READ},
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
     """How families compare, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""

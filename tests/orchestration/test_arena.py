@@ -19,9 +19,11 @@ from assets.arena.clocks import marks, past_marks, resolutions, weekly_decisions
 from assets.arena.jobs import AGENTS, BOOKS, MARKS
 from assets.arena.partitions import WEEK as WEEKS
 from assets.warehouse.sensors import _PROCESS, publisher
+from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.reading import cutoffs, every_table_as_known
 from bellwether.arena.releases import registered
+from bellwether.arena.results import Facts, results
 from bellwether.arena.weekly.operators import cancel_market, close_agent
 from bellwether.arena.weekly.reading import status
 from bellwether.cli import main
@@ -30,6 +32,7 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from orchestration.checks import RANGE_END, RANGE_START, checks_of
 from orchestration.declare import key
+from orchestration.partitions import DAY
 from orchestration.runner import RunFailed
 from resources import LakeResource
 from resources.arena import ArenaResource
@@ -217,6 +220,23 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
     assert rows(world, "arena/portfolios").filter(pl.col("fallbacks") == 0, pl.col("invested") > 0).height > 0
     told = status(world.lake, methodologies(world.config.registry))
     assert told["complete"].to_list() == [False, False]
+    world.instance.dispose()
+    settings.cache_clear()
+
+
+def test_the_books_have_the_marks_of_the_day_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ticks write rows of a day that is no partition of the graph before it is over."""
+    monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
+    monkeypatch.setenv("BELLWETHER_LINEUP", "rules")
+    settings.cache_clear()
+    world, now = open_world(tmp_path), settings().now()
+    runs.run_weeks(world.runner(), [week_of(now)])
+    assert now.date().isoformat() not in DAY.get_partition_keys()
+    assert rows(world, "arena/prices")["at"].max() == now
+    assert rows(world, "arena/portfolios").filter(pl.col("at") == now, pl.col("invested") > 0).height > 0
+    folded = results(Facts.stored(world.lake), methodologies(world.config.registry)).frames
+    for name in ("arena/portfolios", "arena/leaderboard"):
+        assert rows(world, name).equals(table(name).validate(folded[name])), name
     world.instance.dispose()
     settings.cache_clear()
 
