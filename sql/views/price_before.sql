@@ -1,5 +1,6 @@
--- One row per question of a release that had a price `hours` before its market closed: the last price known by then, the middle of bid and ask, else
--- the last trade. A macro: FROM views.price_before(24).
+-- One row per question of a release whose market had a price `hours` before it closed: the last record of it by then and after its opening, the middle of
+-- bid and ask where both stand and do not cross, else the last trade. A record with neither is no price, whatever came before it; this is what price_1h,
+-- price_6h, price_24h and price_7d of benchmark.questions are. A macro: FROM views.price_before(24).
 SELECT
     questions.release,
     questions.question_id,
@@ -7,13 +8,12 @@ SELECT
     questions.market_id,
     questions.category,
     prices."at" AS price_at,
-    CAST(coalesce((prices.bid + prices.ask) / 2, prices.last) AS DOUBLE) AS price,
+    CAST(coalesce(CASE WHEN prices.bid <= prices.ask THEN (prices.bid + prices.ask) / 2 END, prices.last) AS DOUBLE) AS price,
     questions.outcome,
     questions.outcome_yes
 FROM (SELECT *, close_time - to_seconds(3600 * CAST(hours AS DOUBLE)) AS asked_at FROM views.questions) AS questions
-ASOF JOIN (
-    SELECT *
-    FROM clean.prices
-    WHERE coalesce((bid + ask) / 2, last) IS NOT NULL
-) AS prices
+ASOF JOIN clean.prices AS prices
     ON prices.venue = questions.venue AND prices.market_id = questions.market_id AND prices."at" <= questions.asked_at
+WHERE
+    coalesce(prices."at" >= questions.open_time, true)
+    AND (prices.bid <= prices.ask OR prices.last IS NOT NULL)
