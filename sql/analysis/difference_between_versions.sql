@@ -1,10 +1,15 @@
 -- One row per question in which the release $other differs from the release $release: added, removed or changed, and which of text, category, times and
--- outcome changed. No row: they have the same questions.
+-- outcome changed. No row: they have the same questions. A release without questions is an error.
 WITH one AS (
     SELECT * FROM views.questions WHERE release = $release
 ),
 two AS (
     SELECT * FROM views.questions WHERE release = $other
+),
+missing AS (
+    SELECT asked.release
+    FROM (VALUES ($release), ($other)) AS asked (release)
+    WHERE asked.release NOT IN (SELECT known.release FROM views.questions AS known)
 )
 SELECT
     coalesce(one.question_id, two.question_id) AS question_id,
@@ -28,5 +33,7 @@ SELECT
     two.outcome AS outcome_other
 FROM one
 FULL JOIN two ON one.question_id = two.question_id
-WHERE one.question_id IS NULL OR two.question_id IS NULL OR len(changed) > 0
+WHERE
+    (one.question_id IS NULL OR two.question_id IS NULL OR len(changed) > 0)
+    AND coalesce((SELECT error('there is no release ' || min(missing.release)) FROM missing HAVING count(*) > 0), true)
 ORDER BY difference, question_id

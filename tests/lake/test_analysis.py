@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import evaluate
+from bellwether.errors import ConfigError
 from bellwether.lake import Lake
 from bellwether.lake.sql import sql_text
 from bellwether.lake.views import MACROS, VIEWS
@@ -306,6 +307,9 @@ def test_the_difference_between_versions_says_what_was_added_removed_and_changed
         ("kalshi:M1", "removed", None),
     ]
     assert ask(path, "difference_between_versions", release="q", other="q").is_empty()
+    for pair in ({"release": "q", "other": "q v3"}, {"release": "q v3", "other": "q"}):
+        with pytest.raises(ConfigError, match=r"there is no release q v3$"):
+            ask(path, "difference_between_versions", **pair)
 
 
 def test_views_have_one_name_for_each_concept(path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_query_cannot_write(published: World) -> None:
 @pytest.mark.slow
 def test_the_starter_queries_run(published: World) -> None:
     known = {"release": "sandbox-2026", "forecaster": "market-24h", "venue": "kalshi", "market_id": "x"}
-    known |= {"hours": "24", "other": "sandbox-2026.v2"}
+    known |= {"hours": "24", "other": "sandbox-2026"}
     for path in sorted((ROOT / "sql" / "analysis").glob("*.sql")):
         named = sorted(set(re.findall(r"\$(\w+)", re.sub("--.*", "", path.read_text()))))
         values = [word for name in named for word in ("--set", f"{name}={known[name]}")]
