@@ -161,7 +161,12 @@ def advice(finding: Finding) -> str:
     (offer,) = finding.offers
     name = re.sub(r"[^a-z0-9._-]", "-", offer.model_id.rpartition("/")[2].lower())
     return (
-        f'# models.toml\n["{name}"]\nmodel = "{offer.model_id}"\ninput_price = {offer.input_price:f}\noutput_price = {offer.output_price:f}\n'
+        f'# models.toml\n["{name}"]\nmodel = "{offer.model_id}"\ninput_price = {_plain(offer.input_price)}\noutput_price = {_plain(offer.output_price)}\nknowledge_cutoff = …  # the day its provider states\n'
         f'# families.toml\n[{finding.family.name}.releases."{name}"]\nreleased = …  # the day of its release\n'
         f'# lineups.toml\n{finding.family.name} = "{name}"\n'
     )
+
+
+def _plain(price: Decimal | None) -> str:
+    """A price without zeros at its end; a gap to fill in where it is not known."""
+    return "…" if price is None else f"{price.normalize():f}"

@@ -154,7 +154,7 @@ GPT_NOW = _family("gpt", "openai", "gpt-5.2", "gpt", without=("mini",))
 def test_an_upgrade_says_what_to_add_to_the_registry() -> None:
     found = _reviewed(Offer("openai/gpt-5.6", *PRICED))["gpt"]
     text = advice(found)
-    assert '["gpt-5.6"]\nmodel = "openai/gpt-5.6"\ninput_price = 5\noutput_price = 30\n' in text
+    assert '["gpt-5.6"]\nmodel = "openai/gpt-5.6"\ninput_price = 5\noutput_price = 30\nknowledge_cutoff = …' in text
     assert '[gpt.releases."gpt-5.6"]' in text and 'gpt = "gpt-5.6"' in text
 
 
