@@ -211,7 +211,7 @@ def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
     if (reason := _unfit(found)) is not None:
         return Bounds(reason=reason)
     variance, few = found.variance, found.clusters < MANY
-    slope = slopes(sample.forecasts, name) if few or variance == 0 else None
+    slope = slopes(sample.forecasts, name) if few or variance <= _ROUNDING**2 else None
     if slope is not None and not slope.any():  # the forecasts are such that no outcome changes the score
         return Bounds(value, value, "constant")
     if slope is not None and few:

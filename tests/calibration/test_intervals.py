@@ -119,9 +119,12 @@ def test_an_interval_has_both_ends_a_method_and_no_reason_or_neither_and_a_reaso
             assert one.lower <= one.value <= one.upper, name  # type: ignore[operator]
 
 
-def test_forecasts_whose_score_no_outcome_changes_have_an_interval_of_no_width() -> None:
-    scores = evaluate([0.5] * 20, [0, 1] * 10, range(20), replicates=0)
-    assert (scores["brier"].lower, scores["brier"].upper, scores["brier"].method) == (0.25, 0.25, "constant")
+@pytest.mark.parametrize("clusters", [3, 19, 20, 33, 300])
+def test_forecasts_whose_score_no_outcome_changes_have_an_interval_of_no_width(clusters: int) -> None:
+    scores = evaluate([0.5] * 300, [0, 1, 1] * 100, [number % clusters for number in range(300)], replicates=0)
+    for name, value in (("brier", 0.25), ("log_loss", np.log(2))):
+        assert (scores[name].lower, scores[name].upper) == pytest.approx((value, value)), name
+        assert scores[name].method == "constant", name
     assert (scores["skill_vs_half"].lower, scores["skill_vs_half"].upper) == (0.0, 0.0)
 
 
