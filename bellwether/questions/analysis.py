@@ -217,7 +217,7 @@ def _priced(questions: pl.DataFrame, item: str, prices: pl.Series, known: str) -
     there = prices.is_not_null()
     p, y = prices.filter(there).to_numpy(), questions["y"].filter(there).to_numpy()
     coverage: Statistics = {"known": known, "n": len(p), "missing": prices.null_count(), "coverage": len(p) / questions.height}
-    scores = evaluate(p, y, asked=questions.height)
+    scores = evaluate(p, y, clusters=questions["cluster"].filter(there), asked=questions.height, replicates=0)
     metrics: Statistics = {name: scores[name].value for name in scores if name not in ("coverage", "skill_vs_market")}
     yield "market", item, {**coverage, **metrics}
     right = (p >= 0.5) == y

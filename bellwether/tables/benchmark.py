@@ -315,6 +315,7 @@ DATASET_ANALYSIS = Table(
     key=("release", "section", "item", "statistic"),
     partitioned_by=("release",),
     mart=True,
+    version="2",
 )
 
 TABLES = (QUESTIONS, FORECASTS, SCORES, RELIABILITY, LEADERBOARD, COMPARISONS, DATASET_ANALYSIS)

@@ -112,6 +112,19 @@ def test_the_market_is_scored_at_every_horizon_and_never_by_its_final_price() ->
     assert found["market_calibration"]["ece"] == pytest.approx(gaps)
 
 
+def test_the_debiased_reliability_of_the_market_is_over_pairs_of_different_clusters() -> None:
+    frame = release().with_columns(cluster=pl.format("{}", pl.int_range(pl.len()) % 3))
+    p, y = frame["price_24h"].cast(pl.Float64).to_list(), (frame["ground_truth"] == "yes").to_list()
+    bins: dict[int, list[tuple[str, float]]] = {}
+    for cluster, forecast, outcome in zip(frame["cluster"], p, y, strict=True):
+        bins.setdefault(min(int(forecast * 10), 9), []).append((cluster, forecast - outcome))
+    total = 0.0
+    for members in bins.values():
+        products = [a * b for one, a in members for other, b in members if one != other]
+        total += len(members) * sum(products) / max(len(products), 1)
+    assert value(analyse(frame), "market", "24h", "murphy_reliability_debiased") == pytest.approx(total / len(p))
+
+
 @pytest.mark.parametrize(
     ("price", "certainty"),
     [
