@@ -79,7 +79,7 @@ RANKINGS = Table(
     ),
     key=(*GROUP, "imputation", "family", "metric"),
     mart=True,
-    version="2",
+    version="3",
 )
 
 PAIRS = Table(

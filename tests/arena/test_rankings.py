@@ -287,6 +287,9 @@ def test_a_real_week_has_the_money_of_the_books_and_can_be_restated(tmp_path: Pa
         for family, value in expected.items():
             assert values[family] == (None if value is None else pytest.approx(value, abs=1e-9)), (name, family)
     assert metric(now, "brier_price")["favourite"]["n"] > 0
+    unscored = now.filter(pl.col("value").is_null())
+    assert "hold" in unscored["family"]
+    assert unscored["share_first"].null_count() == unscored.height
     then = restated(arena.lake, rules, {}, datetime(2026, 4, 20, tzinfo=UTC))["arena/rankings"]
     assert all(row["n"] == 0 for row in metric(then, "brier_price").values()), "no resolution was known"
     assert metric(then, "turnover") == metric(now, "turnover")

@@ -200,7 +200,7 @@ def _rows(
     for number, name in enumerate(group.families):
         for row in found[name]:
             pairs, shares = tested.get(row.metric), first.get(row.metric)
-            share = None if shares is None or np.isnan(shares[number]) else float(shares[number])
+            is_simulated = shares is not None and row.estimate.value is not None and not np.isnan(shares[number])
             yield {
                 **group.key,
                 "imputation": str(imputation),
@@ -212,7 +212,7 @@ def _rows(
                 "imputed": row.imputed,
                 "better": row.better,
                 "rank": ranks.get((row.metric, name)),
-                "share_first": share,
+                "share_first": float(shares[number]) if shares is not None and is_simulated else None,
                 "mcs_p": pairs.mcs_p[number] if pairs else None,
                 "in_mcs": pairs.in_mcs[number] if pairs else None,
                 "letters": pairs.letters[number] if pairs else None,
