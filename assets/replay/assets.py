@@ -105,7 +105,7 @@ def episodes(
         book = _book(written, store)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    return dg.Output(rows, metadata=_of_episode(rows) | book)
+    return dg.Output(rows, metadata=_of_episode(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book)
 
 
 def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
@@ -146,7 +146,6 @@ def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
         "gaps": int(rows["gaps"].sum()),
         "unsettled markets": rows["result"].null_count(),
         "hours": round((first["end_at"] - first["start_at"]).total_seconds() / 3600, 2),
-        "folder": dg.MetadataValue.path(first["folder"]),
         **({"warnings": dg.MetadataValue.md("\n".join(f"- `{text}`" for text in first["warnings"]))} if first["warnings"] else {}),
     }
 

@@ -72,13 +72,13 @@ EPISODES = Table(
         Column(
             "markets_digest", TEXT, "SHA-256 of the pulled markets of the days around its end, as they were when it was made", nullable=True
         ),
-        Column("folder", TEXT, "folder of the episode's files"),
+        Column("folder", TEXT, "name of the episode's folder, below the folder of episodes"),
         KNOWN_AT,
     ),
     key=("episode", "ticker"),
     partitioned_by=("episode",),
     mart=True,
-    version="3",
+    version="4",
 )
 
 #: Instants at which a book is looked at, at most, and levels that count towards its depth.

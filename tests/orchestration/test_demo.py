@@ -20,8 +20,10 @@ from click.testing import CliRunner, Result
 from bellwether.cli import main
 from bellwether.commands import LazyCommand
 from bellwether.console import console
+from bellwether.lake.duck import literal
 from bellwether.lake.warehouse import connect
 from bellwether.settings import Settings, settings
+from bellwether.tables.benchmark import HORIZONS
 from orchestration.definitions import build_defs
 
 pytestmark = pytest.mark.slow
@@ -181,6 +183,28 @@ def test_there_is_something_in_every_table(here: Path) -> None:
         assert empty == {"arena.review", "arena.submissions", "raw.kalshi_rejects", "raw.kalshi_series_rejects"}
         costs, cutoffs = "SELECT sum(cost) FROM benchmark.forecasts", "SELECT count(DISTINCT knowledge_cutoff) FROM benchmark.forecasts"
         assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs))
+
+
+def test_the_price_before_the_close_is_the_one_that_forecasts_are_compared_with(here: Path) -> None:
+    with connect(settings().warehouse_path) as warehouse:
+        for name, hours in HORIZONS.items():
+            scored = f"SELECT release, id, price_{name}_at, round(CAST(price_{name} AS DOUBLE), 6) FROM benchmark.questions WHERE price_{name} IS NOT NULL"
+            viewed = f"SELECT release, question_id, price_at, round(price, 6) FROM views.price_before({hours})"
+            assert len(found := warehouse.sql(scored).fetchall()) > 30
+            assert sorted(found) == sorted(warehouse.sql(viewed).fetchall()), name
+
+
+def test_no_table_but_those_about_the_publication_says_where_the_home_is(here: Path) -> None:
+    texts = (
+        "SELECT table_schema || '.' || table_name, column_name FROM information_schema.columns "
+        "WHERE contains(data_type, 'VARCHAR') AND table_schema != 'meta'"
+    )
+    with connect(settings().warehouse_path) as warehouse:
+        columns = warehouse.sql(texts).fetchall()
+        assert ("replay.episodes", "folder") in columns
+        for table, column in columns:
+            query = f'FROM {table} WHERE contains(CAST("{column}" AS VARCHAR), {literal(str(here))}) LIMIT 1'
+            assert not warehouse.sql(query).fetchall(), (table, column)
 
 
 def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Source
         "digest": episode.digest,
         "recording_digest": sources.recording if sources else None,
         "markets_digest": sources.markets_digest(datetime.fromtimestamp(max(ends) // units.SECOND, UTC)) if sources else None,
-        "folder": str(episode.folder),
+        "folder": episode.folder.name,
         "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
     }
     rows = [{**common, **_market(market, settled.get(market.ticker)), **counts(market.ticker)} for market in about.markets]
