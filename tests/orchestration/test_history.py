@@ -9,6 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from assets.venues import runs
 from bellwether.lake import Lake
@@ -37,6 +38,12 @@ def numbers(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
 @dg.asset_check(asset=numbers)
 def whole() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=True)
+
+
+@dg.asset(partitions_def=dg.StaticPartitionsDefinition(["1", "2"]))
+def fragile(context: dg.AssetExecutionContext) -> None:
+    if context.run.tags.get("broken"):
+        raise ValueError("broken")
 
 
 @pytest.fixture
@@ -104,6 +111,41 @@ def test_compressing_keeps_what_is_known_of_assets_and_checks(instance: dg.Dagst
     history = instance.event_log_storage.get_asset_check_execution_history(check, limit=5)
     assert [record.status.value for record in history] == ["SUCCEEDED"]
     assert history[0].event is not None
+
+
+def test_compressing_keeps_which_partitions_have_failed(instance: dg.DagsterInstance) -> None:
+    def run(partition: str, **tags: str) -> str:
+        return dg.materialize([fragile], instance=instance, partition_key=partition, tags=tags, raise_on_error=False).run_id
+
+    def states() -> list[list[str]]:
+        partitions = fragile.partitions_def
+        assert partitions is not None
+        instance.event_log_storage.wipe_asset_cached_status(fragile.key)
+        cached = get_and_update_asset_status_cache_value(instance, fragile.key, partitions)
+        assert cached is not None
+        return [
+            sorted(subset.get_partition_keys())
+            for subset in (
+                cached.deserialize_materialized_partition_subsets(partitions),
+                cached.deserialize_failed_partition_subsets(partitions),
+                cached.deserialize_in_progress_partition_subsets(partitions),
+            )
+        ]
+
+    def plan(partition: str) -> str | None:
+        found = instance.get_latest_planned_materialization_info(fragile.key, partition)
+        return found and found.run_id
+
+    runs = [run("1", broken="yes"), run("1"), run("2"), run("2", broken="yes")]
+    before = states()
+    assert before == [["1", "2"], ["2"], []]
+    assert [plan("1"), plan("2")] == [runs[1], runs[3]]
+    compress(instance, runs)
+    assert states() == before
+    assert [plan("1"), plan("2")] == [None, runs[3]], "the first plan of partition 1 failed, the second came true"
+    again = run("2")
+    compress(instance, [again])
+    assert states() == [["1", "2"], [], []]
 
 
 def test_an_event_that_comes_late_unpacks_its_run(instance: dg.DagsterInstance) -> None:
