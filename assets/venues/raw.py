@@ -1,6 +1,6 @@
 """Raw tables: what the venues said, as they said it, one partition per UTC day."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -60,17 +60,14 @@ class PullConfig(dg.Config):
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Kalshi's series (the templates of recurring events), as of the last pull, and what did not fit."""
     if not kalshi.asked:
-        yield from (dg.Output(table(name).empty(), name.split("/")[1], metadata={"pulled": False}) for name in SERIES_TABLES)
+        yield from _nothing(SERIES_TABLES)
         return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import pull_series
 
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_series(client, pages, refresh=config.refresh, progress=context.log.info))
-    rejects = pull.rejects()
-    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary()), "rejects": rejects.height}
-    yield dg.Output(pull.series(), "kalshi_series", metadata=metadata)
-    yield dg.Output(rejects, "kalshi_series_rejects", metadata=metadata)
+    yield from _of_list(SERIES_TABLES, pull.series(), pull)
 
 
 @dg.multi_asset(
@@ -82,17 +79,14 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """The markets that Kalshi has moved to its historical endpoints, as of the last scan of the archive, and what did not fit."""
     if not kalshi.asked:
-        yield from (dg.Output(table(name).empty(), name.split("/")[1], metadata={"pulled": False}) for name in ARCHIVE_TABLES)
+        yield from _nothing(ARCHIVE_TABLES)
         return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import pull_archive
 
     pages = PageStore(lake.lake.storage)
     pull = kalshi.run(lambda client: pull_archive(client, pages, refresh=config.refresh, progress=context.log.info))
-    rejects = pull.rejects()
-    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary()), "rejects": rejects.height}
-    yield dg.Output(pull.markets(), "kalshi_archive", metadata=metadata)
-    yield dg.Output(rejects, "kalshi_archive_rejects", metadata=metadata)
+    yield from _of_list(ARCHIVE_TABLES, pull.markets(), pull)
 
 
 @dg.multi_asset(
@@ -170,10 +164,19 @@ def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[
     return pulls
 
 
-def _nothing(tables: Iterable[str], days: Iterable[str]) -> Iterator[dg.Output]:
-    """Outputs without rows, for a venue that is not pulled."""
+def _nothing(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
+    """Outputs without rows, for a venue that is not pulled. days: partitions of the run; None for tables without partitions."""
     for name in tables:
-        yield dg.Output({day: table(name).empty() for day in days}, name.split("/")[1], metadata={"pulled": False})
+        empty = table(name).empty()
+        yield dg.Output(empty if days is None else dict.fromkeys(days, empty), name.split("/")[1], metadata={"pulled": False})
+
+
+def _of_list(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.Output]:
+    """A list of the venue that is read as a whole, and what of it did not fit."""
+    rejects = pull.rejects()
+    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary()), "rejects": rejects.height}
+    for name, made in zip(tables, (rows, rejects), strict=True):
+        yield dg.Output(made, name.split("/")[1], metadata=metadata)
 
 
 def rows_of(lake: Lake, name: str, part: str, pull: Any) -> Any:

@@ -9,7 +9,7 @@ import polars as pl
 
 from bellwether.checks import operations
 from bellwether.checks.rule import Rule, between, concerning, holds, present, prices, unique, words
-from bellwether.tables import raw
+from bellwether.tables import raw, table
 
 if TYPE_CHECKING:
     from bellwether.lake import Lake, Slice
@@ -258,9 +258,9 @@ _PULL = (
 
 
 def few_rejects(objects: int, *, listed: bool = False) -> Rule:
-    """The rule of a venue's rejects. objects: how many objects were stored beside them, of which a share may be rejects.
+    """At most a few rejects per day, or per list of the venue. objects: number of objects stored; a small share of it is tolerated.
 
-    listed: they belong to a list of the venue that is read as a whole, not to a day.
+    listed: count the rejects of the whole list, such as the archive, instead of each day's.
     """
     allowed = max(TOLERATED_REJECTS, int(objects * TOLERATED_SHARE))
     return replace(
@@ -287,7 +287,7 @@ def _few_of_day(lake: Lake, rejects: Slice) -> Rule:
 
 
 def _few_of_list(lake: Lake, rejects: Slice) -> Rule:
-    (listed,) = (one for one in raw.TABLES if one.name == rejects.table.name.removesuffix("_rejects"))
+    listed = table(rejects.table.name.removesuffix("_rejects"))
     return few_rejects(lake.slice(listed, missing="skip").rows, listed=True)
 
 

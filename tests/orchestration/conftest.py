@@ -51,10 +51,10 @@ def open_world(home: Path, **changes: object) -> World:
     config = Settings(home=home, **changes)  # type: ignore[arg-type]
     dagster_home = str(home / "dagster")
     os.makedirs(dagster_home, exist_ok=True)
-    storages = {"event_log_storage": ("event_log", "EventLog"), "compute_logs": ("compute_logs", "ComputeLogs")}
+    here = {"home": dagster_home}
     overrides = {
-        key: {"module": f"orchestration.{module}", "class": name, "config": {"home": dagster_home}}
-        for key, (module, name) in storages.items()
+        "event_log_storage": {"module": "orchestration.event_log", "class": "EventLog", "config": here},
+        "compute_logs": {"module": "orchestration.compute_logs", "class": "ComputeLogs", "config": here},
     }
     return World(config, build_defs(config=config), dg.DagsterInstance.local_temp(dagster_home, overrides=overrides))
 

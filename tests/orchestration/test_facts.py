@@ -18,7 +18,7 @@ from assets.venues.raw import rows_of
 from bellwether.lake import Lake
 from bellwether.settings import Settings, Venue
 from bellwether.tables import table
-from bellwether.venues.kalshi.wire import parse_markets, parse_series
+from bellwether.venues.kalshi.wire import Parsed, parse_markets, parse_series
 from bellwether.venues.wire.rejects import Origin
 from orchestration.definitions import build_defs
 from orchestration.runner import RunFailed, Runner
@@ -28,25 +28,19 @@ from tests.venues.wire_objects import market
 DAY = date(2026, 6, 1)
 
 
-class Pulled:
-    """A pull of a page of series, of which one does not fit."""
+def pulled(parsed: Parsed) -> SimpleNamespace:
+    """A pull of one page of a list of the venue."""
 
-    def __init__(self) -> None:
-        origin = Origin("GET /series", 0, datetime(2026, 3, 20, tzinfo=UTC))
-        self._parsed = parse_series([{"ticker": "KXONE", "title": "One"}, {"title": "without a ticker"}], origin)
+    def rows() -> Iterator[Any]:
+        yield parsed.rows
 
-    def series(self) -> Iterator[Any]:
-        yield self._parsed.rows
-
-    def rejects(self) -> Any:
-        return self._parsed.rejects
-
-    def summary(self) -> dict[str, object]:
-        return {"requests": 1}
+    return SimpleNamespace(series=rows, markets=rows, rejects=lambda: parsed.rejects, summary=lambda: {"requests": 1})
 
 
 def test_series_that_do_not_fit_are_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: Pulled())
+    origin = Origin("GET /series", 0, datetime(2026, 3, 20, tzinfo=UTC))
+    found = parse_series([{"ticker": "KXONE", "title": "One"}, {"title": "without a ticker"}], origin)
+    monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: pulled(found))
     with dg.DagsterInstance.ephemeral() as instance:
         result = dg.materialize(
             [assets.venues.raw.kalshi_series], instance=instance, resources=build_defs(config=Settings(home=tmp_path)).resources
@@ -77,27 +71,11 @@ def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) ->
         assert lake.slice(table("raw/kalshi_markets")).scan().select("known_at").max().collect().item() == datetime(2026, 7, 1, tzinfo=UTC)
 
 
-class Scanned:
-    """A scan of a page of the archive, of which one market does not fit."""
-
-    def __init__(self) -> None:
-        origin = Origin("GET /historical/markets", 0, datetime(2026, 3, 20, tzinfo=UTC))
-        whole = market("KXONE-1")
-        found = [whole, {**whole, "ticker": "KXONE-2", "volume_fp": "many"}]
-        self._parsed = parse_markets(found, origin, day=date(2026, 3, 20), source="historical", table=table("raw/kalshi_archive"))
-
-    def markets(self) -> Iterator[Any]:
-        yield self._parsed.rows.select(table("raw/kalshi_archive").names)
-
-    def rejects(self) -> Any:
-        return self._parsed.rejects
-
-    def summary(self) -> dict[str, object]:
-        return {"requests": 1}
-
-
 def test_markets_of_the_archive_that_do_not_fit_are_rows_before_any_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: Scanned())
+    origin, whole = Origin("GET /historical/markets", 0, datetime(2026, 3, 20, tzinfo=UTC)), market("KXONE-1")
+    objects = [whole, {**whole, "ticker": "KXONE-2", "volume_fp": "many"}]
+    found = parse_markets(objects, origin, day=date(2026, 3, 20), source="historical", table=table("raw/kalshi_archive"))
+    monkeypatch.setattr("resources.venues.KalshiVenue.run", lambda venue, work: pulled(found))
     with dg.DagsterInstance.ephemeral() as instance:
         defs = build_defs(config=Settings(home=tmp_path))
         result = defs.resolve_job_def("archive").execute_in_process(instance=instance)
