@@ -42,7 +42,7 @@ class _Instant(click.DateTime):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Raises `click.BadParameter` for what is no such day or instant."""
         try:
-            return super().convert(value, param, ctx)
+            return super().convert(value.removesuffix("Z") if isinstance(value, str) and "T" in value else value, param, ctx)
         except click.BadParameter:
             what = "day" if len(self._shown) == 1 else "day or time"
             self.fail(f"{value!r} is no {what} of the calendar; write {' or '.join(self._shown)}", param, ctx)
@@ -50,7 +50,7 @@ class _Instant(click.DateTime):
 
 #: A UTC day.
 DAY = _Instant({"%Y-%m-%d": "YYYY-MM-DD"})
-#: A UTC day, which is its 00:00, or an instant of it.
+#: A UTC day, which is its 00:00, or an instant of it, with or without a Z.
 INSTANT = _Instant({"%Y-%m-%d": "YYYY-MM-DD", "%Y-%m-%dT%H:%M": "YYYY-MM-DDTHH:MM", "%Y-%m-%dT%H:%M:%S": "YYYY-MM-DDTHH:MM:SS"})
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
