@@ -46,7 +46,7 @@ def test_the_first_agent_runs_with_the_command_shown(tmp_path: Path, episode: Pa
 
 
 def test_the_first_agent_trades(tmp_path: Path, episode: Path) -> None:
-    cheap = agent_class(f"{written(tmp_path, 'first.py', FIRST)}:BuyCheap")
+    cheap = agent_class(f"{written(tmp_path, 'first.py', FIRST)}:BidCheap")
     orders = run(load(episode), cheap(limit_cents=60), BacktestSettings(cadence=CADENCE)).outcome.orders
     assert len(orders) > 0
     assert len(run(load(episode), cheap(limit_cents=2), BacktestSettings(cadence=CADENCE)).outcome.orders) == 0
@@ -61,7 +61,7 @@ def test_the_agent_that_is_called_between_decisions_pairs_its_fills(tmp_path: Pa
 
 
 def test_the_example_from_python_runs(tmp_path: Path, episode: Path) -> None:
-    names: dict[str, object] = {"episode": load(episode), "BuyCheap": agent_class(f"{written(tmp_path, 'again.py', FIRST)}:BuyCheap")}
+    names: dict[str, object] = {"episode": load(episode), "BidCheap": agent_class(f"{written(tmp_path, 'again.py', FIRST)}:BidCheap")}
     exec(compile(FROM_PYTHON, "agents.md", "exec"), names)
     assert isinstance(names["profit"], int)
 
