@@ -1,7 +1,7 @@
 """What steps print, kept in files that the UI shows, and passed on by a thread of the process.
 
-Dagster's own starts `tail` and a Python process for each of the two streams of every run, which costs a short run a quarter of its CPU, and loses
-what is printed in the last second.
+Dagster's own starts `tail` and a Python process for each of the two streams of every run. That costs 0.06 s of CPU per run, and what is printed in
+the last second may not reach the terminal.
 
 `dagster.yaml` names this class; the files are where Dagster's own has them, and either reads them.
 Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
@@ -92,7 +92,7 @@ class _Mirror(threading.Thread):
         self._done = threading.Event()
 
     def run(self) -> None:
-        # An error means that nobody reads on, as behind `| head`.
+        # `| head` closes the pipe early; the file still gets everything.
         with suppress(OSError), open(self._target, "wb", buffering=0) as target, self._path.open("rb", buffering=0) as file:
             file.seek(self._start)
             is_last = False
@@ -108,10 +108,9 @@ class _Mirror(threading.Thread):
 
 
 def _write(target: io.FileIO, chunk: bytes) -> None:
-    """Write all of it, also where the other side is slow and its end does not wait."""
+    """Write all of it, also to a non-blocking terminal."""
     while chunk:
         written = target.write(chunk)
+        chunk = chunk[written or 0 :]
         if written is None:
             time.sleep(_DELAY)
-        else:
-            chunk = chunk[written:]

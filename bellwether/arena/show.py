@@ -19,7 +19,7 @@ STATUS_NOTE = (
 )
 _COLUMNS = ("", "family", "stated", "size", "price", "n", "return", "won", "bets", "inv.", "left", "cost")
 _NOTE = (
-    "stated, size, price: mean Brier score of the probabilities that were stated, that the bets' sizes imply, and of the prices paid, over n bets with a "
+    "Ranked by the methodology's primary metric, of v1 size. stated, size, price: mean Brier score of the probabilities that were stated, that the bets' sizes imply, and of the prices paid, over n bets with a "
     "winner; lower is better. inv.: answers that could not be used. left: decisions without an answer."
 )
 
@@ -34,7 +34,7 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.select(
         "week",
         "lineup",
-        pl.col("methodology").alias("rules"),
+        pl.col("methodology").alias("method"),
         yes("reconstructed").alias("past"),
         pl.col("markets").alias("mkts"),
         pl.col("finished").alias("made"),

@@ -148,7 +148,7 @@ def _table(chosen: list[Competitor], width: int) -> Grid:
 
 def _caption(chosen: list[Competitor]) -> str:
     missing = list(dict.fromkeys(one.key_variable for one in chosen if one.key_variable and not one.ready))
-    lines = [f"{len(chosen)} competitors, {sum(one.ready for one in chosen)} ready here. A price that is missing is not known."]
+    lines = [f"{len(chosen)} forecasters, {sum(one.ready for one in chosen)} ready here. A price that is missing is not known."]
     if missing:
         lines.append(f"Keys that are not set: {', '.join(missing)}.")
     lines.append("--json tells more: the ids, where each cutoff is stated, and who takes part without being named.")

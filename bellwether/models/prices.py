@@ -315,7 +315,7 @@ def _sum(costs: list[int | None]) -> int | None:
 
 
 def _whence(completion_tokens: float | None) -> str:
-    return "assumed from the reasoning effort" if completion_tokens is None else "as this model's answers took so far"
+    return "assumed for a model that has not answered yet" if completion_tokens is None else "as this model's answers took so far"
 
 
 def _price_words(model: Model) -> str:

@@ -60,9 +60,8 @@ def generate_recordings(
 ) -> list[Recording]:
     """The recordings of these events, of a few recent ones when none is named, the last with a gap. As `generate_recording`."""
     chosen = events or settled_events(world, now, RECENT_EVENTS)
-    lossy = () if events else chosen[-1:]
-    lost = {event: _LOST_SECONDS if event in lossy else 0.0 for event in chosen}
-    return [generate_recording(root, world, event, hours=hours, lost_seconds=lost[event], now=now) for event in chosen]
+    lost = {} if events else dict.fromkeys(chosen[-1:], _LOST_SECONDS)
+    return [generate_recording(root, world, event, hours=hours, lost_seconds=lost.get(event, 0.0), now=now) for event in chosen]
 
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:

@@ -103,7 +103,7 @@ def test_the_table_fits_a_narrow_terminal_and_names_the_missing_keys(monkeypatch
     output = subprocess.run(
         [sys.executable, "-c", "from bellwether.forecasting.commands import models; models([])"], capture_output=True, text=True, check=True
     ).stdout
-    table, caption = output.split("competitors,")
+    table, caption = output.split("forecasters,")
     assert "sandbox-overconfident" in table
     assert "together_ai" in table
     assert max(len(line) for line in table.splitlines()) <= 80

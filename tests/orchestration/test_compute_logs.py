@@ -47,12 +47,12 @@ print("after", result.run_id, started)
 PRINTED = f"from Python\nfrom a child\n{'x' * 300_000}\nthe last line\n"
 
 
-def talk(home: Path, **more: object) -> subprocess.Popen[str]:
+def talk(home: Path) -> subprocess.Popen[str]:
     (home / "dagster.yaml").write_text(settings_file())
     environment = {**os.environ, "DAGSTER_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home, **more
-    )  # type: ignore[call-overload]
+        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home
+    )
 
 
 def kept(home: Path, run: str) -> dict[str, str]:

@@ -123,9 +123,8 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
-def test_both_engines_agree_on_many_fills_of_portfolios(seed: int) -> None:
-    mode = list(MODES)[seed % len(MODES)]
+@pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES)))
+def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) -> None:
     temper = Temper(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
     assert len(_compare(mode, 100 + seed, temper, instants=600, busy=30, spread_out=30, trades=0.5).fills) > 500
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _NOTE = (
-    "Brackets: 95 % intervals over events. adjusted: Brier score had it answered every question. skill: over the price when the bet was made. first: share of "
+    "Ranked by stated Brier score. Brackets: 95 % intervals over events. adjusted: Brier score had it answered every question. skill: over the price when the bet was made. first: share of "
     "replicates in which it is first. Families that share a letter (grp) do not differ significantly (5 %, Holm)."
 )
 
