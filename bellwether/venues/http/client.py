@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from random import Random
 from types import TracebackType
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
@@ -93,6 +94,12 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """The context of all clients: reading the certificates takes longer than a call."""
+    return httpx.create_ssl_context()
+
+
 def following(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[Page]]:
     """A method of a client that follows the listing that `build` describes."""
 
@@ -171,6 +178,7 @@ class HttpClient:
         self._connections = asyncio.Semaphore(self.limits.connections)
         self._http = httpx.AsyncClient(
             transport=self._transport,
+            verify=_tls(),
             auth=self._auth,
             timeout=self.limits.timeout,
             limits=httpx.Limits(max_connections=self.limits.connections, max_keepalive_connections=self.limits.connections),
