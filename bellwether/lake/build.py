@@ -159,6 +159,7 @@ def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Survey]
         _create(connection, one.table, duck.select(one.table, one.files))
     for table in meta.ALL:
         _create(connection, table, duck.select(table, ()))
+    _comment(connection, [*(one.table for one in surveys), *meta.ALL])
     _insert(connection, meta.PARTITIONS, meta.partitions(surveys))
     _insert(connection, meta.TABLES, meta.tables(surveys))
     _insert(connection, meta.COLUMNS, meta.columns(one.table for one in surveys))
@@ -171,6 +172,7 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Survey, former: Former
     if not table.mart:
         connection.execute(f"DROP VIEW {_name(table)}")
         _create(connection, table, duck.select(table, found.files))
+        _comment(connection, [table])
     else:
         shown = [file for file, row in former.rows.items() if row["published"]]
         for file in sorted(set(shown) - set(found.files)):
@@ -193,20 +195,29 @@ def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> N
 
 
 def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) -> None:
-    """Create the view or table with its comments: one for the row, one for each column, which ends with its unit."""
-    kind = "TABLE" if table.mart else "VIEW"
-    comments = [f"COMMENT ON {kind} {_name(table)} IS {literal(table.row)}"]
-    for column in table.columns:
-        text = f"{column.description} [{column.unit}]" if column.unit else column.description
-        comments.append(f"COMMENT ON COLUMN {_name(table)}.{identifier(column.name)} IS {literal(text)}")
-    connection.execute(f"CREATE {kind} {_name(table)} AS {select}")
-    connection.execute("; ".join(comments))
+    connection.execute(f"CREATE {_kind(table)} {_name(table)} AS {select}")
+
+
+def _comment(connection: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:
+    """Say what a row and what each column of views and tables is; the comment of a column ends with its unit."""
+    comments = []
+    for table in tables:
+        comments.append(f"COMMENT ON {_kind(table)} {_name(table)} IS {literal(table.row)}")
+        for column in table.columns:
+            text = f"{column.description} [{column.unit}]" if column.unit else column.description
+            comments.append(f"COMMENT ON COLUMN {_name(table)}.{identifier(column.name)} IS {literal(text)}")
+    # The optimizer takes half of the time of a thousand comments, and has nothing to do.
+    connection.execute("; ".join(["PRAGMA disable_optimizer", *comments, "PRAGMA enable_optimizer"]))
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: Table, rows: pl.DataFrame) -> None:
     connection.register("new_rows", table.validate(rows).to_arrow())
     connection.execute(f"INSERT INTO {_name(table)} FROM new_rows")
     connection.unregister("new_rows")
+
+
+def _kind(table: Table) -> str:
+    return "TABLE" if table.mart else "VIEW"
 
 
 def _name(table: Table) -> str:

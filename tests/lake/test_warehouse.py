@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,13 +21,15 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.lake import Lake, build, meta, warehouse
 from bellwether.lake.storage import Folder
 from bellwether.lake.verification import verify
-from bellwether.lake.warehouse import current_files, named_files, publish, query, written_since
+from bellwether.lake.warehouse import Published, current_files, named_files, publish, query, written_since
 from bellwether.tables import TABLES, table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
 
+ROOT = Path(__file__).resolve().parents[2]
 DAY = ("2025-09-01",)
 SCORES = table("benchmark/scores")
-
+#: Enough where it does not matter which tables there are: views without and with partitions, and a mart.
+CHOSEN = (SERIES, PRICES, FORECASTS, SCORES)
 
 #: DuckDB has no zoned time of nanoseconds: it shows such a column cut to microseconds.
 NANOSECONDS, MICROSECONDS = pl.Datetime("ns", "UTC"), pl.Datetime("us", "UTC")
@@ -55,35 +60,44 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def published(lake: Lake, path: Path) -> Path:
-    publish(lake, path)
+    publish(lake, path, tables=CHOSEN)
     return path
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake and its warehouse, for tests that change neither."""
-    folder = tmp_path_factory.mktemp("read")
-    publish(_filled(folder), _path(folder))
-    return folder
+    """Where the lake and the warehouse are of tests that change neither."""
+    return tmp_path_factory.mktemp("read")
 
 
 @pytest.fixture(scope="module")
-def unchanged(folder: Path) -> Path:
-    return _path(folder)
+def done(folder: Path) -> Published:
+    return publish(_filled(folder), _path(folder))
 
 
-def test_it_says_what_was_published(lake: Lake, path: Path) -> None:
-    done = publish(lake, path)
+@pytest.fixture(scope="module")
+def unchanged(done: Published) -> Path:
+    return done.path
+
+
+@pytest.fixture(scope="module")
+def reader(unchanged: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with warehouse.connect(unchanged) as reader:
+        yield reader
+
+
+def test_it_says_what_was_published(folder: Path, done: Published) -> None:
+    path = _path(folder)
     assert (done.path, done.tables, done.partitions, done.rows, done.outdated) == (path, len(TABLES), 4, 6 + 6 + 3 + 4, ())
     assert done.bytes == path.stat().st_size
     assert done.known_at == FORECASTS.frame([{"known_at": forecasts()["known_at"][0]}])["known_at"][0]
 
 
 @pytest.mark.parametrize("name", [*TABLES, "meta/partitions", "meta/tables", "meta/columns"])
-def test_every_table_is_there_with_its_columns_even_without_rows(unchanged: Path, name: str) -> None:
+def test_every_table_is_there_with_its_columns_even_without_rows(reader: duckdb.DuckDBPyConnection, name: str) -> None:
     declared = {**TABLES, **{one.name: one for one in (meta.PARTITIONS, meta.TABLES, meta.COLUMNS)}}[name]
     shown = {column: MICROSECONDS if dtype == NANOSECONDS else dtype for column, dtype in declared.schema.items()}
-    assert query(unchanged, f"FROM {declared.group}.{declared.short_name}").schema == pl.Schema(shown)
+    assert reader.execute(f"FROM {declared.group}.{declared.short_name}").pl().schema == pl.Schema(shown)
 
 
 def test_views_show_the_rows_of_the_lake(unchanged: Path) -> None:
@@ -104,7 +118,7 @@ def test_a_mart_needs_no_file_of_the_lake(lake: Lake, path: Path) -> None:
     counts = dict.fromkeys(("n", "n_questions", "n_clusters", "seed"), 1)
     rows = SCORES.frame([{**score, **counts, "known_at": forecasts()["known_at"][0]}])
     manifest = lake.write(SCORES, ("2025q3", "a"), rows, run_id="r1")
-    publish(lake, path)
+    publish(lake, path, tables=CHOSEN)
     Path(lake.storage.location(manifest.file)).unlink()
     assert query(path, "FROM benchmark.scores").equals(rows)
 
@@ -154,7 +168,7 @@ def test_meta_describes_tables_and_columns(unchanged: Path) -> None:
 
 def test_rows_of_other_rules_are_left_out_and_named(lake: Lake, path: Path) -> None:
     lake.write(replace(PRICES, version="0"), ("2025-09-03",), prices("2025-09-03"), run_id="r0")
-    done = publish(lake, path)
+    done = publish(lake, path, tables=CHOSEN)
     assert done.outdated == ("clean/prices 2025-09-03",)
     assert query(path, "SELECT DISTINCT day::VARCHAR FROM clean.prices ORDER BY 1").to_series().to_list() == ["2025-09-01", "2025-09-02"]
     assert query(path, "SELECT partition, version FROM meta.partitions WHERE NOT published").rows() == [("2025-09-03", "0")]
@@ -172,7 +186,7 @@ def test_nothing_is_left_beside_it(published: Path) -> None:
 def test_what_dead_publishers_and_other_tools_left_is_removed(lake: Lake, published: Path) -> None:
     for name in ("warehouse[1].duckdb.tmp-dead", "warehouse[1].duckdb.tmp-dead.wal", "warehouse[1].duckdb.wal"):
         (published.parent / name).write_bytes(b"left over")
-    publish(lake, published)
+    publish(lake, published, tables=CHOSEN)
     assert sorted(file.name for file in published.parent.iterdir()) == ["warehouse[1].duckdb", "warehouse[1].duckdb.lock"]
     assert query(published, "SELECT count(*) AS n FROM clean.prices")["n"].to_list() == [12]
 
@@ -182,7 +196,7 @@ def test_a_reader_keeps_what_it_opened_and_the_next_one_sees_the_new_rows(lake: 
     with warehouse.connect(published) as reader:
         assert reader.execute(count).fetchall() == [(12,)]
         lake.write(PRICES, DAY, prices(rows=30, seed=1), run_id="r2")
-        publish(lake, published)
+        publish(lake, published, tables=CHOSEN)
         assert reader.execute(count).fetchall() == [(12,)]
         assert query(published, count).item() == 36
 
@@ -190,7 +204,7 @@ def test_a_reader_keeps_what_it_opened_and_the_next_one_sees_the_new_rows(lake: 
 def test_any_duckdb_reader_can_keep_it_open_while_it_is_published(lake: Lake, published: Path) -> None:
     with duckdb.connect(str(published), read_only=True) as reader:
         lake.write(PRICES, DAY, prices(rows=30), run_id="r2")
-        publish(lake, published)
+        publish(lake, published, tables=CHOSEN)
         assert reader.execute("SELECT count(*) FROM clean.prices").fetchall() == [(12,)]
 
 
@@ -273,41 +287,47 @@ def test_a_folder_that_can_not_be_made_is_one_clear_error(lake: Lake, tmp_path: 
         publish(lake, tmp_path / "file" / "warehouse.duckdb")
 
 
-def _hold(path: Path, ready, done) -> None:  # type: ignore[no-untyped-def]
-    with warehouse._only_publisher(path, 5.0):
-        ready.set()
-        done.wait(20)
+#: Another publisher, at work until its input ends.
+HOLDER = """
+import sys
+from bellwether.files import try_lock
+with open(sys.argv[1], "w") as lock:
+    print(try_lock(lock), flush=True)
+    sys.stdin.read()
+"""
 
 
-def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, published: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready, done = context.Event(), context.Event()
-    holder = context.Process(target=_hold, args=(published, ready, done))
-    holder.start()
-    assert ready.wait(20)
-    started = time.monotonic()
-    with pytest.raises(LakeError, match=r"others have been publishing for 0.2 s"):
-        publish(lake, published, lock_timeout=0.2)
-    assert 0.2 <= time.monotonic() - started < 3.0
-    done.set()
-    assert publish(lake, published, lock_timeout=20.0).rows == 19
-    holder.join()
+@contextmanager
+def another_publisher(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, f"{path}.lock"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"True\n"
+        yield holder
+
+
+def test_publishers_wait_for_one_another_and_give_up_in_time(lake: Lake, published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with another_publisher(published) as holder:
+        started = time.monotonic()
+        with pytest.raises(LakeError, match=r"others have been publishing for 0.2 s"):
+            publish(lake, published, tables=CHOSEN, lock_timeout=0.2)
+        assert 0.2 <= time.monotonic() - started < 3.0
+        assert holder.stdin is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(warehouse.time, "sleep", lambda _: holder.stdin.close())
+            assert publish(lake, published, tables=CHOSEN, lock_timeout=20.0).rows == 19
 
 
 def test_the_lock_of_a_publisher_that_was_killed_is_free(lake: Lake, published: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready, done = context.Event(), context.Event()
-    holder = context.Process(target=_hold, args=(published, ready, done))
-    holder.start()
-    assert ready.wait(20)
-    holder.kill()
-    holder.join()
-    assert publish(lake, published, lock_timeout=0.2).rows == 19
+    with another_publisher(published) as holder:
+        holder.kill()
+        holder.wait()
+        assert publish(lake, published, tables=CHOSEN, lock_timeout=0.2).rows == 19
 
 
 def test_a_self_contained_file_needs_no_lake(lake: Lake, tmp_path: Path) -> None:
     rows = lake.slice(PRICES).rows
-    publish(lake, tmp_path / "all.duckdb", self_contained=True)
+    publish(lake, tmp_path / "all.duckdb", tables=CHOSEN, self_contained=True)
     shutil.rmtree(lake.uri)
     moved = (tmp_path / "all.duckdb").rename(tmp_path / "moved.duckdb")
     assert query(moved, "SELECT count(*) FROM clean.prices").item() == rows > 0
@@ -316,11 +336,11 @@ def test_a_self_contained_file_needs_no_lake(lake: Lake, tmp_path: Path) -> None
 
 def test_a_warehouse_whose_lake_was_moved_says_how_to_publish_it_again(lake: Lake, path: Path, tmp_path: Path) -> None:
     rows = lake.slice(PRICES).rows
-    publish(lake, path)
+    publish(lake, path, tables=CHOSEN)
     shutil.move(lake.uri, tmp_path / "elsewhere")
     with pytest.raises(LakeError, match="publish it again after a move: `bellwether warehouse`"):
         query(path, "FROM clean.prices")
-    publish(Lake(str(tmp_path / "elsewhere")), path)
+    publish(Lake(str(tmp_path / "elsewhere")), path, tables=CHOSEN)
     assert query(path, "SELECT count(*) FROM clean.prices").item() == rows > 0
 
 
@@ -328,12 +348,12 @@ def test_a_warehouse_that_was_copied_with_its_lake_does_not_show_the_original(tm
     home, copy = tmp_path / "home", tmp_path / "elsewhere" / "copy"
     lake = Lake(str(home / "lake"))
     lake.write(PRICES, DAY, prices(), run_id="r1")
-    publish(lake, home / "warehouse.duckdb")
+    publish(lake, home / "warehouse.duckdb", tables=CHOSEN)
     rows = query(home / "warehouse.duckdb", "SELECT count(*) FROM clean.prices").item()
     shutil.copytree(home, copy)
     with pytest.raises(LakeError, match=rf"it is a copy, and shows the lake {home}/lake .*publish it again: `bellwether warehouse`"):
         query(copy / "warehouse.duckdb", "SELECT 1")
-    publish(Lake(str(copy / "lake")), copy / "warehouse.duckdb")
+    publish(Lake(str(copy / "lake")), copy / "warehouse.duckdb", tables=CHOSEN)
     shutil.rmtree(home)
     assert query(copy / "warehouse.duckdb", "SELECT count(*) FROM clean.prices").item() == rows > 0
 
@@ -349,20 +369,20 @@ def test_a_damaged_partition_is_left_out_by_name_and_the_rest_is_published(lake:
     before = query(published, "SELECT count(*) FROM clean.prices").item()
     manifest = lake.write(PRICES, DAY, prices(seed=1), run_id="r2")
     Path(lake.storage.location(manifest.file)).write_bytes(b"PAR1")
-    done = publish(lake, published)
+    done = publish(lake, published, tables=CHOSEN)
     assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
     assert "r2.parquet" in done.damaged[f"clean/prices {DAY[0]}"]
     left = query(published, "SELECT count(*) FROM clean.prices").item()
     assert 0 < left < before
     row = query(published, "SELECT published, damage FROM meta.partitions WHERE damage IS NOT NULL").row(0)
     assert (row[0], "r2.parquet" in row[1]) == (False, True)
-    assert current_files(lake) == named_files(published), "nothing is left to publish"
+    assert current_files(lake, CHOSEN) == named_files(published), "nothing is left to publish"
 
 
 def test_a_file_of_another_day_is_found_by_its_checksum(lake: Lake, path: Path) -> None:
     (first, other), *_ = [list(lake.manifests(PRICES).values())[:2]]
     shutil.copy(lake.storage.location(other.file), lake.storage.location(first.file))
-    assert set(publish(lake, path).damaged) == {f"clean/prices {first.partition[0]}"}
+    assert set(publish(lake, path, tables=CHOSEN).damaged) == {f"clean/prices {first.partition[0]}"}
     found = verify(lake)
     assert [(one.table, one.partition) for one in found.damaged] == [("clean/prices", first.partition[0])]
     assert f"`bellwether pull {first.partition[0]}` restores it" in found.damaged[0].remedy
@@ -384,12 +404,13 @@ LONG = timedelta(days=1)
 
 def content(path: Path) -> dict[str, object]:
     """Everything that a warehouse shows, in no order, but for the instants at which it was made."""
-    names = query(path, "SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1").to_series().to_list()
     comments = "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal UNION ALL "
     comments += "SELECT schema_name, table_name, comment FROM duckdb_tables() UNION ALL "
     comments += "SELECT schema_name || '.' || table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
-    shown: dict[str, object] = {name: sorted(map(repr, query(path, f"FROM {name}").rows())) for name in names if name != "meta.publication"}
-    return {**shown, "comments": query(path, comments).rows()}
+    with warehouse.connect(path) as reader:
+        names = reader.execute("SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1").fetchall()
+        rows = {name: sorted(map(repr, reader.execute(f"FROM {name}").fetchall())) for (name,) in names if name != "meta.publication"}
+        return {**rows, "comments": reader.execute(comments).fetchall()}
 
 
 def score(release: str, forecaster: str, value: float) -> pl.DataFrame:
@@ -409,10 +430,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_publication_looks_at_the_tables_that_were_written_since_the_last_one(lake: Lake, path: Path, looks: list[str]) -> None:
-    assert publish(lake, path, complete_every=LONG).complete
+    assert publish(lake, path, tables=CHOSEN, complete_every=LONG).complete
     looks.clear()
     manifest = lake.write(PRICES, ("2025-09-03",), prices("2025-09-03"), run_id="r1")
-    done = publish(lake, path, complete_every=LONG)
+    done = publish(lake, path, tables=CHOSEN, complete_every=LONG)
     assert (done.complete, done.partitions, done.rows) == (False, 5, 6 + 6 + 6 + 3 + 4)
     assert looks.count("clean/prices") == 1
     assert manifest.file in looks
@@ -421,8 +442,8 @@ def test_a_publication_looks_at_the_tables_that_were_written_since_the_last_one(
 
 def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Path, looks: list[str]) -> None:
     before = content(published)
-    assert written_since(lake, published) == []
-    publish(lake, published, complete_every=LONG)
+    assert written_since(lake, published, CHOSEN) == []
+    publish(lake, published, tables=CHOSEN, complete_every=LONG)
     assert looks == []
     assert content(published) == before
 
@@ -457,16 +478,16 @@ def test_a_mart_without_partitions_is_replaced(lake: Lake, path: Path) -> None:
     summary = table("replay/results")
     first = summary.empty()
     lake.write(summary, (), first, run_id="r1")
-    publish(lake, path)
+    publish(lake, path, tables=[summary])
     lake.write(summary, (), first, run_id="r2")
-    publish(lake, path, complete_every=LONG)
+    publish(lake, path, tables=[summary], complete_every=LONG)
     assert query(path, "SELECT run_id FROM meta.partitions WHERE partition = '' AND file LIKE '%replay%'").to_series().to_list() == ["r2"]
 
 
 def test_a_write_that_lands_while_the_warehouse_is_built_is_seen_by_the_next_look(
     lake: Lake, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish(lake, path)
+    publish(lake, path, tables=CHOSEN)
     written = build._write
 
     def late(*given: object) -> object:
@@ -474,22 +495,22 @@ def test_a_write_that_lands_while_the_warehouse_is_built_is_seen_by_the_next_loo
         return written(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(build, "_write", late)
-    publish(lake, path, complete_every=LONG)
+    publish(lake, path, tables=CHOSEN, complete_every=LONG)
     monkeypatch.undo()
-    assert written_since(lake, path) == [PRICES]
-    publish(lake, path, complete_every=LONG)
+    assert written_since(lake, path, CHOSEN) == [PRICES]
+    publish(lake, path, tables=CHOSEN, complete_every=LONG)
     assert query(path, "SELECT count(*) FROM clean.prices").item() == 36
 
 
 def test_a_complete_publication_follows_when_the_last_one_is_old_enough(lake: Lake, published: Path) -> None:
-    assert not publish(lake, published, complete_every=LONG).complete
-    assert publish(lake, published, complete_every=timedelta(microseconds=1)).complete
+    assert not publish(lake, published, tables=CHOSEN, complete_every=LONG).complete
+    assert publish(lake, published, tables=CHOSEN, complete_every=timedelta(microseconds=1)).complete
 
 
 def test_a_file_that_others_have_written_to_is_not_built_upon(lake: Lake, published: Path) -> None:
     with duckdb.connect(str(published)) as connection:
         connection.execute("CREATE TABLE clean.mine AS SELECT 1")
-    assert publish(lake, published, complete_every=LONG).complete
+    assert publish(lake, published, tables=CHOSEN, complete_every=LONG).complete
     assert query(published, "SELECT table_name FROM information_schema.tables WHERE table_name = 'mine'").is_empty()
 
 
@@ -501,8 +522,8 @@ def test_other_declarations_and_another_lake_are_published_completely(lake: Lake
 def test_a_damaged_manifest_is_left_out_by_name_and_the_rest_is_published(lake: Lake, published: Path) -> None:
     manifest = Path(lake.uri) / "clean" / "prices" / DAY[0] / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"rows": 6', '"rows": "many"'))
-    done = publish(lake, published)
+    done = publish(lake, published, tables=CHOSEN)
     assert set(done.damaged) == {f"clean/prices {DAY[0]}"}
     assert str(manifest) in done.damaged[f"clean/prices {DAY[0]}"]
     assert query(published, "SELECT DISTINCT day::VARCHAR FROM clean.prices").to_series().to_list() == ["2025-09-02"]
-    assert current_files(lake) == named_files(published), "nothing is left to publish"
+    assert current_files(lake, CHOSEN) == named_files(published), "nothing is left to publish"
