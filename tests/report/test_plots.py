@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,11 +11,9 @@ import polars as pl
 import pytest
 from matplotlib import _pylab_helpers, rcParams
 from matplotlib.figure import Figure
-from PIL import Image
 
 from bellwether.calibration import reliability_bins
 from bellwether.report.plots import (
-    MOST_BYTES,
     brier_over_time,
     calibration_overlays,
     confidence_histograms,
@@ -25,8 +22,9 @@ from bellwether.report.plots import (
     score_by_distance,
     score_comparison,
 )
-from bellwether.report.plots_canvas import COLOURS
+from bellwether.report.plots_canvas import COLOURS, MOST_PANELS
 from bellwether.report.plots_frames import answered, means
+from tests.report.pictures import colours, pixels
 
 
 def bins(*names: str, n: int = 400) -> pl.DataFrame:
@@ -113,12 +111,6 @@ def draw_all(*names: str) -> dict[str, bytes]:
     }
 
 
-def pixels(png: bytes) -> np.ndarray:
-    assert png.startswith(b"\x89PNG")
-    assert len(png) < MOST_BYTES
-    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
-
-
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """Every text that is drawn, as matplotlib's own objects."""
@@ -133,10 +125,9 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     yield drawn
 
 
-@pytest.mark.parametrize("names", [("one",), ("one", "two"), tuple(f"forecaster {index}" for index in range(13))])
+@pytest.mark.parametrize("names", [("one",), ("one", "two")])
 def test_a_reliability_diagram_is_a_small_picture_with_something_on_it(names: tuple[str, ...]) -> None:
-    picture = pixels(reliability_diagram(bins(*names), "Reliability"))
-    assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 10
+    assert len(colours(reliability_diagram(bins(*names), "Reliability"))) > 10
 
 
 def test_a_wider_gap_changes_the_picture() -> None:
@@ -155,7 +146,7 @@ def test_each_forecaster_has_a_panel_with_its_name_and_counts(texts: list[Any]) 
 
 
 def test_forecasters_beyond_the_last_panel_are_counted(texts: list[Any]) -> None:
-    reliability_diagram(bins(*(f"f{index}" for index in range(15))), "Many")
+    reliability_diagram(bins(*(f"f{index}" for index in range(MOST_PANELS + 3))), "Many")
     assert "and 3 more" in {text.get_text() for text in texts}
 
 
@@ -207,10 +198,10 @@ def test_plotting_leaves_no_global_state() -> None:
     assert list(_pylab_helpers.Gcf.figs) == figures
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(MOST_PANELS + 1, marks=pytest.mark.slow)])
 def test_every_figure_is_a_small_picture_for_one_forecaster_and_for_many(count: int) -> None:
     for png in draw_all(*(f"forecaster {index}" for index in range(count))).values():
-        assert len(np.unique(pixels(png).reshape(-1, 3), axis=0)) > 4
+        assert len(colours(png)) > 4
 
 
 def test_every_figure_is_the_same_each_time() -> None:
@@ -313,6 +304,6 @@ def test_overlays_name_their_forecaster() -> None:
 def test_kinds_keep_colours_of_their_own() -> None:
     kinds = ["base_rate", "constant", "language_model", "market_price", "random"]
     table = board(*((kind, rank, 0.1 * rank) for rank, kind in enumerate(kinds, start=1))).with_columns(kind=pl.Series(kinds))
-    drawn = {tuple(colour) for colour in pixels(score_comparison(table)).reshape(-1, 3)}
+    drawn = colours(score_comparison(table))
     wanted = [tuple(int(colour[at : at + 2], 16) for at in (1, 3, 5)) for colour in COLOURS[: len(kinds)]]
     assert all(colour in drawn for colour in wanted)
