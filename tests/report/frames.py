@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -139,11 +140,13 @@ def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> In
     )
 
 
+@cache
 def tiny() -> Inputs:
     """Four questions and one model that answered them."""
     return inputs(release(4), forecasts([asked("m", number, 0.25 + number / 8) for number in range(4)]))
 
 
+@cache
 def example(good: str = "good/model") -> Inputs:
     """A release with two language models, `good` and one with failures, two samples and outcomes it could have known, and a constant."""
     asked_of = release(24)

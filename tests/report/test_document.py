@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from bellwether.questions.analysis import analyse
-from bellwether.report import plots
 from bellwether.report.figures import release_figures
 from bellwether.report.inputs import Inputs
 from bellwether.report.markdown import interval, number, p_value, percent, table, text, when
@@ -208,13 +207,6 @@ def test_nothing_scored_compared_or_analysed_is_a_page_that_says_so(tmp_path: Pa
     assert "**Confusion matrix**" not in markdown
     assert "nan" not in markdown.lower().split()
     rendered(markdown)
-
-
-@pytest.mark.slow
-def test_the_figures_of_a_report_are_pictures(tmp_path: Path) -> None:
-    files = [Path(file) for file in write_report(example(), tmp_path) if file.endswith(".png")]
-    assert len(files) == 4 + 2 * 3
-    assert all(file.read_bytes().startswith(b"\x89PNG\r\n") and file.stat().st_size < plots.MOST_BYTES for file in files)
 
 
 def test_rows_of_forecasters_without_a_cutoff_need_no_contamination(tmp_path: Path, no_figures: None) -> None:

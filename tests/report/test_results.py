@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -21,11 +24,14 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting import forecasters
 from bellwether.kalshibench import read_results
 from bellwether.questions import release
+from bellwether.report import plots
 from bellwether.report.inputs import TABLES, Inputs, configuration, registered
 from bellwether.report.results import NAMES, leaderboards, letters, metadata, model_config
 from bellwether.report.write import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecast, question, questions
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +74,23 @@ def test_the_seeds_files_are_there_with_the_time_of_the_data(folder: Path) -> No
             ("dataset_analysis", "json"),
             ("report", "md"),
         )
+    }
+
+
+@pytest.mark.slow
+def test_the_figures_of_a_report_are_pictures(folder: Path) -> None:
+    files = list(folder.glob("*.png"))
+    assert len(files) == 4 + 2 * 3
+    assert all(file.read_bytes().startswith(b"\x89PNG\r\n") and file.stat().st_size < plots.MOST_BYTES for file in files)
+
+
+@pytest.mark.slow
+def test_another_process_with_other_hashes_writes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    code = "import sys; from tests.report.frames import example; from bellwether.report.write import write_report; write_report(example(), sys.argv[1])"
+    hashes = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": hashes})
+    assert {file.name: file.read_bytes() for file in (tmp_path / "q").iterdir()} == {
+        file.name: file.read_bytes() for file in folder.iterdir()
     }
 
 

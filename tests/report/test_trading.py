@@ -211,19 +211,29 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     assert (shown.exit_code, "there is no folder" in shown.output) == (1, True)
 
 
-@pytest.fixture
-def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TradingInputs:
-    """Backtests, fills and equity, published."""
+@pytest.fixture(scope="module")
+def made() -> TradingInputs:
+    """Backtests, fills and equity."""
     on = tape(*book(0, 400, 420))
-    made = TradingInputs(ROWS, fills=fills(on, 20, agent="steady", episode="E-0"), equity=equity("steady", "E-0"))
-    lake = Lake(str(tmp_path / "lake"))
-    for declared in (BACKTESTS, FILLS, EQUITY):
+    return TradingInputs(ROWS, fills=fills(on, 20, agent="steady", episode="E-0"), equity=equity("steady", "E-0"))
+
+
+@pytest.fixture(scope="module")
+def published(made: TradingInputs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, tables = tmp_path_factory.mktemp("published"), (BACKTESTS, FILLS, EQUITY)
+    lake = Lake(str(folder / "lake"))
+    for declared in tables:
         frame = getattr(made, declared.short_name)
         for key, rows in frame.partition_by(*declared.partitioned_by, as_dict=True).items():
             lake.write(declared, tuple(str(one) for one in key), rows.sort(declared.order), run_id="r1")
-    monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(tmp_path / "warehouse.duckdb"))
+    return publish(lake, folder / "warehouse.duckdb", tables=tables).path
+
+
+@pytest.fixture
+def warehouse(made: TradingInputs, published: Path, monkeypatch: pytest.MonkeyPatch) -> TradingInputs:
+    """What was published, where the settings say that the warehouse is."""
+    monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(published))
     settings.cache_clear()
-    publish(lake, settings().warehouse_path)
     return made
 
 
