@@ -108,6 +108,7 @@ class InFlight:
         self._retry, self._rng, self._now, self._sleep = retry, rng, now, sleep
         self._in_flight: dict[CallKey, asyncio.Task[CallEnd]] = {}
         self._sent: dict[CallKey, str] = {}
+        self._is_cut_off = False
 
     async def end_of(self, key: CallKey) -> None:
         """Wait while an attempt at this call is under way."""
@@ -115,7 +116,8 @@ class InFlight:
             await asyncio.wait((task,))
 
     def cut_off(self) -> None:
-        """Call back everything that is under way; what has come back is stored."""
+        """Call back everything that is under way, and begin nothing more; what has come back is stored."""
+        self._is_cut_off = True
         for task in self._in_flight.values():
             task.cancel()
 
@@ -125,8 +127,14 @@ class InFlight:
             await asyncio.wait(list(self._in_flight.values()))
 
     async def send(self, asked: Asked) -> CallEnd:
-        """One attempt, when it may be made. Cancelled, it is called back as long as nothing was sent; what was sent is waited for elsewhere."""
+        """One attempt, when it may be made. Cancelled, it is called back as long as nothing was sent; what was sent is waited for elsewhere.
+
+        Once everything is cut off, an attempt ends like those that were called back: cancelled.
+        """
         permit = await asked.scheduler.enter(asked.tokens)
+        if self._is_cut_off:
+            permit.give_back()
+            raise asyncio.CancelledError
         if (other := self._in_flight.get(asked.key)) is not None:
             permit.give_back()
             await asyncio.wait((other,))

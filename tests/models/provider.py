@@ -27,18 +27,25 @@ _BODIES: dict[str, dict[str, Any]] = {
 
 
 class Doorman:
-    """ASGI middleware. A prompt that begins with `[cut=2]` gets that fault of the sandbox; `[empty]` and others a whole reply of that kind."""
+    """ASGI middleware. A prompt that begins with `[cut=2]` gets that fault of the sandbox; `[empty]` and others a whole reply of that kind.
 
-    def __init__(self, app: ASGIApp, latency: float = 0.0) -> None:
+    most: how many requests are answered while this is set; the others wait.
+    """
+
+    def __init__(self, app: ASGIApp, latency: float = 0.0, most: int | None = None) -> None:
         self._app = app
         self.latency = latency
+        self.most = most
         self.asked: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await read_body(receive)
         prompt = json.loads(body)["messages"][-1]["content"]
         self.asked[prompt] += 1
+        number = self.total
         await asyncio.sleep(self.latency)
+        while self.most is not None and number > self.most:
+            await asyncio.sleep(0.01)
         wish = prompt[1 : prompt.index("]")] if prompt.startswith("[") else ""
         if wish in _BODIES:
             await _reply(send, **_BODIES[wish])
@@ -59,11 +66,11 @@ async def _reply(send: Send, *, finish_reason: str, **message: Any) -> None:
 
 
 @contextmanager
-def provider(*, rates: dict[str, float] | None = None, latency: float = 0.0) -> Iterator[tuple[Doorman, str]]:
+def provider(*, rates: dict[str, float] | None = None, latency: float = 0.0, most: int | None = None) -> Iterator[tuple[Doorman, str]]:
     """The doorman, and the address of the endpoint behind it."""
     faults = Faults(rates, seed=3, stall_seconds=5.0)
     app = create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC)), faults=faults)
-    doorman = Doorman(app, latency)
+    doorman = Doorman(app, latency, most)
     with serve(doorman) as site:
         yield doorman, site.models
 
