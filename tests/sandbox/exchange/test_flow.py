@@ -19,6 +19,7 @@ from bellwether.sandbox.exchange.flow import BLOCK, NO, SIDES, YES, Change, Orde
 from bellwether.sandbox.exchange.generated import GeneratedExchange
 from bellwether.sandbox.exchange.wire import trade_body
 from bellwether.sandbox.instants import DAY, SECOND, parse_time
+from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.candles import candles
 from bellwether.sandbox.world.latent import SLOT
 from bellwether.sandbox.world.model import Market
