@@ -23,9 +23,12 @@ from bellwether import markdown
 from bellwether.calibration import strict
 from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.comparison_pairs import Loss, Panel, pair_tests
+from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.intervals import intervals
-from bellwether.calibration.metrics import INTERVALS
+from bellwether.calibration.metrics import ESTIMATED, INTERVALS
+from bellwether.calibration.ordered import Ordered
+from bellwether.calibration.sufficient import total
 
 CLUSTERS = (3, 5, 8, 12, 20, 40, 100)
 SETS = 400
@@ -89,20 +92,26 @@ def sample(design: Design, clusters: int, generator: np.random.Generator) -> tup
 
 
 @lru_cache(maxsize=64)
-def truth(design: Design) -> dict[str, float]:
-    """Every metric on a million independent forecasts, and the difference of Brier scores to the rival."""
-    alone = Design("", "single", 0.0, False, design.beta, design.forecaster)
+def truth(beta: tuple[float, float], forecaster: str) -> dict[str, float]:
+    """Every metric with an interval on a million independent forecasts, and the difference of Brier scores to the rival."""
+    alone = Design("", "single", 0.0, False, beta, forecaster)
     _, y, p, market, rival = sample(alone, 1_000_000, np.random.default_rng(1))
-    forecasts = Forecasts.of(p, y, market=market)
-    values = strict.point(forecasts, Clusters.of(range(len(p)), len(p)))
+    values = point(Forecasts.of(p, y, market=market))
     return values | {"difference": float((np.square(p - y) - np.square(rival - y)).mean())}
+
+
+def point(forecasts: Forecasts) -> dict[str, float]:
+    """Every metric with an interval; the others, some of which take much longer, are NaN."""
+    ranks = discrimination(Ordered.of(forecasts), is_binary=forecasts.is_binary)
+    values = strict.from_sums(total(forecasts)) | {"roc_auc": ranks.roc_auc, "average_precision": ranks.average_precision}
+    return {name: float(values[name]) if INTERVALS[name].reason is None else np.nan for name in ESTIMATED}
 
 
 def covered(design: Design, clusters: int, seed: int) -> Iterator[tuple[str, bool]]:
     """For each interval of one sample that is published, whether it contains the truth."""
     index, y, p, market, rival = sample(design, clusters, np.random.default_rng([seed, clusters]))
-    forecasts, groups, known = Forecasts.of(p, y, market=market), Clusters.of(index, len(y)), truth(design)
-    for name, bounds in intervals(forecasts, groups, strict.point(forecasts, groups), 0.95).items():
+    forecasts, groups, known = Forecasts.of(p, y, market=market), Clusters.of(index, len(y)), truth(design.beta, design.forecaster)
+    for name, bounds in intervals(forecasts, groups, point(forecasts), 0.95).items():
         if bounds.lower is not None and bounds.upper is not None and bounds.method != "constant":
             yield name, bounds.lower <= known[name] <= bounds.upper
     panel = Panel(("p", "rival"), np.stack([p, rival], axis=1), np.zeros((len(y), 2), dtype=bool), y, forecasts.weight, groups)
