@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx
+import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.faults import HEADER, Faults, Faulty
 from bellwether.sandbox.server import Site, serve
 from bellwether.venues.http.client import HttpClient, RateLimit
+from bellwether.venues.http.pages import DONE
 from bellwether.venues.http.retry import Retry
 
 #: Part of every address; it must turn up nowhere.
@@ -127,6 +131,18 @@ def served(app: ASGIApp, clock: Clock, sizes: Mapping[str, int] | None = None) -
     cells = Cells(app, clock, sizes or {})
     with serve(cells) as site:
         yield Served(site, cells)
+
+
+def stored(folder: Path) -> dict[str, str]:
+    """Digests of all stored pages and notes, but for what the notes say of the effort."""
+
+    def content(path: Path) -> bytes:
+        data = path.read_bytes()
+        return orjson.dumps({**orjson.loads(data), "effort": None}) if path.name == DONE else data
+
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(content(path)).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 def table(text: str) -> dict[str, dict[str, str]]:

@@ -10,7 +10,6 @@ A cell of the table is one of:
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import orjson
 import polars as pl
 import pytest
 
@@ -30,14 +28,14 @@ from bellwether.sandbox.faults import HTTP_FAULTS, LASTING, Faults
 from bellwether.sandbox.services import CLOB_PATH, GAMMA_PATH, KALSHI_PATH
 from bellwether.sandbox.worlds import generated
 from bellwether.tables.raw import KALSHI_ARCHIVE
-from bellwether.venues.http.pages import DONE, PageStore
+from bellwether.venues.http.pages import PageStore
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.pull import CandlePlan, pull_archive, pull_day, pull_series
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull import PricePlan
 from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
 from bellwether.venues.wire.rejects import HOLE
-from tests.faults.cells import ATTEMPTS, SECRET, Served, served, table
+from tests.faults.cells import ATTEMPTS, SECRET, Served, served, stored, table
 
 NOW = datetime(2025, 4, 10, 17, 20, 3, tzinfo=UTC)
 #: A day whose markets are all live, and one whose markets are archived but for the last to settle.
@@ -134,18 +132,6 @@ def as_bytes(found: Any) -> bytes:
     buffer = BytesIO()
     (pl.concat(frames) if frames else pl.DataFrame()).write_ipc(buffer)
     return buffer.getvalue()
-
-
-def stored(folder: Path) -> dict[str, str]:
-    """Digests of all stored pages and notes, but for what the notes say of the effort."""
-
-    def content(path: Path) -> bytes:
-        data = path.read_bytes()
-        return orjson.dumps({**orjson.loads(data), "effort": None}) if path.name == DONE else data
-
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(content(path)).hexdigest() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
 
 
 @pytest.fixture(scope="module")
