@@ -21,6 +21,6 @@ def pixels(png: bytes) -> np.ndarray:
     return np.asarray(picture(png))
 
 
-def colours(png: bytes) -> set[tuple[int, int, int]]:
+def colours(png: bytes) -> set[object]:
     drawn = picture(png)
-    return {colour for _, colour in drawn.getcolors(drawn.width * drawn.height)}
+    return {colour for _, colour in drawn.getcolors(drawn.width * drawn.height) or ()}
