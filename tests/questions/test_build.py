@@ -144,7 +144,7 @@ def test_the_choice_within_a_series_depends_on_the_seed() -> None:
 
 
 def test_large_series_are_not_drawn_more_often_than_small_ones() -> None:
-    rows = [row for n in range(40) for row in in_series(60 if n % 2 else 1, f"S{n}")]
+    rows = [row for n in range(40) for row in in_series(12 if n % 2 else 1, f"S{n}")]
     drawn = [
         series for seed in range(60) for series in questions(*rows, of=recipe(per_series=1, sample_size=10, seed=seed))["series_ticker"]
     ]
