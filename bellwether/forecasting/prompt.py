@@ -75,7 +75,10 @@ def line(text: str | None) -> str:
 
 def lines(text: str | None) -> list[str]:
     """The lines of an untrusted text, without what is not text, and with `<` and `>` spelled so that no tag can stand in it."""
-    shown = "".join(character if character in "\n\t" or _is_text(character) else " " for character in "\n".join((text or "").splitlines()))
+    parts = (text or "").splitlines()
+    shown = "\n".join(parts)
+    if not all(map(str.isprintable, parts)):
+        shown = "".join(character if character in "\n\t" or _is_text(character) else " " for character in shown)
     return [one.rstrip() for one in shown.replace("<", "&lt;").replace(">", "&gt;").strip().split("\n")]
 
 

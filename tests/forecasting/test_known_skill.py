@@ -1,4 +1,4 @@
-"""The sandbox's models of known skill, asked over the wire about a generated world: they are measured as what they are."""
+"""The sandbox's models of known skill, asked about a generated world: they are measured as what they are."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from starlette.types import ASGIApp
 
 from bellwether.calibration.comparison import Comparison
 from bellwether.calibration.scores import compare_forecasters, leaderboard, score
@@ -22,6 +24,7 @@ from bellwether.journal import Journal
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.models.registry import models
+from bellwether.models.wire import ProviderWire
 from bellwether.questions import Release, build
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.instants import moment
@@ -56,8 +59,10 @@ class Evaluated:
         """A metric over all questions."""
         return self.scores.filter(forecaster=f"sandbox-{name}", metric=metric, scope="all").row(0, named=True)
 
-    def excess(self, name: str) -> float:
-        return skill(name).excess_brier(self.questions["truth"])
+    @cached_property
+    def excesses(self) -> dict[str, float]:
+        """How much the expected Brier score of each model exceeds that of the truth."""
+        return {name: skill(name).excess_brier(self.questions["truth"]) for name in NAMES}
 
 
 def known(world: GeneratedWorld, market: Market) -> float:
@@ -97,18 +102,19 @@ def asked(world: GeneratedWorld) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[tuple[str, pl.DataFrame]]:
-    """The sandbox's model endpoint, and the questions of its world."""
+def site() -> Iterator[tuple[str, ASGIApp, pl.DataFrame]]:
+    """The sandbox's model endpoint, what answers there, and the questions of its world."""
     world = GeneratedWorld(7)
     questions = asked(world)
     assert questions.height == QUESTIONS
-    with serve(create_app(world, truth=Truth(world), clock=Clock(NOW))) as served:
-        yield served.models, questions
+    application = create_app(world, truth=Truth(world), clock=Clock(NOW))
+    with serve(application) as served:
+        yield served.models, application, questions
 
 
 @pytest.fixture(scope="module")
-def evaluated(site: tuple[str, pl.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
-    address, questions = site
+def evaluated(site: tuple[str, ASGIApp, pl.DataFrame], tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    address, application, questions = site
     # The registry's cutoffs are made up; here every question counts.
     unbounded = {"knowledge_cutoff": None, "cutoff_source": None}
     forecasters = [LanguageModel(models()[f"sandbox-{name}"].model_copy(update=unbounded)) for name in NAMES]
@@ -118,7 +124,7 @@ def evaluated(site: tuple[str, pl.DataFrame], tmp_path_factory: pytest.TempPathF
         with ExitStack() as stack:
             locate = stack.enter_context(endpoints(address))
             journal = stack.enter_context(Journal(f"sqlite:///{tmp_path_factory.mktemp('skill') / 'journal.db'}"))
-            async with ModelClient(journal, endpoint=locate, run="skill") as client:
+            async with ModelClient(journal, endpoint=locate, run="skill", wire=ProviderWire(sandbox=application)) as client:
                 ends = await ask_all(forecasters, plain, client, lambda *state: None)
                 assert not any(ends.values()), ends
                 return pl.concat([await interview(one, plain, client) for one in forecasters])
@@ -150,7 +156,7 @@ def test_without_noise_debiased_reliability_is_the_true_excess_of_the_brier_scor
 ) -> None:
     """Within three standard errors of 800 questions, simulated with truths of the same range."""
     found = evaluated.score(name, "murphy_reliability_debiased")["value"]
-    assert found == pytest.approx(evaluated.excess(name), abs=3 * standard_error)
+    assert found == pytest.approx(evaluated.excesses[name], abs=3 * standard_error)
 
 
 def test_the_ranking_is_the_true_one(evaluated: Evaluated) -> None:
@@ -158,7 +164,7 @@ def test_the_ranking_is_the_true_one(evaluated: Evaluated) -> None:
         evaluated.scores, dict.fromkeys((f"sandbox-{name}" for name in NAMES), "language_model"), comparison=evaluated.comparison
     )
     ranked = [name.removeprefix("sandbox-") for name in table.sort("rank")["forecaster"]]
-    assert ranked == sorted(NAMES, key=evaluated.excess)
+    assert ranked == sorted(NAMES, key=evaluated.excesses.__getitem__)
     assert (ranked[0], ranked[-1]) == ("calibrated", "contrarian")
     assert table.filter("in_mcs")["forecaster"].to_list() == ["sandbox-calibrated"]
     assert table.sort("rank")["share_first"][0] > 0.99
@@ -170,13 +176,13 @@ def test_the_calibrated_is_better_than_each_other_by_the_paired_tests_after_holm
     assert set(others) == set(NAMES) - {"calibrated"}
     for name, found in others.items():
         assert found["p_holm"] < 0.01, name
-        assert found["lower"] < -evaluated.excess(name) < found["upper"], name
+        assert found["lower"] < -evaluated.excesses[name] < found["upper"], name
 
 
 def test_a_wrong_form_is_read_as_what_was_meant_or_is_a_row_with_its_reason(
-    site: tuple[str, pl.DataFrame], tmp_path_factory: pytest.TempPathFactory
+    site: tuple[str, ASGIApp, pl.DataFrame], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    address, questions = site
+    address, _, questions = site
     some = questions.head(150)
     forecaster = LanguageModel(models()["sandbox-malformed"])
 
