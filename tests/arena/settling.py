@@ -82,7 +82,8 @@ class _Countdown:
 
 
 def _warm(home: str, market_ids: Sequence[str]) -> None:
-    """Let the sandbox make its markets once, for all lives. Polars is not used before the fork: its threads would be missing in the child."""
+    """Let the sandbox make its markets once, for all lives, and load what DuckDB does. Polars is not used before the fork: its threads would be missing in the child."""
+    import pandas  # noqa: F401
 
     async def ask(gamma: GammaClient, clob: ClobClient) -> None:
         pages = [page for closed in (False, True) async for page in gamma.markets(closed=closed, ids=market_ids, include_tag=True)]
