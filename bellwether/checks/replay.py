@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.checks.rule import Rule, between, concerning, holds, present, prices, unique, words
+from bellwether.checks.rule import Rule, concerning, holds, present, prices, unique, words
 
 _EPISODE = (
     unique("episode", "ticker"),
