@@ -25,7 +25,7 @@ _VERSION = b"\x01"
 #: Deflate without header and checksum, which would be a tenth of a small event.
 _RAW = -15
 #: Settings of xz that suit text.
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 4, "pb": 0}]
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 1, "lc": 4, "pb": 0}]
 _EVENT = '{"__class__": "EventLogEntry"'
 _CHECKS = ("ASSET_CHECK_EVALUATION_PLANNED", "ASSET_CHECK_EVALUATION")
 #: Bytes per page of a compressed run: SQLite's own 4,096 split most events, which then compress worse by 7 %.

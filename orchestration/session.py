@@ -76,7 +76,7 @@ def _spare_the_collector() -> None:
     What a run makes is mostly pages of JSON, without cycles: looking for some after every 700 objects costs a twentieth of a pull.
     """
     gc.freeze()
-    gc.set_threshold(100_000, 20, 100)
+    gc.set_threshold(250_000, 20, 100)
 
 
 def _require_venues() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -148,6 +149,8 @@ class Gamma:
     def __init__(self, source: PolymarketSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock
+        self._sorted: tuple[Any, list[MarketRow]] | None = None
+        self._sorting = threading.Lock()
 
     def routes(self) -> list[Route]:
         """Routes relative to the base URL."""
@@ -189,9 +192,20 @@ class Gamma:
         asked, order = Asked.of(params), Order.of(params, _NUMBERS)
         limit, with_tags = _keyset_limit(params, MOST_MARKETS), params.flag("include_tag") is True
         after = _after(params, order)
-        rows = (row for row in self._source.markets(_from(asked.wanted, after, order), now) if asked.matches(row))
+        rows = self._markets(asked, order, after, now)
         page, cursor = _keyset_page(rows, order, after, limit)
         return {"markets": [_market_body(row, with_tags) for row in page], **cursor}
+
+    def _markets(self, asked: Asked, order: Order, after: Position | None, now: int) -> Iterator[MarketRow]:
+        """The markets that match, in their order; a listing that was sorted stays for the pages that follow at the same instant."""
+        if not order.fields:
+            return (row for row in self._source.markets(_from(asked.wanted, after, order), now) if asked.matches(row))
+        this = asked, order, now
+        with self._sorting:
+            if self._sorted is None or self._sorted[0] != this:
+                found = (row for row in self._source.markets(asked.wanted, now) if asked.matches(row))
+                self._sorted = this, list(order.sorted(found))
+            return iter(self._sorted[1])
 
     def markets(self, params: Params, path: dict[str, str], now: int) -> Any:
         """GET /markets: by offset, a bare array."""
@@ -223,7 +237,7 @@ class Gamma:
         asked, order = Asked.of(params), Order.of(params, _EVENT_NUMBERS)
         limit, after = _keyset_limit(params, MOST_EVENTS), _after(params, order)
         rows = (row for row in self._source.events(_from(asked.wanted, after, order), now) if asked.matches(row))
-        page, cursor = _keyset_page(rows, order, after, limit)
+        page, cursor = _keyset_page(order.sorted(rows), order, after, limit)
         return {"events": [orjson.Fragment(row.body()) for row in page], **cursor}
 
     def events(self, params: Params, path: dict[str, str], now: int) -> Any:
@@ -296,9 +310,8 @@ def _from(wanted: Wanted, after: Position | None, order: Order) -> Wanted:
     return replace(wanted, after=tuple(map(int, after)))
 
 
-def _keyset_page(rows: Iterator[Row], order: Order, after: Position | None, limit: int) -> tuple[list[Row], dict[str, str]]:
-    """The next rows, and the cursor behind them; none when there are no more."""
-    ordered = order.sorted(rows)
+def _keyset_page(ordered: Iterator[Row], order: Order, after: Position | None, limit: int) -> tuple[list[Row], dict[str, str]]:
+    """The next of the ordered rows, and the cursor behind them; none when there are no more."""
     behind = (row for row in ordered if after is None or order.position(row) > after)
     page = list(islice(behind, limit))
     if next(behind, None) is None:

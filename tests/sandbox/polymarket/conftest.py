@@ -25,7 +25,7 @@ class Site:
     """Asks Gamma and the CLOB of a source at one instant."""
 
     def __init__(self, source: PolymarketSource, now: datetime, runner: asyncio.Runner) -> None:
-        clock = Clock(now)
+        self.clock = clock = Clock(now)
         routes = [Mount("/gamma", routes=Gamma(source, clock).routes()), Mount("/clob", routes=Clob(source, clock).routes())]
         self._http = httpx.AsyncClient(transport=httpx.ASGITransport(Starlette(routes=routes)), base_url="http://sandbox")
         self._runner = runner

@@ -31,6 +31,17 @@ def test_pages_of_any_size_give_every_object_once(site: Any, name: str, order: d
     assert ids(site.all(name, limit=7, closed="false", **order)) == ids(whole)
 
 
+def test_a_sorted_listing_is_sorted_anew_for_another_instant_or_order(site: Any, at: Any) -> None:
+    moved = at(site.now)
+    later = at(site.now + timedelta(days=2))
+    asked = {"limit": 50, "closed": "true", "order": "closedTime", "ascending": "false"}
+    first = moved.get("/gamma/markets/keyset", **asked)
+    other = moved.get("/gamma/markets/keyset", **asked | {"order": "volumeNum"})
+    assert other == site.get("/gamma/markets/keyset", **asked | {"order": "volumeNum"}) != first
+    moved.clock.set(later.now)
+    assert moved.get("/gamma/markets/keyset", **asked) == later.get("/gamma/markets/keyset", **asked) != first
+
+
 def test_the_last_page_has_no_cursor_and_a_full_last_page_none_either(site: Any) -> None:
     count = len(site.all("markets", limit=100, closed="true", **DAY))
     assert "next_cursor" not in site.get("/gamma/markets/keyset", limit=count, closed="true", **DAY)
