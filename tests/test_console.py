@@ -8,13 +8,14 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+import click
 import polars as pl
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
 from bellwether.cli import main
-from bellwether.console import console, emit, grid, leaderboard_table
+from bellwether.console import INSTANT, console, emit, grid, leaderboard_table
 from tests.report.frames import example
 
 
@@ -152,3 +153,14 @@ def test_what_is_no_day_is_refused_with_the_form_to_write(words: list[str], said
     assert said in result.stderr
     assert "%" not in result.stderr
     assert "%" not in CliRunner().invoke(main, [*words[:2], "--help"]).stdout
+
+
+@pytest.mark.parametrize("text", ["2026-06-01T12:30", "2026-06-01T12:30:00", "2026-06-01T12:30Z", "2026-06-01T12:30:00Z"])
+def test_an_instant_is_utc_with_or_without_a_z(text: str) -> None:
+    assert INSTANT.convert(text, None, None).replace(tzinfo=UTC) == datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2026-06-01Z", "2026-06-01T12:30ZZ", "Z", "2026-06-01T12:30+02:00"])
+def test_what_is_no_utc_instant_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        INSTANT.convert(text, None, None)
