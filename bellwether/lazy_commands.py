@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import EntryPoint
 from typing import Any
@@ -37,6 +38,14 @@ class PlatformCommand(LazyCommand):
         if module := missing_module():
             raise click.ClickException(advice(f"bellwether {self.name}", module))
         return super().load()
+
+    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
+        """As `LazyCommand`, with one thread of linear algebra unless the environment says otherwise.
+
+        The sums of the graph are small: more threads wait for each other in a loop, and the last digit would depend on how many there are.
+        """
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        return super().make_context(info_name, args, parent, **extra)
 
 
 class PluginCommand(LazyCommand):

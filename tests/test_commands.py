@@ -174,3 +174,15 @@ def test_the_package_of_another_cannot_replace_a_command(package: Path) -> None:
 def test_the_commands_start_as_a_module_too() -> None:
     done = subprocess.run([sys.executable, "-m", "bellwether", "--version"], capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout.startswith("bellwether, version")
+
+
+@pytest.mark.parametrize(("given", "threads"), [(None, "1"), ("3", "3")])
+def test_commands_of_the_platform_use_one_thread_of_linear_algebra_unless_told_otherwise(given: str | None, threads: str) -> None:
+    code = (
+        "import os, sys\nfrom bellwether.cli import main\nassert 'numpy' not in sys.modules\n"
+        "main(['journal', '--json'], standalone_mode=False)\nprint(os.environ['OPENBLAS_NUM_THREADS'])"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment |= {"OPENBLAS_NUM_THREADS": given} if given else {}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == threads
