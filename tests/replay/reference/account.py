@@ -23,9 +23,7 @@ class Account:
         return cls(net, bankroll, [[0, 0] for _ in range(tickers)], [[0, 0] for _ in range(tickers)])
 
     def copy(self) -> Account:
-        return Account(
-            self.net, self.cash, [list(row) for row in self.position], [list(row) for row in self.basis], self.realised, self.fees
-        )
+        return Account(self.net, self.cash, [row[:] for row in self.position], [row[:] for row in self.basis], self.realised, self.fees)
 
     def fill(self, ticker: int, side: int, action: int, price: int, lots: int, fee: int) -> None:
         """Book a fill of an order as it was sent; price in mills of its side."""

@@ -203,7 +203,8 @@ class Replay(Exchange):
         left = lots
         if self.rules.through:
             for order in [order for order in queue if order.bid > price]:
-                left -= self._make(order, min(left, order.remaining))
+                if left:
+                    left -= self._make(order, min(left, order.remaining))
                 order.ahead = 0
         here = [order for order in queue if order.bid == price]
         eaten = 0
@@ -233,7 +234,9 @@ class Replay(Exchange):
         left = dict(opposite)
         for order in list(market.resting[side]):
             for price, shown in list(left.items()):
-                if price < 1000 - order.bid or best + price >= 1000 or order.status == "cancelled":
+                if price < 1000 - order.bid or order.status != "resting":
+                    break
+                if best + price >= 1000 or shown == 0:
                     continue
                 lots = self._make(order, min(shown, order.remaining))
                 left[price] -= lots

@@ -57,12 +57,12 @@ class Market:
         self.raised = self.raised or (lots > 0 and price > self.best(side))
         put(self.recorded[side], price, lots)
         put(self.displayed[side], price, lots)
-        if not self.valid or not self.resting[side]:
+        here = [order for order in self.resting[side] if order.bid == price] if self.valid else ()
+        if not here:
             return
         of_power = {"exponent": exponent} if queue_model == "power" else {}
-        for order in self.resting[side]:
-            if order.bid == price:
-                order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, **of_power)
+        for order in here:
+            order.ahead = ahead_after(queue_model, order.ahead, before, lots, by_prints=by_prints, **of_power)
 
     def valid_again(self, *, queue_model: str) -> None:
         self.valid = self.raised = True
@@ -75,9 +75,10 @@ class Market:
 
 def put(levels: dict[int, int], price: int, lots: int) -> None:
     """Set a level; an empty one is not kept."""
-    levels.pop(price, None)
     if lots:
         levels[price] = lots
+    else:
+        levels.pop(price, None)
 
 
 def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool, exponent: int = 3) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, SELL, Account
@@ -60,8 +60,7 @@ class Order:
         self.status, self.reason, self.ended = status, reason, at
 
 
-@dataclass(frozen=True)
-class Fill:
+class Fill(NamedTuple):
     """A fill; price in mills of the side as sent."""
 
     order: int
