@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +24,16 @@ from click.testing import CliRunner, Result
 from assets.benchmark.runs import questions as fixed_questions
 from assets.benchmark.runs import release as run_release
 from assets.warehouse.runs import publish as publish_warehouse
+from bellwether import forecasting
 from bellwether.cli import main
+from bellwether.forecasting import Forecaster
+from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.questions.digest import digest
-from bellwether.settings import settings
+from bellwether.report import calibration_pictures
+from bellwether.report.plots_canvas import Sheet
+from bellwether.settings import Settings, settings
 from bellwether.tables import table
 from orchestration.definitions import build_defs
 from orchestration.session import runner
@@ -55,7 +61,7 @@ class Harness:
     home: Path
     provider: Provider
     url: str
-    environment: dict[str, str] = field(default_factory=dict)
+    definitions: dict[Settings, dg.Definitions] = field(default_factory=dict)
 
     @property
     def registry(self) -> Path:
@@ -63,7 +69,7 @@ class Harness:
 
     @property
     def variables(self) -> dict[str, str]:
-        return {"BELLWETHER_HOME": str(self.home), "BELLWETHER_REGISTRY": str(self.registry), VARIABLE: KEY, **self.environment}
+        return {"BELLWETHER_HOME": str(self.home), "BELLWETHER_REGISTRY": str(self.registry), VARIABLE: KEY}
 
     def run(self, *arguments: str, **environment: str | None) -> Result:
         """The command in this process."""
@@ -78,7 +84,7 @@ class Harness:
         return result.exit_code, json.loads(result.stdout)
 
     def at(self, **environment: str | None) -> Any:
-        return _environment({**self.variables, **environment})
+        return _environment({**self.variables, **environment}, self.definitions)
 
     @property
     def lake(self) -> Lake:
@@ -101,10 +107,11 @@ class Harness:
 
 
 class _environment:
-    """The environment, the settings and the graph of a home, for as long as a block lasts."""
+    """The environment, the settings and the graph of a home, for as long as a block lasts; graphs are kept."""
 
-    def __init__(self, variables: dict[str, str | None]) -> None:
+    def __init__(self, variables: dict[str, str | None], definitions: dict[Settings, dg.Definitions]) -> None:
         self._variables = variables
+        self._definitions = definitions
         self._patch = pytest.MonkeyPatch()
 
     def __enter__(self) -> None:
@@ -112,7 +119,9 @@ class _environment:
             self._patch.setenv(name, value) if value is not None else self._patch.delenv(name, raising=False)
         settings.cache_clear()
         self._patch.setenv("DAGSTER_HOME", str(settings().dagster_home))
-        self._patch.setattr("orchestration.definitions.defs", build_defs(config=settings()))
+        if settings() not in self._definitions:
+            self._definitions[settings()] = build_defs(config=settings())
+        self._patch.setattr("orchestration.definitions.defs", self._definitions[settings()])
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()
@@ -131,6 +140,7 @@ def contents(folder: Path) -> dict[str, str]:
 RELEASE = "sandbox-2026@6"
 #: Six questions, and four samples of each where a model is registered so.
 QUESTIONS, SAMPLES = 6, 4
+BASELINES = ("market-24h", "base-rate")
 MODELS: dict[str, dict[str, Any]] = {
     "good": {"model": "openai/calibrated"},
     "new": {"model": "openai/timid"},
@@ -151,7 +161,22 @@ OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-
 
 
 @pytest.fixture(scope="module")
-def harness(evaluated: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+def frugal(evaluated: World) -> Iterator[None]:
+    """Two baselines are enough beside the models, and no test of this file looks at a picture: the demo has them all."""
+    with pytest.MonkeyPatch.context() as patch:
+        here = forecasting.available
+
+        def few() -> dict[str, Forecaster]:
+            return {name: entry for name, entry in here().items() if isinstance(entry, LanguageModel) or name in BASELINES}
+
+        patch.setattr(forecasting, "available", few)
+        patch.setattr(calibration_pictures, "_kept", OrderedDict())
+        patch.setattr(Sheet, "png", lambda _: b"\x89PNG")
+        yield
+
+
+@pytest.fixture(scope="module")
+def harness(evaluated: World, frugal: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """A home where two models, one of them the sandbox's own, have answered six questions beside the baselines."""
     home = tmp_path_factory.mktemp("harness")
     shutil.copytree(evaluated.config.home / "sandbox" / "lake", home / "sandbox" / "lake")
@@ -464,12 +489,10 @@ def test_the_sandboxs_models_are_refused_in_the_live_world(harness: Harness) -> 
 
 def materialize(harness: Harness, model: str, **config: Any) -> dg.ExecuteInProcessResult:
     """What the UI does for a partition: the job `evaluate` with run configuration."""
-    from orchestration.definitions import build_defs
-
     with harness.at(), dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions("forecaster", [model])
         return (
-            build_defs(config=settings())
+            harness.definitions[settings()]
             .resolve_job_def("evaluate")
             .execute_in_process(
                 instance=instance,
