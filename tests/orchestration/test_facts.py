@@ -21,8 +21,9 @@ from bellwether.tables import table
 from bellwether.venues.kalshi.wire import Parsed, parse_markets, parse_series
 from bellwether.venues.wire.rejects import Origin
 from orchestration.definitions import build_defs
-from orchestration.runner import RunFailed, Runner
+from orchestration.runner import RunFailed
 from resources.io_manager import Unchanged
+from tests.orchestration.conftest import open_world
 from tests.venues.wire_objects import market
 
 DAY = date(2026, 6, 1)
@@ -55,20 +56,19 @@ def test_series_that_do_not_fit_are_rows(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) -> None:
     def pull(now: str, *, refresh: bool) -> None:
-        config = Settings(home=tmp_path, venues=(Venue.KALSHI,), sandbox_now=datetime.fromisoformat(now))
-        runner = Runner(build_defs(config=config), instance)
-        runs.series(runner)
-        runs.days(runner, DAY, DAY, refresh=refresh)
+        world = open_world(tmp_path, venues=(Venue.KALSHI,), sandbox_now=datetime.fromisoformat(now))
+        with world.instance:
+            runner = world.runner()
+            runs.series(runner)
+            runs.days(runner, DAY, DAY, refresh=refresh)
 
-    (tmp_path / "dagster").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as instance:
-        pull("2026-07-01T00:00:00Z", refresh=False)
-        lake, pulls = Lake(Settings(home=tmp_path).lake_uri), table("raw/kalshi_pulls")
-        before = lake.manifest(pulls, (DAY.isoformat(),))
-        with pytest.raises(RunFailed, match=r"answers of 2026-07-01 00:00:00, which stay. A clock was set back.*BELLWETHER_SANDBOX_NOW"):
-            pull("2026-06-15T00:00:00Z", refresh=True)
-        assert lake.manifest(pulls, (DAY.isoformat(),)) == before
-        assert lake.slice(table("raw/kalshi_markets")).scan().select("known_at").max().collect().item() == datetime(2026, 7, 1, tzinfo=UTC)
+    pull("2026-07-01T00:00:00Z", refresh=False)
+    lake, pulls = Lake(Settings(home=tmp_path).lake_uri), table("raw/kalshi_pulls")
+    before = lake.manifest(pulls, (DAY.isoformat(),))
+    with pytest.raises(RunFailed, match=r"answers of 2026-07-01 00:00:00, which stay. A clock was set back.*BELLWETHER_SANDBOX_NOW"):
+        pull("2026-06-15T00:00:00Z", refresh=True)
+    assert lake.manifest(pulls, (DAY.isoformat(),)) == before
+    assert lake.slice(table("raw/kalshi_markets")).scan().select("known_at").max().collect().item() == datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def test_markets_of_the_archive_that_do_not_fit_are_rows_before_any_day_is_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
