@@ -79,9 +79,8 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, s
     states = States(plain)
     while True:
         more = plain.step()
-        where = f"after decision {plain.steps} (now {plain.now}), whose calls before were {told}"
-        assert [session.step() for session in (compiled, *alone)] == [more] * 3, where
-        _same_state(plain, compiled, states, where)
+        assert [session.step() for session in (compiled, *alone)] == [more] * 3, _where(plain, told)
+        _same_state(plain, compiled, states, told)
         if not more:
             break
         told = act(plain)
@@ -100,6 +99,10 @@ def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, s
     if not rules.trade_after_settlement:
         assert cash_of_fills(tape, rules, settings.bankroll, np.asarray(compiled.fills)) == plain.account.cash
     return plain
+
+
+def _where(plain: Reference, told: list[Any]) -> str:
+    return f"after decision {plain.steps} (now {plain.now}), whose calls before were {told}"
 
 
 def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[Any]:
@@ -124,14 +127,14 @@ class States:
         before, orders = len(self._rows), self._plain.orders
         self._rows = np.concatenate([self._rows, np.zeros((len(orders) - before, 4), np.int64)])
         self._open += range(before, len(orders))
-        for number in self._open:
-            status, *rest = known.get(number, orders[number].as_sent)
-            self._rows[number] = STATUSES[status], *rest
-        self._open = [number for number in self._open if self._rows[number, 0] in OPEN]
+        if self._open:
+            states = [known.get(number, orders[number].as_sent) for number in self._open]
+            self._rows[self._open] = [(STATUSES[status], filled, price, count) for status, filled, price, count in states]
+            self._open = [number for number, (status, *_) in zip(self._open, states, strict=True) if STATUSES[status] in OPEN]
         return self._rows
 
 
-def _same_state(plain: Reference, compiled: Session, states: States, where: str) -> None:
+def _same_state(plain: Reference, compiled: Session, states: States, told: list[Any]) -> None:
     known = plain.known()
     mine, theirs = states.rows(known.orders), np.asarray(compiled.known_orders)[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]]
     # Looking row by row takes four times as long, and there may be tens of thousands.
@@ -158,7 +161,7 @@ def _same_state(plain: Reference, compiled: Session, states: States, where: str)
     seen["ahead"] = ([plain.orders[number].ahead for number in resting], rows[:, c.O_AHEAD].tolist())
     seen["accumulated"] = ([plain.orders[number].accumulated for number in resting], rows[:, c.O_ACC].tolist())
     for what, (mine, theirs) in seen.items():
-        assert mine == theirs, f"{what} is {mine} and {theirs} {where}"
+        assert mine == theirs, f"{what} is {mine} and {theirs} {_where(plain, told)}"
 
 
 def _same_tables(plain: Reference, outcome: Outcome) -> None:

@@ -352,11 +352,11 @@ class Exchange:
         self.fills.append(Fill(order.number, order.ticker, order.side, order.action, price, lots, fee, role, at, wait))
 
     def _fee(self, order: Order, accumulated: int, price: int, lots: int, *, taker: bool, at: int) -> tuple[int, int]:
-        terms = self.terms[order.ticker]
-        kind_of = fees.taker_terms if taker else fees.maker_terms
-        fee = 0 if at < terms[6] else fees.trade_fee(*kind_of(terms), self.market_rules[order.ticker].fee_unit, price, lots)
+        terms, rules = self.terms[order.ticker], self.market_rules[order.ticker]
+        kind, num, den = fees.taker_terms(terms) if taker else fees.maker_terms(terms)
+        fee = 0 if at < terms[6] else fees.trade_fee(kind, num, den, rules.fee_unit, price, lots)
         revenue = (-10 if order.action == BUY else 10) * price * lots
-        return fees.rounded(fee, revenue, accumulated, self.market_rules[order.ticker])
+        return fees.rounded(fee, revenue, accumulated, rules)
 
     @property
     def reserved(self) -> int:
