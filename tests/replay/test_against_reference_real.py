@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 #: The plain engine takes its time: no more events than these of an episode.
 EVENTS = 25_000
+#: Takes back its orders now and then: the plain engine looks at all that rest for each that comes.
+TEMPER = Temper(orders=5, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
     "as it was": Settings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
     "reconciled, late": Settings(
@@ -39,8 +41,7 @@ def _prepared(captures: Captures, folder: str, rules: str | None = None) -> Prep
 
 def _fills(prepared: Prepared, settings: Settings) -> int:
     tape = first(prepared.tape, EVENTS)
-    temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
-    agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=10), temper)
+    agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=10), TEMPER)
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)
 
 
@@ -73,8 +74,7 @@ def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures, set
         (moved(beginning(one.tape, 10_000), evening - one.tape.start + by), one.rules) for one, by in zip(prepared, delays, strict=True)
     ]
     tape = merge_tapes([with_units(one, rules.units) for one, rules in parts])
-    temper = Temper(orders=5, stacks=0.02, largest=200, odd_lots=0.2)
-    agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=10), temper)
+    agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=10), TEMPER)
     replay = replay_both(tape, combined([rules for _, rules in parts]), SETTINGS[settings], agent.act, seen=portfolio(parts))
     assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
     assert parts[0][1].name != parts[1][1].name
