@@ -25,7 +25,8 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 FOLDER = "ws_btc15m_2026_05"
 #: One whose opening snapshots follow their control by their time of receipt, and one whose snapshots share it.
 RUNS = ("rv600_next_evidence_shadow_20260513T230108Z", "rv600_next_evidence_shadow_20260515T113027Z")
-Levels = dict[tuple[str, Decimal], Decimal]
+#: Lots by side and price in mills.
+Levels = dict[tuple[str, int], int]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,12 @@ def nanoseconds(text: str) -> int:
     return since // timedelta(microseconds=1) * 1000
 
 
+def whole(text: str, parts: int) -> int:
+    number = Decimal(text) * parts
+    assert number == int(number)
+    return int(number)
+
+
 def plain_books(folder: Path) -> dict[str, list[tuple[int | None, Levels]]]:
     """Each market's book behind each of its frames, with the exchange's time; None behind a snapshot, which has none."""
     found: dict[str, list[tuple[int | None, Levels]]] = {}
@@ -55,11 +62,11 @@ def plain_books(folder: Path) -> dict[str, list[tuple[int | None, Levels]]]:
         told, market = event["payload_json"], event["market_ticker"]
         if event["event_type"] == "orderbook_snapshot":
             sides = {side: told.get(f"{side}_dollars_fp") or [] for side in ("yes", "no")}
-            books[market] = {(side, Decimal(price)): Decimal(size) for side, held in sides.items() for price, size in held}
+            books[market] = {(side, whole(price, 1000)): whole(size, 100) for side, held in sides.items() for price, size in held}
             found.setdefault(market, []).append((None, dict(books[market])))
             continue
-        level = told["side"], Decimal(told["price_dollars"])
-        size = books[market].get(level, Decimal(0)) + Decimal(told["delta_fp"])
+        level = told["side"], whole(told["price_dollars"], 1000)
+        size = books[market].get(level, 0) + whole(told["delta_fp"], 100)
         assert size >= 0
         books[market][level] = size
         if not size:
@@ -85,9 +92,9 @@ def test_every_book_of_an_episode_is_that_of_the_frames_level_by_level(recording
             if kind == "snapshot_start":
                 book = {}
                 continue
-            book[side, Decimal(mills) / 1000] = Decimal(lots) / 100
+            book[side, mills] = lots
             if not lots:
-                del book[side, Decimal(mills) / 1000]
+                del book[side, mills]
             if changes == 0 and book != wanted[0][1]:
                 continue
             assert book == wanted[changes][1], (ticker, changes)
