@@ -79,15 +79,33 @@ def test_every_recording_builds_valid_episodes(built: dict[str, list[Built]]) ->
         assert one.draft.metadata.source["below_zero"] == 0
 
 
-def test_no_level_falls_below_zero_and_no_book_is_crossed_at_the_end_of_an_instant(built: dict[str, list[Built]]) -> None:
-    for one in everything(built):
-        count = 0
-        for at, books in instants(one.draft):
-            count += 1
-            for ticker, (yes, no) in books.items():
-                if yes and no:
-                    assert max(yes) + max(no) <= 1000, (one.episode.id, at, ticker)
-        assert count > 1
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What a walk through the instants of an episode shows: how many there are, those that leave a book crossed, and the last books."""
+
+    count: int
+    crossed: list[tuple[int, str]]
+    last: Books
+
+
+def walk(draft: EpisodeDraft) -> Walk:
+    count, crossed, books = 0, [], {}
+    for at, books in instants(draft):
+        count += 1
+        crossed += [(at, ticker) for ticker, (yes, no) in books.items() if yes and no and max(yes) + max(no) > 1000]
+    return Walk(count, crossed, books)
+
+
+@pytest.fixture(scope="module")
+def walks(built: dict[str, list[Built]]) -> dict[str, Walk]:
+    """A walk through each episode, by its id."""
+    return {one.episode.id: walk(one.draft) for one in everything(built)}
+
+
+def test_no_level_falls_below_zero_and_no_book_is_crossed_at_the_end_of_an_instant(walks: dict[str, Walk]) -> None:
+    for name, one in walks.items():
+        assert one.crossed == [], name
+        assert one.count > 1
 
 
 def checks(captures: Captures, folder: str) -> dict[str, tuple[BookCheck, GapReport]]:
@@ -95,13 +113,15 @@ def checks(captures: Captures, folder: str) -> dict[str, tuple[BookCheck, GapRep
     return {one.name: checked for one, checked in zip(captures.recordings(folder), captures.checked(folder), strict=True)}
 
 
-def test_rows_leave_the_books_that_replaying_the_frames_leaves(captures: Captures, built: dict[str, list[Built]]) -> None:
+def test_rows_leave_the_books_that_replaying_the_frames_leaves(
+    captures: Captures, built: dict[str, list[Built]], walks: dict[str, Walk]
+) -> None:
     """Frames of a market that closed within its recording go on behind the episode, so that only the others end alike."""
     compared = 0
     replayed_books = {name: check.books for folder in built for name, (check, _) in checks(captures, folder).items()}
     for one in everything(built):
         books = Counter[str]()
-        *_, (_, last) = instants(one.draft)
+        last = walks[one.episode.id].last
         for market in one.draft.metadata.markets:
             if market.lifecycle[-1].source != "end of recording":
                 continue
