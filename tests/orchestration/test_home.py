@@ -16,39 +16,43 @@ from bellwether.settings import Settings
 from orchestration.home import prepare, storage_errors
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Four processes, forked when a home of another name has loaded all that they need, wait for the end of a pipe to start.
 START = """
-import sys, time
+import os, sys
 from pathlib import Path
+import dagster as dg
 from bellwether.settings import Settings
 from orchestration.home import prepare
-import dagster as dg
 
-home = Path(sys.argv[1])
-(home / f"ready-{sys.argv[2]}").touch()
-while not (home / "go").exists():
-    time.sleep(0.002)
-prepare(Settings(home=home))
-with dg.DagsterInstance.get() as instance:
-    instance.add_dynamic_partitions("letters", [sys.argv[2]])
+def letters(home, *added):
+    os.environ.pop("DAGSTER_HOME", None)
+    prepare(Settings(home=Path(home)))
+    with dg.DagsterInstance.get() as instance:
+        instance.add_dynamic_partitions("letters", list(added))
+        return sorted(instance.get_dynamic_partitions("letters"))
+
+letters(sys.argv[1] + "-other")
+waiting, go = os.pipe()
+processes = []
+for letter in "abcd":
+    process = os.fork()
+    if not process:
+        os.close(go)
+        os.read(waiting, 1)
+        letters(sys.argv[1], letter)
+        os._exit(0)
+    processes.append(process)
+os.close(go)
+print([os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes], letters(sys.argv[1]))
 """
 
 
 @pytest.mark.slow
 def test_four_processes_start_on_an_empty_home_at_once(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
-    processes = [
-        subprocess.Popen([sys.executable, "-c", START, str(tmp_path), name], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
-        for name in "abcd"
-    ]
-    while len(list(tmp_path.glob("ready-*"))) < len(processes) and all(process.poll() is None for process in processes):
-        pass
-    (tmp_path / "go").touch()
-    said = [process.communicate(timeout=240)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0] * 4, said
-    code = "import dagster as dg; print(sorted(dg.DagsterInstance.get().get_dynamic_partitions('letters')))"
-    environment["DAGSTER_HOME"] = str(tmp_path / "sandbox" / "dagster")
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "['a', 'b', 'c', 'd']"
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path / "home")], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.stdout.strip() == "[0, 0, 0, 0] ['a', 'b', 'c', 'd']", done.stderr
 
 
 def test_a_home_that_was_made_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,15 +103,16 @@ main(["pull", "2026-06-01"])
 
 @pytest.mark.slow
 def test_a_pull_on_a_full_disk_says_so_in_one_line_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"} | {"BELLWETHER_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", LIMITED]
-    full = subprocess.run(
-        [*command, "120000"], cwd=tmp_path, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
-    )
+    environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    environment |= {"BELLWETHER_HOME": str(tmp_path), "BELLWETHER_VENUES": "kalshi", "PYTHONPATH": str(ROOT)}
+
+    def pull(most: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", LIMITED, str(most)]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    full = pull(120_000)
     assert full.returncode == 1
     assert "Traceback" not in full.stderr, full.stderr[-3000:]
     assert "set BELLWETHER_HOME to another place" in full.stderr
-    room = subprocess.run(
-        [*command, "100000000"], cwd=tmp_path, env=environment | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
-    )
+    room = pull(100_000_000)
     assert room.returncode == 0, room.stderr[-3000:]
