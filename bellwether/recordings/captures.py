@@ -298,11 +298,17 @@ class _Merge:
 
     def __iter__(self) -> Iterator[int]:
         """The file of each message in turn."""
-        while heads := [(*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None]:
+        heads = {file: (*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None}
+        while heads:
             # No head is next where the files contradict each other: then the oldest is taken, and the gap report shows the inversion.
-            _, sid, seq, file = min([head for head in heads if self._is_next(head[3], head[1])] or heads)
+            _, sid, seq, file = min([head for head in heads.values() if self._is_next(head[3], head[1])] or heads.values())
             self._take(file, sid, seq)
             yield file
+            head = self._head(file)
+            if head is None:
+                del heads[file]
+            else:
+                heads[file] = (*head, file)
 
     def _take(self, file: int, sid: int, seq: int) -> None:
         self._at[file] += 1

@@ -64,7 +64,7 @@ class Recorder:
             write_durably(self.folder / ABOUT, dump_about(about))
         recording = Recording(self.folder)
         _check_continues(recording, about)
-        last = recording.last()
+        self._last = last = recording.last()
         segments = recording.segments
         self.next = Position(last.connection + 1, last.ordinal + 1) if last else START
         self._segment = int(segments[-1].stem) if segments else 0
@@ -84,6 +84,7 @@ class Recorder:
     def write(self, frame: Frame) -> None:
         """Append a frame; it reaches the file within the pace's bounds, as long as frames come or `flush` is called."""
         text = line.dump(frame)
+        self._last = frame
         self._buffer.append(text)
         self._buffered += len(text)
         self.frames += 1
@@ -152,8 +153,7 @@ class Recorder:
         """
         self.flush()
         self._end_segment()
-        recording = Recording(self.folder)
-        last = recording.last()
+        recording, last = Recording(self.folder), self._last
         done = {
             "ended_at": ended_at or datetime.now(UTC).isoformat(),
             "reason": reason,
