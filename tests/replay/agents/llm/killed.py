@@ -1,4 +1,7 @@
-"""A run that is killed in the middle: `python -m tests.replay.agents.llm.killed FOLDER REQUESTS` dies without a word when it sends that request."""
+"""Runs that are killed in the middle: `python -m tests.replay.agents.llm.killed FOLDER REQUESTS...`.
+
+Each of them, in FOLDER/REQUESTS, dies without a word when it sends that request. Prints how each ended, as `os.waitstatus_to_exitcode` says it.
+"""
 
 from __future__ import annotations
 
@@ -24,4 +27,10 @@ def main(folder: Path, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    for requests in sys.argv[2:]:
+        folder = Path(sys.argv[1]) / requests
+        folder.mkdir()
+        if (child := os.fork()) == 0:
+            main(folder, int(requests))
+            os._exit(0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")

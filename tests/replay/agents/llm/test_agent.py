@@ -375,16 +375,18 @@ def test_a_failure_that_was_acted_on_stays_when_the_run_goes_on(tmp_path: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("requests", [1, 40, 150])
-def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(whole: tuple[Path, Backtest, int], tmp_path: Path, requests: int) -> None:
+def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
     folder, backtest, sent = whole
-    killed = subprocess.run([sys.executable, "-m", "tests.replay.agents.llm.killed", str(tmp_path), str(requests)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    models = Scripted(tmp_path / "journal.db")
-    again = trade(models, tmp_path / "run")
-    assert again.digest == backtest.digest
-    assert models.sent == sent - requests + 1
-    assert [unpriced(step) for step in steps_of(tmp_path / "run")] == [unpriced(step) for step in steps_of(folder)]
+    requests = ["1", "40", "150"]
+    command = [sys.executable, "-m", "tests.replay.agents.llm.killed", str(tmp_path), *requests]
+    killed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert killed.stdout.split() == [str(-signal.SIGKILL.value)] * len(requests)
+    for number in requests:
+        run_folder = tmp_path / number / "run"
+        models = Scripted(tmp_path / number / "journal.db")
+        assert trade(models, run_folder).digest == backtest.digest
+        assert models.sent == sent - int(number) + 1
+        assert [unpriced(step) for step in steps_of(run_folder)] == [unpriced(step) for step in steps_of(folder)]
 
 
 # --- replay ------------------------------------------------------------------------------------------------------------
