@@ -23,7 +23,9 @@ OF_B = [name for cutoff, models in TIERS.values() if cutoff == B for name in mod
 #: Labels of sample A alone, and of both samples.
 GIVEN = {"nine models": (A,), "twelve models": (A, B)}
 
-Sheets = dict[str, Sheet]
+#: A sheet, and its visible texts with their boxes in pixels.
+Drawn = tuple[Sheet, list[tuple[str, Any]]]
+Sheets = dict[str, Drawn]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def drawn(original: World, twelve: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 def draw(original: World, folder: Path, to: Path, cutoffs: tuple[str, ...]) -> Sheets:
-    sheets: Sheets = {}
+    sheets: dict[str, Sheet] = {}
 
     class Kept(Sheet):
         def __init__(self, width: float, height: float, title: str) -> None:
@@ -44,11 +46,10 @@ def draw(original: World, folder: Path, to: Path, cutoffs: tuple[str, ...]) -> S
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "Sheet", Kept)
         write_figures(examine(read_results(folder), read_labels(to / "labels.csv"), replicates=0), to)
-    return sheets
+    return {title: (sheet, texts(sheet)) for title, sheet in sheets.items()}
 
 
 def texts(sheet: Sheet) -> list[tuple[str, Any]]:
-    """The visible texts of a figure with their boxes in pixels."""
     canvas = FigureCanvasAgg(sheet.figure)
     canvas.draw()
     found = [one for one in sheet.figure.findobj(Text) if one.get_visible() and one.get_text().strip()]
@@ -57,8 +58,8 @@ def texts(sheet: Sheet) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("case", GIVEN)
 def test_no_name_lies_on_another_and_all_are_within_the_picture(drawn: dict[str, Sheets], case: str) -> None:
-    for title, sheet in drawn[case].items():
-        names = [(text, box) for text, box in texts(sheet) if any(name in text for name in OF_A + OF_B) and "Not drawn" not in text]
+    for title, (sheet, written) in drawn[case].items():
+        names = [(text, box) for text, box in written if any(name in text for name in OF_A + OF_B) and "Not drawn" not in text]
         assert len(names) >= 9, title
         for (one, first), (other, second) in combinations(names, 2):
             assert not first.overlaps(second), (title, one, other)
@@ -69,18 +70,18 @@ def test_no_name_lies_on_another_and_all_are_within_the_picture(drawn: dict[str,
 def test_every_model_of_the_questions_is_named_in_each_figure(drawn: dict[str, Sheets]) -> None:
     sheets = drawn["nine models"]
     for title in ("Brier score: published and corrected", "What the published Brier score measured"):
-        assert set(OF_A) <= {text.split("  ")[-1] for text, _ in texts(sheets[title])}
+        assert set(OF_A) <= {text.split("  ")[-1] for text, _ in sheets[title][1]}
 
 
 def test_a_picture_names_the_models_that_are_not_in_it(drawn: dict[str, Sheets]) -> None:
-    for title, sheet in drawn["nine models"].items():
-        notes = " ".join(text for text, _ in texts(sheet))
+    for title, (_, written) in drawn["nine models"].items():
+        notes = " ".join(text for text, _ in written)
         assert f"Not drawn: {', '.join(OF_B)} (" in notes, title
 
 
 def test_a_picture_names_the_models_that_answered_other_questions(drawn: dict[str, Sheets]) -> None:
-    sheet = drawn["twelve models"]["Brier score: published and corrected"]
-    assert f"On other questions ({B}): {', '.join(OF_B)}." in {text for text, _ in texts(sheet)}
+    _, written = drawn["twelve models"]["Brier score: published and corrected"]
+    assert f"On other questions ({B}): {', '.join(OF_B)}." in {text for text, _ in written}
 
 
 def test_labels_are_spread_in_their_order() -> None:
