@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,19 +52,15 @@ def test_a_new_agent_trades_an_episode_with_the_command_shown(folder: Path) -> N
 
 
 def test_the_test_of_a_new_agent_passes_and_can_fail(folder: Path) -> None:
-    assert new("Wide", "--to", folder / "agents" / "wide_bids.py").exit_code == 0
-    test = folder / "agents" / "test_wide_bids.py"
-
-    def ran() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=prepend", str(test)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    passed = ran()
-    assert passed.returncode == 0, passed.stdout + passed.stderr
-    assert "2 passed" in passed.stdout
-    agent = folder / "agents" / "wide_bids.py"
-    agent.write_text(agent.read_text().replace("return market.yes_bid\n", "return market.yes_bid - 10\n"))
-    assert "1 failed, 1 passed" in ran().stdout
+    for name, module in (("Narrow", "narrow_bids.py"), ("Wide", "wide_bids.py")):
+        assert new(name, "--to", folder / "agents" / module).exit_code == 0
+    wide = folder / "agents" / "wide_bids.py"
+    wide.write_text(wide.read_text().replace("return market.yes_bid\n", "return market.yes_bid - 10\n"))
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "--import-mode=prepend", str(folder / "agents")]
+    alone = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    said = subprocess.run(command, env=alone, capture_output=True, text=True, check=False).stdout
+    ended = Counter(re.findall(r"^(PASSED|FAILED) \S*test_(narrow|wide)_bids\.py::", said, re.MULTILINE))
+    assert ended == {("PASSED", "narrow"): 2, ("PASSED", "wide"): 1, ("FAILED", "wide"): 1}, said
 
 
 @pytest.mark.parametrize("there", ["my_maker.py", "test_my_maker.py"])
