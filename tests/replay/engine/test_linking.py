@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import Any
 
 import numba
@@ -25,7 +27,6 @@ GTC = int(Tif.GTC)
 RUN = """
 import numpy as np
 from numba.core import event
-{first}
 from tests.replay.engine.small_tapes import busy_tape, LIVE
 from bellwether.replay.engine import Session, Settings
 from tests.replay.engine.test_growth import follow
@@ -103,10 +104,11 @@ def test_a_function_that_makes_arrays_can_call_the_engine_too() -> None:
 
 
 def test_processes_share_what_is_compiled_whatever_they_import_first() -> None:
-    firsts = "", "import tests.replay.engine.test_growth", "from bellwether.replay.engine import commands; commands.entry()"
-    answers = []
-    for first in firsts:
-        done = subprocess.run([sys.executable, "-c", RUN.format(first=first)], capture_output=True, text=True, check=True)
+    with redirect_stdout(StringIO()) as here:
+        exec(RUN, {})
+    answers = [here.getvalue().split()]
+    for first in ("import tests.replay.engine.test_growth", "from bellwether.replay.engine import commands; commands.entry()"):
+        done = subprocess.run([sys.executable, "-c", first + RUN], capture_output=True, text=True, check=True)
         answers.append(done.stdout.split())
     assert len({digest for digest, _ in answers}) == 1
     assert [int(compiled) for _, compiled in answers[1:]] == [0, 0]
