@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from random import Random
 
 import numpy as np
@@ -133,7 +134,7 @@ def _tapes(count: int) -> list[Tape]:
     """Random tapes of one market whose books never cross and that end without a void."""
     shape = Shape(tickers=1, lifecycle=False, crossed=0.0, trades=0.3, tick=10, spread_out=4, drift=0.2, fees=KALSHI_FEES)
     found = (random_tape(seed, shape) for seed in range(10 * count))
-    return [one for one in found if int(one.event[-1]) & 15 != VOID][:count]
+    return list(islice((one for one in found if int(one.event[-1]) & 15 != VOID), count))
 
 
 def _decisions(made: Tape, seed: int) -> list[list[tuple[str, int, int]]]:
