@@ -46,7 +46,7 @@ MODES: dict[str, tuple[tuple[Part, ...], Settings]] = {
             ("kalshi-2026-08-30-cents", replace(SUBCENT, tickers=1), 3),
             ("polymarket-2026-01-01", replace(SUBCENT, tickers=3, fees=BY_SHARES_2), 3),
             ("polymarket-2026-03-06", replace(CENTS, tickers=1, fees=BY_VALUE), 160),
-            ("kalshi-2021-07-01", replace(CENTS, tickers=1, fees=NO_FEES), 2000),
+            ("kalshi-2021-07-01", replace(CENTS, tickers=1, fees=NO_FEES), 800),
         ),
         replace(FAST, bankroll=20 * POOR),
     ),
@@ -101,7 +101,7 @@ def _compare(mode: str, seed: int, temper: Temper, **changes: Any) -> Reference:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_both_engines_agree_on_portfolios(mode: str) -> None:
-    replays = [_compare(mode, seed, Temper(orders=6), instants=200) for seed in range(2)]
+    replays = [_compare(mode, seed, Temper(orders=6, stack=6), instants=200) for seed in range(2)]
     assert sum(len(replay.fills) for replay in replays) > 60
     traded = {fill.ticker for replay in replays for fill in replay.fills}
     assert len(traded) >= len(MODES[mode][0])
@@ -126,7 +126,9 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
 @pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES)))
 def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) -> None:
     temper = Temper(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
-    assert len(_compare(mode, 100 + seed, temper, instants=600, busy=30, spread_out=30, trades=0.5).fills) > 500
+    # Who is poor can pay for few.
+    instants, fills = (600, 500) if "poor" in mode else (250, 1000)
+    assert len(_compare(mode, 100 + seed, temper, instants=instants, busy=30, spread_out=30, trades=0.5).fills) > fills
 
 
 def test_a_portfolio_tape_has_the_events_of_all_its_tapes_in_the_stated_order() -> None:
