@@ -9,12 +9,26 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
+from click.testing import CliRunner
 
+from bellwether.cli import main
 from bellwether.sandbox import Limits, Site, serve
 from bellwether.sandbox.worlds import generated
+from bellwether.settings import settings
 
-VENUES = "SELECT DISTINCT venue FROM clean.markets"
+#: The command with three forecasters and without pictures: the demo has them all.
+FRUGAL = """
+from bellwether import forecasting
+from bellwether.cli import main
+from bellwether.report.plots_canvas import Sheet
+
+competitors = forecasting.competitors
+forecasting.competitors = lambda: {name: competitors()[name] for name in ("market-1h", "base-rate", "always-half")}
+Sheet.png = lambda _: b"\\x89PNG"
+main()
+"""
 REGISTRY = """
 [recent]
 description = "Everything that was pulled."
@@ -24,12 +38,11 @@ worlds = ["live"]
 """
 
 
-def command(tmp_path: Path, site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
+def variables(tmp_path: Path, site: Site) -> dict[str, str]:
     registry = tmp_path / "registry"
     registry.mkdir(exist_ok=True)
     (registry / "releases.toml").write_text(REGISTRY)
-    environment = {
-        **os.environ,
+    return {
         "BELLWETHER_WORLD": "live",
         "BELLWETHER_KALSHI_URL": site.kalshi,
         "BELLWETHER_GAMMA_URL": site.gamma,
@@ -37,27 +50,31 @@ def command(tmp_path: Path, site: Site, *arguments: str) -> subprocess.Completed
         "BELLWETHER_HOME": str(tmp_path / "home"),
         "BELLWETHER_REGISTRY": str(registry),
     }
-    call = [sys.executable, "-m", "bellwether", *arguments]
-    return subprocess.run(call, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.slow
 def test_the_last_days_are_pulled_under_the_venues_rate_limit_and_scored(tmp_path: Path) -> None:
     with serve(generated(11, None, limits=Limits())) as site:
-        done = command(tmp_path, site, "run", "--days", "2", "--release", "recent", "--json")
+        command = [sys.executable, "-c", FRUGAL, "run", "--days", "2", "--release", "recent", "--json"]
+        environment = os.environ | variables(tmp_path, site)
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads(done.stdout)
-    venues = {row["venue"] for row in json.loads(command(tmp_path, site, "query", VENUES, "--json").stdout)}
-    assert venues == {"kalshi", "polymarket"}
-    assert {row["forecaster"] for row in report["leaderboards"]["recent"]} >= {"market-1h", "base-rate", "always-half"}
+    with duckdb.connect(report["warehouse"], read_only=True) as warehouse:
+        assert set(warehouse.sql("SELECT DISTINCT venue FROM clean.markets").fetchall()) == {("kalshi",), ("polymarket",)}
+    assert {row["forecaster"] for row in report["leaderboards"]["recent"]} == {"market-1h", "base-rate", "always-half"}
     days = {path.name for path in (tmp_path / "home" / "live" / "lake" / "clean" / "markets").iterdir()}
     today = datetime.now(UTC).date()
     assert days <= {str(today - timedelta(days=back)) for back in range(4)}
     assert len(days) == 2
 
 
-def test_without_a_network_the_command_ends_at_once_and_says_why(tmp_path: Path) -> None:
-    done = command(tmp_path, Site("http://127.0.0.1:9"), "run", "--release", "recent")
-    assert done.returncode == 1
+def test_without_a_network_the_command_ends_at_once_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in variables(tmp_path, Site("http://127.0.0.1:9")).items():
+        monkeypatch.setenv(name, value)
+    settings.cache_clear()
+    done = CliRunner().invoke(main, ["run", "--release", "recent"])
+    assert done.exit_code == 1
     assert "BELLWETHER_KALSHI_URL" in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "home").exists()
