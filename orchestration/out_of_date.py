@@ -7,12 +7,18 @@ Concept: https://docs.dagster.io/guides/automate/declarative-automation
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 
-#: Most updates of one input that are looked at: of more, some are certainly of other runs.
-_MOST_UPDATES = 500
+#: Updates and failed runs that are read at once.
+_PAGE = 100
+#: Tag that holds the partition of a run.
+_PARTITION = "dagster/partition"
 #: By how much the stored creation of a run may lie before the real one.
 _COARSE = timedelta(seconds=2)
 #: Runs of a partition that may fail in a row, for the same inputs, before it waits for a change or for a person.
@@ -83,27 +89,49 @@ def _newest(context: dg.AutomationContext, parent: dg.AssetKey, partition: str |
         own = own.compute_intersection_with_partition_keys({partition})
     inputs = view.compute_parent_subset(parent, own)
     keys = inputs.expensively_compute_partition_keys() if inputs.partitions_def is not None else None
-    found = view.instance.fetch_materializations(dg.AssetRecordsFilter(parent, after_timestamp=after), limit=_MOST_UPDATES).records
-    return max(
-        (
-            record.timestamp
-            for record in found
-            if (record.run_id != run_id or not run_id) and (keys is None or record.partition_key in keys)
-        ),
-        default=0.0,
-    )
+    wanted, cursor = dg.AssetRecordsFilter(parent, after_timestamp=after), None
+    while True:
+        page = view.instance.fetch_materializations(wanted, limit=_PAGE, cursor=cursor)
+        for record in page.records:  # the newest first
+            if (record.run_id != run_id or not run_id) and (keys is None or record.partition_key in keys):
+                return record.timestamp
+        if not page.has_more:
+            return 0.0
+        cursor = page.cursor
 
 
 def _failures(context: dg.AutomationContext, partition: str | None, since: float) -> list[float]:
-    """When runs of the partition failed that were created after an instant."""
-    filters = dg.RunsFilter(
-        statuses=[dg.DagsterRunStatus.FAILURE],
-        created_after=datetime.fromtimestamp(since, UTC) - _COARSE,
-        tags={} if partition is None else {"dagster/partition": partition},
-    )
-    records = context.asset_graph_view.instance.get_run_records(filters=filters, limit=20)
+    """When runs of the partition failed that began after an instant, the last first."""
+    view = context.asset_graph_view
+    if view not in _FAILED:
+        _FAILED[view] = _FailedRuns(view.instance)
     return [
         record.end_time or record.create_timestamp.timestamp()
-        for record in records
-        if _began(record) > since and (record.dagster_run.asset_selection is None or context.key in record.dagster_run.asset_selection)
+        for record in _FAILED[view].created_after(datetime.fromtimestamp(since, UTC) - _COARSE)
+        if _began(record) > since
+        and (partition is None or record.dagster_run.tags.get(_PARTITION) == partition)
+        and (record.dagster_run.asset_selection is None or context.key in record.dagster_run.asset_selection)
     ]
+
+
+class _FailedRuns:
+    """Failed runs of all assets, the last first: read once for all that is looked at in a tick, as far back as one of them asks."""
+
+    def __init__(self, instance: dg.DagsterInstance) -> None:
+        self._instance = instance
+        self._read: list[dg.RunRecord] = []
+        self._is_whole = False
+
+    def created_after(self, instant: datetime) -> Iterator[dg.RunRecord]:
+        """Those that were created after an instant."""
+        while not self._is_whole and not (self._read and self._read[-1].create_timestamp <= instant):
+            cursor = self._read[-1].dagster_run.run_id if self._read else None
+            filters = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE])
+            page = self._instance.get_run_records(filters=filters, limit=_PAGE, cursor=cursor)
+            self._read += page
+            self._is_whole = len(page) < _PAGE
+        return takewhile(lambda record: record.create_timestamp > instant, self._read)
+
+
+#: By tick: what Dagster looks through while it evaluates all conditions once.
+_FAILED: WeakKeyDictionary[Any, _FailedRuns] = WeakKeyDictionary()

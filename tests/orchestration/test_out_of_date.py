@@ -24,6 +24,7 @@ from dagster._core.storage.runs import InMemoryRunStorage
 from dagster._core.utils import make_new_run_id
 from dagster._time import get_current_datetime
 
+from orchestration import out_of_date
 from orchestration.automation import FOLLOW_ANY
 from orchestration.out_of_date import BACK_OFF, MOST_ATTEMPTS
 
@@ -305,6 +306,38 @@ def test_failures_are_tried_again_with_growing_pauses_and_not_for_ever(machine: 
     machine.arrive("b")
     machine.settle()
     assert machine.shown == {"a": 1, "b": 1}
+
+
+def test_failures_of_other_tables_hide_none(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(out_of_date, "_PAGE", 20)
+    start = get_current_datetime()
+    machine.arrive("a")
+    for hour in range(MOST_ATTEMPTS):
+        assert machine.tick(start + timedelta(hours=hour))
+        (run_id,) = machine.queued
+        machine.begin(run_id)
+        machine.end(run_id, fails=True)
+    other = Machine(machine.instance, 1)
+    for _ in range(30):
+        run_id = other.queue()
+        other.begin(run_id)
+        other.end(run_id, fails=True)
+    assert not machine.tick(start + timedelta(days=1))
+
+
+def test_updates_of_other_partitions_hide_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dg.asset(partitions_def=PARTS)
+    def rows() -> None: ...
+
+    @dg.asset(deps=[rows], partitions_def=PARTS, automation_condition=FOLLOW_ANY)
+    def copy() -> None: ...
+
+    monkeypatch.setattr(out_of_date, "_PAGE", 2)
+    defs = dg.Definitions([rows, copy])
+    with dg.DagsterInstance.ephemeral() as instance:
+        for part in ("a", "b", "b", "b", "b"):
+            instance.report_runless_asset_event(dg.AssetMaterialization("rows", partition=part))
+        assert dg.evaluate_automation_conditions(defs=defs, instance=instance).get_requested_partitions(dg.AssetKey("copy")) == {"a", "b"}
 
 
 if __name__ == "__main__":
