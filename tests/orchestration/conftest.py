@@ -47,12 +47,13 @@ class World:
 
 
 def open_world(home: Path, **changes: object) -> World:
-    """A world whose lake, warehouse and Dagster storage lie below `home`; events are stored as everywhere in Bellwether."""
+    """A world whose lake, warehouse and Dagster storage lie below `home`; runs and events are stored as everywhere in Bellwether."""
     config = Settings(home=home, **changes)  # type: ignore[arg-type]
     dagster_home = str(home / "dagster")
     os.makedirs(dagster_home, exist_ok=True)
     here = {"home": dagster_home}
     overrides = {
+        "run_storage": {"module": "orchestration.run_storage", "class": "RunStorage", "config": here},
         "event_log_storage": {"module": "orchestration.event_log", "class": "EventLog", "config": here},
         "compute_logs": {"module": "orchestration.compute_logs", "class": "ComputeLogs", "config": here},
     }
