@@ -105,7 +105,7 @@ MODES: dict[str, tuple[RuleSet, Settings, Shape]] = {
     "no collateral": (_like(collateral=False), replace(FAST, bankroll=0), SUBCENT),
     "whole contracts": (_like(min_lots=300, lot_step=100), FAST, Shape()),
     "poor": (LIVE, replace(FAST, bankroll=POOR), SUBCENT),
-    "few orders": (LIVE, replace(FAST, max_orders=300, max_resting=3), SUBCENT),
+    "few orders": (LIVE, replace(FAST, max_orders=200, max_resting=3), SUBCENT),
     "books locked and crossed": (LIVE, FAST, replace(SUBCENT, crossed=0.4)),
     "one ticker": (LIVE, FAST, replace(SUBCENT, tickers=1)),
     "ten tickers": (LIVE, FAST, replace(SUBCENT, tickers=10)),
