@@ -57,7 +57,8 @@ class GeneratedWorld:
         self._days = Drawn(self._draw_day, 1024)
         self._volumes = lru_cache(maxsize=1)(self._sum_volumes)
         self._created = Drawn(self._collect_created, 256)
-        self._final_body = lru_cache(maxsize=4096)(lambda market: market_body(market, final_from(market)))
+        # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them anew each time.
+        self._final_body = lru_cache(maxsize=16384)(lambda market: market_body(market, final_from(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------
 
