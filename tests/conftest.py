@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ for _name in [name for name in os.environ if name.startswith("BELLWETHER_")]:
     del os.environ[_name]
 # Each process of the tests has a core: threads of linear algebra would wait for each other in a loop.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A shell that runs the tests in the background ignores Ctrl-C for them, and with them for the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # How fast examples are drawn tells of the machine and what else it does.
 hypothesis.settings.register_profile("bellwether", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("bellwether")
