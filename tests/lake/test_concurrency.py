@@ -17,7 +17,7 @@ from bellwether.lake import Lake, warehouse
 from tests.lake.frames import PRICES, prices
 
 ROOT = Path(__file__).resolve().parents[2]
-DAYS = [str(date(2025, 7, 1) + timedelta(days=number)) for number in range(20)]
+DAYS = [str(date(2025, 7, 1) + timedelta(days=number)) for number in range(60)]
 OLD, NEW = 30, 60
 
 #: The processes of the backfill: each writes its share of the days, one run per day, publishes after each, and waits half way until a reader was there.
