@@ -9,7 +9,6 @@ import polars as pl
 
 from assets.benchmark.automation import FOLLOW_UNASKED
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
-from bellwether.calibration import Inference
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from orchestration.automation import FOLLOW, FOLLOW_ANY
@@ -26,11 +25,11 @@ HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
 class ScoreConfig(dg.Config):
-    """How intervals and tests are made."""
+    """How intervals and tests are made, by default as `bellwether.calibration.Inference` says."""
 
-    replicates: int = Inference().replicates
+    replicates: int = 10_000
     """Replicates of simulated distributions: tests of calibration, and shares ranked first."""
-    seed: int = Inference().seed
+    seed: int = 1950
     """Seed of the simulated distributions."""
     clusters: Literal["cluster", "series", "event"] = "cluster"
     """What intervals treat as independent: the release's own choice, or series or events."""

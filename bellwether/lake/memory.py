@@ -6,8 +6,6 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 
-import pyarrow as pa
-
 #: Bytes that were read or written; after less it is not worth the time.
 LARGE = 2 * 2**20
 
@@ -19,6 +17,8 @@ def give_back(worked_on: int) -> None:
     the other grows.
     """
     if worked_on >= LARGE:
+        import pyarrow as pa
+
         pa.default_memory_pool().release_unused()
         trim = _trim()
         if trim is not None:

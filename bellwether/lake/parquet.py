@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import partitions
@@ -20,6 +19,9 @@ from bellwether.lake.memory import give_back
 from bellwether.lake.partitions import Partition
 from bellwether.lake.storage import writing
 from bellwether.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Rows of a row group: the unit in which DuckDB reads in parallel.
 ROW_GROUP = 122_880
@@ -42,6 +44,8 @@ class Written:
 @lru_cache(maxsize=256)
 def arrow_schema(table: Table, level: pl.CompatLevel | None = None) -> pa.Schema:
     """Arrow schema of a table; every field carries its column's description and unit as metadata. level: as of `polars.DataFrame.to_arrow`."""
+    import pyarrow as pa
+
     plain = table.empty().to_arrow(compat_level=level).schema
     notes = [{"description": column.description, **({"unit": column.unit} if column.unit else {})} for column in table.columns]
     return pa.schema([field.with_metadata(note) for field, note in zip(plain, notes, strict=True)])
@@ -99,8 +103,10 @@ class _RowGroups:
         self._rows = self._bytes = self.size = 0
 
     def __enter__(self) -> _RowGroups:
+        from pyarrow import parquet
+
         with writing(self._path):
-            self._writer = pq.ParquetWriter(
+            self._writer = parquet.ParquetWriter(
                 self._path, self._schema, compression="zstd", compression_level=ZSTD_LEVEL, store_decimal_as_integer=True
             )
         return self
@@ -117,6 +123,8 @@ class _RowGroups:
             self._flush()
 
     def _flush(self) -> None:
+        import pyarrow as pa
+
         held = pa.concat_tables(self._held)
         self._held.clear()
         held = held.combine_chunks()

@@ -12,10 +12,12 @@ import pytest
 import yaml
 
 from assets.arena.partitions import WEEK
+from assets.benchmark.assets import ScoreConfig
 from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER
 from assets.replay.partitions import EPISODE, EPISODE_AGENT
 from assets.venues.partitions import RECORDING
 from assets.venues.schedules import DEADLINES
+from bellwether.calibration import Inference
 from bellwether.settings import World, settings
 from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
@@ -25,7 +27,10 @@ from orchestration.runner import SHOWN_UNDER_ITS_JOB
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Libraries that cost seconds to import and that only some steps need.
-HEAVY = ("aiohttp", "cryptography", "great_expectations", "litellm", "matplotlib", "pandas", "sklearn", "scipy", "websockets")
+HEAVY = (
+    *("aiohttp", "cryptography", "great_expectations", "litellm", "matplotlib", "numpy", "pandas", "pyarrow", "sklearn", "scipy"),
+    "websockets",
+)
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +202,10 @@ def cpu(*words: str) -> float:
     subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_scores_are_made_as_the_library_makes_them_unless_told_otherwise() -> None:
+    assert (ScoreConfig().replicates, ScoreConfig().seed) == (Inference().replicates, Inference().seed)
 
 
 def test_loading_the_definitions_costs_at_most_twice_the_import_of_dagster() -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay.rules.ruleset import FeeRates, RuleSet
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Columns of a row of terms. Kinds say the formula; num/den is its constant, reduced, such that the formula gives micro-dollars.
 FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "maker_den", "waiver_until")
@@ -42,6 +43,8 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
         if max(numerator, 1000) * denominator * rules.fee_unit > _MOST:
             stated = {name: value for name, value in fee.items() if name in ("multiplier", "schedule")}
             raise SchemaError(f"reading a market's fees: {stated!r:.120} is finer or larger than fees are computed with; give fewer digits")
+    import numpy as np
+
     return np.array([*sides[0], *sides[1], _waiver(fee.get("waiver_until"))], np.int64)
 
 
