@@ -51,8 +51,11 @@ class Record:
         self._instance, self._lake = instance, lake
         self._graph = defs.resolve_asset_graph()
 
-    def partitions(self, key: dg.AssetKey) -> dict[str, int]:
-        """Storage id of the latest materialization of every partition that the lake has; nothing when an older code version made them."""
+    def partitions(self, key: dg.AssetKey, among: Iterable[str] | None = None) -> dict[str, int]:
+        """Storage id of the latest materialization of every partition that the lake has; nothing when an older code version made them.
+
+        The lake has a partition when its file is there with its size; those `among`, or all when left out, are compared with their checksums too.
+        """
         if not self._is_current(key):
             return {}
         found = dict(self._instance.get_latest_storage_id_by_partition(key, dg.DagsterEventType.ASSET_MATERIALIZATION))
@@ -60,7 +63,13 @@ class Record:
         if declared is None or not found:
             return found
         stored = self._lake.intact(declared)
-        return {partition: number for partition, number in found.items() if _partition(declared, partition) in stored}
+        places = {partition: _partition(declared, partition) for partition in found}
+        compared = set(found if among is None else among)
+        return {
+            partition: number
+            for partition, number in found.items()
+            if (manifest := stored.get(places[partition])) is not None and (partition not in compared or self._lake.is_sound(manifest))
+        }
 
     def whole(self, key: dg.AssetKey) -> int | None:
         """Storage id of the latest materialization of an asset, whatever the partition; None when there is none, or the lake has nothing of it."""
@@ -68,7 +77,12 @@ class Record:
         if not records or not self._is_current(key):
             return None
         declared = TABLES.get("/".join(key.path))
-        return records[0].storage_id if declared is None or self._lake.intact(declared) else None
+        if declared is None:
+            return records[0].storage_id
+        stored = self._lake.intact(declared)
+        # The one file of a table without partitions is compared with its checksum; all files of another would take too long.
+        sound = bool(declared.partitioned_by) or all(map(self._lake.is_sound, stored.values()))
+        return records[0].storage_id if stored and sound else None
 
     def _is_current(self, key: dg.AssetKey) -> bool:
         latest, declared = self._instance.get_latest_materialization_event(key), self._graph.get(key).code_version

@@ -117,7 +117,7 @@ class Runner:
     ) -> dict[str, BellwetherError | None]:
         """Run a job for each partition that is out of date. go_on: a failure does not stop the others."""
         record = self.record()
-        due = stale(wanted, [record.partitions(key(name)) for name in names], [sources])
+        due = stale(wanted, [record.partitions(key(name), wanted) for name in names], [sources])
         self.stats.fresh += len(wanted) - len(due)
         ends: dict[str, BellwetherError | None] = dict.fromkeys(wanted)
         with self.progress.stage(f"{label}s", len(due)) as advance:
@@ -131,10 +131,17 @@ class Runner:
                 advance(1)
         return ends
 
-    def reference(self, job: Any, name: str, most_age: timedelta) -> None:
-        """Run the job of an unpartitioned table, unless that was done less than `most_age` ago; the venue is asked again where it was."""
-        event = self.instance.get_latest_materialization_event(key(name))
-        if event is not None and time.time() - event.timestamp < most_age.total_seconds() and self.record().whole(key(name)):
+    def reference(self, job: Any, name: str, *others: str, most_age: timedelta) -> None:
+        """Run the job of an unpartitioned table and those made with it, unless that was done less than `most_age` ago.
+
+        The venue is asked again where it was.
+        """
+        event, record = self.instance.get_latest_materialization_event(key(name)), self.record()
+        if (
+            event is not None
+            and time.time() - event.timestamp < most_age.total_seconds()
+            and all(record.whole(key(one)) for one in (name, *others))
+        ):
             self.stats.fresh += 1
             return
         again = event is not None

@@ -108,10 +108,12 @@ def _weeks(
     from bellwether.arena.weekly.means import stored_cohort
 
     # Agents alone are made of the journal: so are those that an older version has made, which nothing reads.
-    known = Known.stored(world) if "evidence" in wanted else None
+    decides = bool(set(wanted) - {"agents", "evidence"})
+    weeks = [date.fromisoformat(name) for name in names]
+    known = Known.stored(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
-        if set(wanted) - {"agents", "evidence"}:
+        if decides:
             done = decide_week(world, sunday, forced=forced)
             made = {
                 "agents": rows.agents_rows(world, done.cohort),

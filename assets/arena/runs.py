@@ -113,11 +113,14 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_left(work: Runner, week: date) -> bool:
-    """Whether a week was not run, is still under way, or has decisions that a further run may finish."""
+    """Whether a week was not run, is still under way, has decisions that a further run may finish, or cannot be told for damaged agents."""
     name, record = week.isoformat(), work.record()
     if any(name not in record.partitions(key(one)) for one in ("arena/universe", *DECIDED_TABLES)):
         return True
-    closed = work.lake.slice(table("arena/agents"), missing="skip").read().filter(pl.col("closed_at").is_not_null())
+    agents = work.lake.slice(table("arena/agents"), missing="skip")
+    if agents.damaged():
+        return True
+    closed = agents.read().filter(pl.col("closed_at").is_not_null())
     rows = work.lake.slice(table("arena/decisions"), [(name,)]).read().join(closed, on="agent_id", how="anti")
     return week == week_of(settings().now()) or bool(set(rows["state"]) - {"finished", "failed"})
 

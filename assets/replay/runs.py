@@ -42,7 +42,7 @@ def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | N
     work.instance.add_dynamic_partitions(str(EPISODE.name), list(held))
     work.instance.add_dynamic_partitions(str(AGENT.name), list(agents))
     work.run_stale(RECORDINGS, RECORDING_TABLES, names, "recording", {})
-    recorded = work.record().partitions(key("raw/recordings"))
+    recorded = work.record().partitions(key("raw/recordings"), names)
     of_episode = {name: recorded.get(found.name, 0) for name, (found, _) in held.items()}
     work.run_stale(jobs.EPISODES, ("replay/episodes",), list(held), "episode", of_episode)
     made = work.record().partitions(key("replay/episodes"))

@@ -17,12 +17,12 @@ from orchestration.runner import Runner
 
 def series(work: Runner, *, most_age: timedelta = timedelta(days=1)) -> None:
     """Pull the list of series, unless that was done less than `most_age` ago."""
-    work.reference(jobs.SERIES, "raw/kalshi_series", most_age)
+    work.reference(jobs.SERIES, "raw/kalshi_series", "raw/kalshi_series_rejects", most_age=most_age)
 
 
 def archive(work: Runner, *, most_age: timedelta = timedelta(days=7)) -> None:
     """Scan the venue's archive, unless that was done less than `most_age` ago."""
-    work.reference(jobs.ARCHIVE, "raw/kalshi_archive", most_age)
+    work.reference(jobs.ARCHIVE, "raw/kalshi_archive", "raw/kalshi_archive_rejects", most_age=most_age)
 
 
 def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
@@ -60,7 +60,7 @@ def demo(work: Runner, count: int) -> dict[str, BellwetherError | None]:
 
 def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
     record = work.record()
-    made = {name: record.partitions(key(name)) for name in (*DAY_TABLES, *CLEAN_TABLES)}
+    made = {name: record.partitions(key(name), wanted) for name in (*DAY_TABLES, *CLEAN_TABLES)}
     due = set(stale(wanted, list(made.values()), []))
     for name in CLEAN_TABLES:
         sources = [made[source] for source in work.sources(name) if source in made]

@@ -105,7 +105,7 @@ def verify(as_json: bool) -> None:
         emit({"files": found.files, "bytes": found.bytes, "damaged": [asdict(one) for one in found.damaged]})
     else:
         for one in found.damaged:
-            click.echo(f"{one.table} {one.partition}: {visible(one.reason)}. {one.remedy}", err=True)
+            click.echo(f"{one.table} {one.partition}: {visible(one.reason)}", err=True)
         console().print(f"{found.files:,} files, {found.bytes / 1e6:.1f} MB: {len(found.damaged) or 'none'} damaged", markup=False)
     if found.damaged:
         click.get_current_context().exit(1)

@@ -6,7 +6,6 @@ so a reader sees the old rows or the new ones, and a crash at any instant leaves
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
@@ -20,8 +19,10 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.files import checksum
 from bellwether.lake import parquet, partitions
+from bellwether.lake.checksums import compare, compare_once, missing
 from bellwether.lake.manifest import FILE_NAME, Manifest, dump, load
 from bellwether.lake.partitions import Partition
+from bellwether.lake.remedies import remedy
 from bellwether.lake.slices import Slice
 from bellwether.lake.storage import open_storage
 from bellwether.lake.vacuum import Vacuumed, vacuum
@@ -99,8 +100,11 @@ class Lake:
 
     def manifests(self, table: Table) -> dict[Partition, Manifest]:
         """The manifests of all partitions of a table, in order of the partition."""
-        names = [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
-        return dict(sorted(self._read(table, names).items()))
+        return dict(sorted(self._read(table, self.manifest_names(table)).items()))
+
+    def manifest_names(self, table: Table) -> list[str]:
+        """Names below the lake's root of the manifests of all partitions of a table."""
+        return [entry.name for entry in self.storage.files(table.name) if entry.name.endswith(f"/{FILE_NAME}")]
 
     def intact(self, table: Table) -> dict[Partition, Manifest]:
         """The partitions that this code can read: manifests of the table's rules whose file is there with its size. Its bytes are not looked at."""
@@ -113,9 +117,9 @@ class Lake:
 
     def legible(self, table: Table, listed: Iterable[str] | None = None) -> dict[Partition, Manifest]:
         """The manifests that can be parsed, of any version, in order of the partition. listed: names of the table's files; looked up when left out."""
-        names = [entry.name for entry in self.storage.files(table.name)] if listed is None else listed
+        names = self.manifest_names(table) if listed is None else [name for name in listed if name.endswith(f"/{FILE_NAME}")]
         found: dict[Partition, Manifest] = {}
-        for name in (name for name in names if name.endswith(f"/{FILE_NAME}")):
+        for name in names:
             with suppress(LakeError):
                 found |= self._read(table, [name])
         return dict(sorted(found.items()))
@@ -123,7 +127,7 @@ class Lake:
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
         """The manifest whose `text` is stored under `name`. Raises `LakeError` when it is damaged, or of another place."""
         location = self.storage.location(name)
-        manifest = load(text, location)
+        manifest = load(text, location, remedy(table, partitions.of_folder(table, name.rpartition("/")[0])))
         if manifest.table != table.name or _manifest_of(table, manifest.partition) != name:
             raise LakeError(
                 f"reading the manifest {location}: it is of {manifest.table} {manifest.partition}, not of this place; remove the copy"
@@ -161,7 +165,7 @@ class Lake:
             theirs = found[outdated[0]].version
             raise LakeError(
                 f"reading {table.name}: {_named(outdated)} was written by version {theirs} of the table's rules, this code has version "
-                f"{table.version}; materialize it again"
+                f"{table.version}; {remedy(table, outdated[0])}"
             )
         files = tuple(self.storage.location(manifest.file) for manifest in found.values())
         return Slice(table, tuple(found.values()), files, self.storage.reader_options)
@@ -171,13 +175,17 @@ class Lake:
         location = self.storage.location(manifest.file)
         try:
             with self.storage.open(manifest.file) as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+                compare(manifest, location, file)
         except FileNotFoundError:
-            raise LakeError(f"verifying {manifest.table}: {location} is missing; materialize that partition again") from None
-        if sha256 != manifest.sha256:
-            raise LakeError(
-                f"verifying {manifest.table}: {location} has sha256 {sha256}, written was {manifest.sha256}; materialize that partition again"
-            )
+            raise missing(manifest, location) from None
+
+    def is_sound(self, manifest: Manifest) -> bool:
+        """Whether the file that `manifest` names is as it was written, as `bellwether.lake.checksums.compare_once` finds."""
+        try:
+            compare_once(manifest, self.storage.location(manifest.file))
+        except LakeError:
+            return False
+        return True
 
     def vacuum(self, older_than: timedelta, *, tables: Iterable[Table] = tuple(TABLES.values()), keep: Collection[str] = ()) -> Vacuumed:
         """Delete superseded files and abandoned drafts that are older than the grace period `older_than`; never what a manifest names.

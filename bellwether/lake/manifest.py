@@ -51,8 +51,8 @@ def dump(manifest: Manifest) -> bytes:
     return orjson.dumps(stored, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def load(text: bytes, location: str) -> Manifest:
-    """The manifest stored as `text` at `location`; raises `LakeError` when it is not one."""
+def load(text: bytes, location: str, advice: str = "materialize that partition again") -> Manifest:
+    """The manifest stored as `text` at `location`; raises `LakeError`, which ends with `advice`, when it is not one."""
     try:
         stored: dict[str, Any] = orjson.loads(text)
         times = {name: datetime.fromisoformat(stored[name]) if stored[name] else None for name in ("written_at", "known_at")}
@@ -62,4 +62,4 @@ def load(text: bytes, location: str) -> Manifest:
                 raise TypeError(f"{name} is {stored[name]!r}")
         return manifest
     except (ValueError, TypeError, KeyError) as error:
-        raise LakeError(f"reading the manifest {location}: it is damaged ({error}); materialize that partition again") from error
+        raise LakeError(f"reading the manifest {location}: it is damaged ({error}); {advice}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from bellwether.lake import partitions
 from bellwether.lake.arrange import Keys, arrange
 from bellwether.lake.memory import give_back
 from bellwether.lake.partitions import Partition
+from bellwether.lake.remedies import remedy
 from bellwether.lake.storage import writing
 from bellwether.tables import Table
 
@@ -151,32 +152,29 @@ def scan(files: Sequence[str], storage_options: Mapping[str, str], schema: pl.Sc
     return pl.scan_parquet(list(files), schema=schema, glob=False, hive_partitioning=False, storage_options=dict(storage_options) or None)
 
 
-def check(table: Table, files: Sequence[str], storage_options: Mapping[str, str]) -> None:
-    """Raise `LakeError` for the first of `files` that is missing, damaged, or has other columns than the table declares."""
-    for file, found in zip(files, _schemas(files, storage_options), strict=True):
-        if found != table.schema:
-            raise LakeError(
-                f"reading {table.name}: {file} does not have the declared columns: {_difference(table.schema, found)}; "
-                "materialize that partition again"
-            )
+def check(table: Table, files: Mapping[str, Partition], storage_options: Mapping[str, str]) -> None:
+    """Raise `LakeError` for the first of `files` (file -> partition) that is missing, damaged, or has other columns than the table declares."""
+    for (file, partition), found in zip(files.items(), _schemas(list(files), storage_options), strict=True):
+        try:
+            schema = found()
+        except FileNotFoundError:
+            damage = "there is no such file although a manifest names it"
+        except (OSError, pl.exceptions.PolarsError) as error:
+            damage = f"it is not a whole Parquet file ({error})"
+        else:
+            if schema == table.schema:
+                continue
+            damage = f"it does not have the declared columns: {_difference(table.schema, schema)}"
+        raise LakeError(f"reading {file}: {damage}; {remedy(table, partition)}")
 
 
-def _schemas(files: Sequence[str], storage_options: Mapping[str, str]) -> Iterator[pl.Schema]:
-    """The columns that each file says it has; from an object store many at a time."""
+def _schemas(files: Sequence[str], storage_options: Mapping[str, str]) -> Iterator[Callable[[], pl.Schema]]:
+    """What gives the columns that each file says it has; from an object store many at a time."""
     if not storage_options:
-        yield from (_schema(file, storage_options) for file in files)
+        yield from (scan([file], storage_options).collect_schema for file in files)
         return
     with ThreadPoolExecutor(_READERS) as pool:
-        yield from pool.map(lambda file: _schema(file, storage_options), files)
-
-
-def _schema(file: str, storage_options: Mapping[str, str]) -> pl.Schema:
-    try:
-        return scan([file], storage_options).collect_schema()
-    except FileNotFoundError:
-        raise LakeError(f"reading {file}: there is no such file although a manifest names it; materialize that partition again") from None
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise LakeError(f"reading {file}: it is no whole Parquet file ({error}); materialize that partition again") from error
+        yield from [pool.submit(scan([file], storage_options).collect_schema).result for file in files]
 
 
 def _difference(declared: pl.Schema, found: pl.Schema) -> str:

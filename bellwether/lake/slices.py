@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from bellwether.errors import LakeError
 from bellwether.lake import parquet
+from bellwether.lake.checksums import compare_once
 from bellwether.lake.manifest import Manifest
+from bellwether.lake.partitions import Partition
+from bellwether.lake.remedies import remedy
 from bellwether.tables import Table
 
 
@@ -35,8 +38,25 @@ class Slice:
         return sum(manifest.rows for manifest in self.manifests)
 
     def check(self) -> None:
-        """Raise `LakeError` for a file that is missing, damaged at its end, or has other columns than declared."""
-        parquet.check(self.table, self.files, self.storage_options)
+        """Raise `LakeError` for a file that is missing, has other columns than declared, or, in a folder, is not as it was written. A file is read once in a process."""
+        parquet.check(self.table, self._partitions, self.storage_options)
+        for file, manifest in zip(self.files, self.manifests, strict=True):
+            compare_once(manifest, file)
+
+    def without(self, partitions: Collection[Partition]) -> Slice:
+        """The same without some partitions."""
+        kept = [(manifest, file) for manifest, file in zip(self.manifests, self.files, strict=True) if manifest.partition not in partitions]
+        return replace(self, manifests=tuple(manifest for manifest, _ in kept), files=tuple(file for _, file in kept))
+
+    def damaged(self) -> frozenset[Partition]:
+        """The partitions whose file `check` would raise for."""
+        found = set()
+        for manifest, file in zip(self.manifests, self.files, strict=True):
+            try:
+                replace(self, manifests=(manifest,), files=(file,)).check()
+            except LakeError:
+                found.add(manifest.partition)
+        return frozenset(found)
 
     def scan(self) -> pl.LazyFrame:
         """The rows, read when they are needed, with the declared schema even when there is no file. Raises as `check` does."""
@@ -61,12 +81,16 @@ class Slice:
         try:
             return made(self.scan()).collect()
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise LakeError(f"reading {self.table.name}: {self._damage(error)}; materialize that partition again") from error
+            raise LakeError(f"reading {self.table.name}: {self._damage(error)}") from error
+
+    @property
+    def _partitions(self) -> dict[str, Partition]:
+        return {file: manifest.partition for file, manifest in zip(self.files, self.manifests, strict=True)}
 
     def _damage(self, error: Exception) -> str:
-        for file in self.files:
+        for file, partition in self._partitions.items():
             try:
                 parquet.scan([file], self.storage_options).collect()
             except (OSError, pl.exceptions.PolarsError) as own:
-                return f"{file} is damaged ({own})"
+                return f"{file} is damaged ({own}); {remedy(self.table, partition)}"
         return str(error)

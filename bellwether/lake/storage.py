@@ -101,7 +101,7 @@ def writing(what: str) -> Iterator[None]:
         yield
     except (OSError, PolarsError) as error:
         raise LakeError(
-            f"writing {what}: {error}. Nothing was published, what was there before still is; make room or mend access and run again"
+            f"writing {what}: {error}. Nothing was published, what was there before still is; free space or fix its permissions, and run again"
         ) from error
 
 
@@ -113,7 +113,9 @@ def reading(what: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (OSError, PolarsError) as error:
-        raise LakeError(f"reading {what}: {error}; mend access, or materialize that partition again if the file is damaged") from error
+        raise LakeError(
+            f"reading {what}: {error}; fix its permissions, or materialize that partition again if the file is damaged"
+        ) from error
 
 
 class Folder:

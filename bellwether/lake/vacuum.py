@@ -52,10 +52,16 @@ def check_age(older_than: timedelta) -> None:
 
 
 def _unnamed(storage: Storage, folder: str, entries: list[Entry], since: datetime) -> list[Entry]:
-    """Files of a folder that were superseded or abandoned before `since`. The manifest is read after the listing, never before."""
+    """Files of a folder that were superseded or abandoned before `since`; none where the manifest is damaged, for it may name any of them.
+
+    The manifest is read after the listing, never before.
+    """
     name = f"{folder}/{FILE_NAME}"
     text = storage.read([name]).get(name)
-    manifest = load(text, storage.location(name)) if text else None
+    try:
+        manifest = load(text, storage.location(name)) if text else None
+    except LakeError:
+        return []
     switched = manifest.written_at if manifest else datetime.min.replace(tzinfo=since.tzinfo)
     return [
         entry

@@ -32,6 +32,8 @@ from bellwether.tables import TABLES, Table
 
 #: Name of the warehouse's database on a connection.
 DATABASE = "warehouse"
+#: What an error says of a file that no longer serves.
+PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
 _POLL_SECONDS = 0.05
 
 
@@ -112,7 +114,9 @@ def _opened(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
     """See `connect`; also of a copy."""
     path = Path(path).absolute()
     if not path.is_file():
-        raise LakeError(f"opening the warehouse: there is no file {path}; publish it first, for instance with `make demo`")
+        raise LakeError(
+            f"opening the warehouse: there is no file {path}; publish it: `bellwether warehouse`, or make a first one: `make demo`"
+        )
     # Attached to a connection of its own: DuckDB would hand out an older file of the same name that this process has open.
     with duck.connect() as connection:
         try:
@@ -120,7 +124,7 @@ def _opened(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
             connection.execute(f"USE {DATABASE}")
             remote = any(duck.is_s3(file) for (file,) in connection.execute(sql_text("meta/files"), {"tables": None}).fetchall())
         except duckdb.Error as error:
-            raise LakeError(f"opening the warehouse {path}: {error}; publish it again") from error
+            raise LakeError(f"opening the warehouse {path}: {error}; {PUBLISH_AGAIN}") from error
         if remote and duck.httpfs():
             duck.allow_s3(connection, s3.resolve({}))
         yield connection
@@ -136,9 +140,7 @@ def _require_own_lake(connection: duckdb.DuckDBPyConnection, path: Path) -> None
         return
     beside = os.path.normpath(path.parent / os.path.relpath(row[0], os.path.dirname(row[1])))
     if os.path.isdir(beside) and not os.path.samefile(beside, row[0]):
-        raise LakeError(
-            f"opening the warehouse {path}: it is a copy, and shows the lake {row[0]} instead of {beside}; publish it again: `bellwether warehouse`"
-        )
+        raise LakeError(f"opening the warehouse {path}: it is a copy, and shows the lake {row[0]} instead of {beside}; {PUBLISH_AGAIN}")
 
 
 def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -> pl.DataFrame:

@@ -20,8 +20,6 @@ from bellwether.lake import duck, warehouse
 from bellwether.redacted import redacted
 from bellwether.tables import TABLES, Table, table
 
-_PUBLISH = "publish it again: `bellwether warehouse`"
-
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -87,7 +85,7 @@ class Source:
             kept = [*chosen, *(one for one in declared.order if one not in chosen)]
             found = relation.select(*(duckdb.ColumnExpression(one) for one in kept)).pl()
         except duckdb.Error as error:
-            raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {_PUBLISH}") from error
+            raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
         return redacted(name, found.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
@@ -98,7 +96,7 @@ class Source:
             relation = self._relation(table(name).sql_name)
             found = relation.select(duckdb.ColumnExpression(column)).distinct().fetchall()
         except duckdb.Error as error:
-            raise LakeError(f"reading {table(name).sql_name} of {self.path}: {error}; {_PUBLISH}") from error
+            raise LakeError(f"reading {table(name).sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
         return sorted(value for (value,) in found if value is not None)
 
     def run(self, sql: str, params: Mapping[str, Any]) -> pl.DataFrame:
@@ -106,7 +104,7 @@ class Source:
         try:
             return self._connection.sql(sql, params=dict(params)).pl()
         except duckdb.Error as error:
-            raise LakeError(f"reading {self.path}: {error}; {_PUBLISH}") from error
+            raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
 
     def digest(self, *tables: str, starts: str = "") -> str:
         """Of the stored rows of tables, of the partitions that start with `starts`; equal rows have an equal one."""
@@ -138,7 +136,9 @@ class Source:
         try:
             return self._relation(name).pl()
         except duckdb.Error as error:
-            raise LakeError(f"reading {name} of {self.path}: {error}; it is no warehouse of this version; {_PUBLISH}") from error
+            raise LakeError(
+                f"reading {name} of {self.path}: {error}; it is no warehouse of this version; {warehouse.PUBLISH_AGAIN}"
+            ) from error
 
     def _check(self) -> None:
         """Every table that is here and declared has the columns that are declared."""
@@ -151,9 +151,11 @@ class Source:
         for name, columns in required.items():
             missing = columns - set(self._all(name).columns)
             if missing:
-                raise LakeError(f"reading {self.path}: {name} lacks {', '.join(sorted(missing))}; another version published it; {_PUBLISH}")
+                raise LakeError(
+                    f"reading {self.path}: {name} lacks {', '.join(sorted(missing))}; another version published it; {warehouse.PUBLISH_AGAIN}"
+                )
         if not self._all("meta.publication").height:
-            raise LakeError(f"reading {self.path}: it does not say when it was published; {_PUBLISH}")
+            raise LakeError(f"reading {self.path}: it does not say when it was published; {warehouse.PUBLISH_AGAIN}")
         held = dict(self.columns.group_by("table_name").agg("column_name").iter_rows())
         for name in self.tables:
             if name not in TABLES:
@@ -161,7 +163,7 @@ class Source:
             missing = set(table(name).names) - set(held.get(table(name).sql_name, ()))
             if missing:
                 found = f"{table(name).sql_name} lacks {', '.join(sorted(missing))}"
-                raise LakeError(f"reading {self.path}: {found}; another version published it; {_PUBLISH}")
+                raise LakeError(f"reading {self.path}: {found}; another version published it; {warehouse.PUBLISH_AGAIN}")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -16,15 +16,16 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import changed_bases
 from bellwether.arena.steps import Steps
 from bellwether.arena.weekly.deciding import decide_week
-from bellwether.arena.weekly.evidence import due_markets
+from bellwether.arena.weekly.evidence import Known, due_markets
 from bellwether.arena.weekly.marking import mark, past_rows
 from bellwether.arena.weekly.means import frozen_cohort, frozen_universe
 from bellwether.arena.weekly.preview import preview
 from bellwether.arena.weekly.reading import agent_rows, cohort_rows, explain, status, stored, week_is_decided
-from bellwether.errors import ConfigError, VenueError
+from bellwether.errors import ConfigError, LakeError, VenueError
 from bellwether.journal import Attempt, Claim
 from bellwether.tables import arena as tables
 from tests.arena.weeks import SEVEN, WEEK, Arena
+from tests.damage import flip
 
 FAMILIES = ["calibrated", "favourite", "hold", "malformed", "proportional", "random"]
 
@@ -43,6 +44,17 @@ def decided(tmp_path_factory: pytest.TempPathFactory) -> Arena:
         arena.decide(week)
         arena.evidence(week)
     return arena
+
+
+def test_damaged_evidence_of_live_cohorts_is_never_left_out(tmp_path: Path) -> None:
+    week = date(2026, 6, 28)
+    arena = Arena(tmp_path, now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC), lineup="few")
+    arena.decide(week)
+    arena.evidence(week)
+    (manifest,) = arena.lake.manifests(tables.EVIDENCE).values()
+    flip(Path(arena.lake.storage.location(manifest.file)))
+    with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* put the file back from a backup"):
+        Known.stored(arena.world(journal), found_again=[week])
 
 
 def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:

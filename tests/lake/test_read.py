@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.lake import Lake
+from bellwether.lake import Lake, duck
 from bellwether.tables import Column, Table
+from tests.damage import flip
 from tests.lake.frames import FORECASTS, PRICES, forecasts, prices
 
 DAYS = [("2025-09-01",), ("2025-09-02",), ("2025-09-03",)]
@@ -84,14 +85,16 @@ def test_parts_of_a_partition_are_read_apart(lake: Lake) -> None:
 def test_a_file_that_is_gone_is_named(lake: Lake) -> None:
     file = file_of(lake, "2025-09-02")
     file.unlink()
-    with pytest.raises(LakeError, match=f"reading {file}: there is no such file although a manifest names it"):
+    with pytest.raises(
+        LakeError, match=f"reading {file}: there is no such file although a manifest names it; `bellwether pull 2025-09-02` restores it$"
+    ):
         lake.slice(PRICES).scan()
 
 
 def test_a_file_that_is_cut_is_named(lake: Lake) -> None:
     file = file_of(lake, "2025-09-02")
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(LakeError, match=f"reading {file}: it is no whole Parquet file"):
+    with pytest.raises(LakeError, match=rf"reading {file}: it is not a whole Parquet file .*; `bellwether pull 2025-09-02` restores it$"):
         lake.slice(PRICES).read()
 
 
@@ -100,10 +103,22 @@ def test_a_file_that_is_damaged_inside_is_named(lake: Lake) -> None:
     content = bytearray(file.read_bytes())
     content[4:600] = bytes(596)
     file.write_bytes(content)
-    with pytest.raises(LakeError, match=f"{file} is damaged"):
+    with pytest.raises(LakeError, match=rf"{file} is damaged: .*; `bellwether pull 2025-09-02` restores it$"):
         lake.slice(PRICES).read()
     with pytest.raises(LakeError, match=f"{file} is damaged"):
         lake.slice(PRICES).query(lambda rows: rows.reverse())
+
+
+def test_one_changed_byte_is_found_when_the_rows_are_read(lake: Lake) -> None:
+    rows = lake.slice(PRICES)
+    assert rows.read().height == 18
+    file = file_of(lake, "2025-09-02")
+    flip(file)
+    with pytest.raises(LakeError, match=rf"{file} is damaged: .*; `bellwether pull 2025-09-02` restores it$"):
+        rows.scan()
+    with pytest.raises(LakeError, match=rf"{file} is damaged"), duck.connect() as connection:
+        duck.add_input(connection, "prices", rows)
+    assert lake.slice(PRICES, [("2025-09-01",)]).read().height == 6
 
 
 def test_verifying_finds_one_changed_byte(lake: Lake) -> None:
@@ -111,10 +126,8 @@ def test_verifying_finds_one_changed_byte(lake: Lake) -> None:
     assert manifest is not None
     lake.verify(manifest)
     file = file_of(lake, "2025-09-01")
-    content = bytearray(file.read_bytes())
-    content[len(content) // 3] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(LakeError, match=f"{file} has sha256"):
+    flip(file)
+    with pytest.raises(LakeError, match=rf"{file} is damaged: its SHA-256 is .*; `bellwether pull 2025-09-01` restores it$"):
         lake.verify(manifest)
     file.unlink()
     with pytest.raises(LakeError, match=f"{file} is missing"):
@@ -139,14 +152,17 @@ DECLARATIONS = {
 @pytest.mark.parametrize("change", DECLARATIONS)
 def test_a_file_of_another_declaration_is_named_with_the_difference(lake: Lake, change: str) -> None:
     declared, difference = DECLARATIONS[change]
-    with pytest.raises(LakeError, match=rf"2025-09-01/r1.parquet does not have the declared columns: {difference}; materialize"):
+    with pytest.raises(
+        LakeError,
+        match=rf"2025-09-01/r1.parquet: it does not have the declared columns: {difference}; `bellwether pull 2025-09-01` restores it$",
+    ):
         lake.slice(declared).scan()
 
 
 def test_rows_of_other_rules_are_an_error_that_says_what_to_do(lake: Lake) -> None:
     with pytest.raises(
         LakeError,
-        match=r"partition 2025-09-01 \(and 2 more\) was written by version 1 of the table's rules, this code has version 2; materialize",
+        match=r"partition 2025-09-01 \(and 2 more\) was written by version 1 of the table's rules, this code has version 2; `bellwether pull 2025-09-01` restores it$",
     ):
         lake.slice(redeclared(version="2"))
 
@@ -155,7 +171,9 @@ def test_rows_of_other_rules_are_an_error_that_says_what_to_do(lake: Lake) -> No
 def test_a_damaged_manifest_is_named(lake: Lake, text: str) -> None:
     manifest = file_of(lake, "2025-09-01").parent / "manifest.json"
     manifest.write_text(text)
-    with pytest.raises(LakeError, match=f"reading the manifest {manifest}: it is damaged"):
+    with pytest.raises(
+        LakeError, match=rf"reading the manifest {manifest}: it is damaged \(.*\); `bellwether pull 2025-09-01` restores it$"
+    ):
         lake.manifests(PRICES)
 
 

@@ -116,7 +116,7 @@ def test_a_parameter_that_the_query_does_not_have_is_refused(lake: Lake) -> None
 def test_a_damaged_input_is_named(lake: Lake) -> None:
     rows = lake.slice(PRICES)
     Path(rows.files[1]).write_bytes(b"PAR1 this is no parquet PAR1")
-    with pytest.raises(LakeError, match=r"2025-09-02/r1.parquet: it is no whole Parquet file"):
+    with pytest.raises(LakeError, match=r"2025-09-02/r1.parquet: it is not a whole Parquet file"):
         evaluate(PRICES, SAME, {"prices": rows})
 
 

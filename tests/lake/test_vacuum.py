@@ -87,6 +87,17 @@ def test_a_partition_that_was_never_finished_is_emptied(lake: Lake, clock: Clock
     assert len(lake.vacuum(HOUR).files) == 1
 
 
+def test_a_partition_of_a_damaged_manifest_keeps_all_and_the_others_are_vacuumed(lake: Lake, clock: Clock) -> None:
+    for run in ("r1", "r2"):
+        lake.write(PRICES, DAY, prices(), run_id=run)
+        lake.write(SERIES, (), series(), run_id=run)
+    folder = Path(lake.uri) / "clean/prices/2025-09-01"
+    (folder / "manifest.json").write_text("{")
+    clock.now += 2 * HOUR
+    assert lake.vacuum(HOUR).files == ("raw/kalshi_series/r1.parquet",)
+    assert {one.name for one in folder.iterdir()} == {"manifest.json", "r1.parquet", "r2.parquet"}
+
+
 def test_files_that_are_not_the_lakes_own_stay(lake: Lake, clock: Clock) -> None:
     lake.write(PRICES, DAY, prices(), run_id="r1")
     for name in ("raw/kalshi_pages/page-1.parquet", "clean/prices/2025-09-01/notes.txt"):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -271,14 +271,26 @@ def test_a_query_that_is_wrong_says_what_was_probably_meant(unchanged: Path) -> 
 
 
 def test_a_missing_warehouse_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match=r"there is no file .*nowhere.duckdb; publish it first, for instance with `make demo`"):
+    with pytest.raises(LakeError, match=r"there is no file .*nowhere.duckdb; publish it: `bellwether warehouse`, or .* `make demo`"):
         query(tmp_path / "nowhere.duckdb", "SELECT 1")
 
 
-def test_a_file_that_is_no_warehouse_says_so(tmp_path: Path) -> None:
-    (tmp_path / "text.duckdb").write_text("hello")
-    with pytest.raises(LakeError, match=r"opening the warehouse .*text.duckdb: .*publish it again"):
-        query(tmp_path / "text.duckdb", "SELECT 1")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda sound: b"hello", id="another file"),
+        pytest.param(lambda sound: b"", id="empty"),
+        pytest.param(lambda sound: sound[: len(sound) // 2], id="cut off"),
+        pytest.param(lambda sound: sound[:4096] + b"damage" + sound[4102:], id="damaged header"),
+    ],
+)
+def test_a_file_that_is_no_warehouse_says_so_and_names_the_remedy(
+    damage: Callable[[bytes], bytes], unchanged: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "damaged.duckdb"
+    path.write_bytes(damage(unchanged.read_bytes()))
+    with pytest.raises(LakeError, match=r"opening the warehouse .*damaged.duckdb: .*; publish it again: `bellwether warehouse`"):
+        query(path, "SELECT 1")
 
 
 def test_a_folder_that_can_not_be_made_is_one_clear_error(lake: Lake, tmp_path: Path) -> None:
@@ -385,8 +397,18 @@ def test_a_file_of_another_day_is_found_by_its_checksum(lake: Lake, path: Path) 
     assert set(publish(lake, path, tables=CHOSEN).damaged) == {f"clean/prices {first.partition[0]}"}
     found = verify(lake)
     assert [(one.table, one.partition) for one in found.damaged] == [("clean/prices", first.partition[0])]
-    assert f"`bellwether pull {first.partition[0]}` restores it" in found.damaged[0].remedy
+    assert f"`bellwether pull {first.partition[0]}` restores it" in found.damaged[0].reason
     assert found.files == sum(len(lake.manifests(declared)) for declared in TABLES.values())
+
+
+def test_verifying_goes_on_after_a_damaged_manifest(lake: Lake) -> None:
+    first, second, *_ = lake.manifests(PRICES).values()
+    Path(lake.storage.location(first.file)).with_name("manifest.json").write_text("{")
+    Path(lake.storage.location(second.file)).unlink()
+    found = verify(lake).damaged
+    assert [one.partition for one in found] == [first.partition[0], second.partition[0]]
+    assert "reading the manifest" in found[0].reason
+    assert f"`bellwether pull {first.partition[0]}` restores it" in found[0].reason
 
 
 def test_what_is_intact_is_what_can_be_read(lake: Lake) -> None:

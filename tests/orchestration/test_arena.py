@@ -36,6 +36,7 @@ from orchestration.partitions import DAY
 from orchestration.runner import RunFailed
 from resources import LakeResource
 from resources.arena import ArenaResource
+from tests.damage import flip
 from tests.orchestration.conftest import World, open_world
 
 WEEK = date(2026, 5, 17)
@@ -121,6 +122,19 @@ def test_what_is_done_is_not_run_again(here: World) -> None:
     runs.run_weeks(work, [WEEK, WEEK + SEVEN])
     assert work.stats.runs == 0
     assert work.stats.fresh >= 3
+
+
+def test_what_is_damaged_of_reconstructed_weeks_is_made_again_as_it_was(here: World) -> None:
+    damaged = {}
+    for name in ("arena/agents", "arena/decisions", "arena/trades", "arena/evidence", "arena/prices", "arena/leaderboard"):
+        partition, manifest = next((place, found) for place, found in here.lake.manifests(table(name)).items() if found.rows)
+        damaged[name, partition] = manifest
+        flip(Path(here.lake.storage.location(manifest.file)))
+    runs.run_weeks(here.runner(), [WEEK, WEEK + SEVEN])
+    for (name, partition), before in damaged.items():
+        after = here.lake.manifests(table(name))[partition]
+        here.lake.verify(after)
+        assert after.sha256 == before.sha256, name
 
 
 def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(here: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from resources import LakeResource, WarehouseResource
 
 pytestmark = pytest.mark.slow
 
+from tests.damage import flip  # noqa: E402
 from tests.orchestration.conftest import FIRST, FORECASTERS, LAST, World, open_world, run_all  # noqa: E402
 
 DAYS = [(FIRST + timedelta(days=offset)).isoformat() for offset in range((LAST - FIRST).days + 1)]
@@ -218,11 +219,18 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     Path(lake.storage.location(before["raw/kalshi_markets"].file)).unlink()
     damaged = Path(lake.storage.location(before["clean/markets"].file))
     damaged.write_bytes(b"PAR1")
+    of_the_last_day = lake.manifests(table("clean/prices"))[(LAST.isoformat(),)]
+    flipped = Path(lake.storage.location(of_the_last_day.file))
+    flip(flipped)
     runner = evaluated.runner()
     runs.days(runner, FIRST, LAST)
-    assert runner.stats.runs == 1
+    assert runner.stats.runs == 2, "one for each of the two days"
     assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
+    restored = lake.manifests(table("clean/prices"))[(LAST.isoformat(),)]
+    lake.verify(restored)
+    assert restored.sha256 == of_the_last_day.sha256
     again = evaluated.runner()
     runs.days(again, FIRST, LAST)
     assert again.stats.runs == 0
+    flipped.unlink()
     damaged.unlink()  # other tests read every file of this world

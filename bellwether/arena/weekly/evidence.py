@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -18,7 +18,7 @@ from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.polling import Polled, awaited, due
 from bellwether.arena.resolution import settlements
 from bellwether.arena.universe import status_of
-from bellwether.arena.weekly.means import World
+from bellwether.arena.weekly.means import World, stored_evidence
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
 
@@ -31,9 +31,14 @@ class Known:
     evidence: pl.DataFrame
 
     @classmethod
-    def stored(cls, world: World) -> Known:
-        """What the lake has."""
-        return cls(*(world.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE)))
+    def stored(cls, world: World, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> Known:
+        """What the lake has.
+
+        decided: weeks whose agents and trades are made anew, and are not read. found_again: weeks whose evidence is, as in `stored_evidence`.
+        """
+        anew = {(week.isoformat(),) for week in decided}
+        agents, trades = (world.lake.slice(table, missing="skip").without(anew).read() for table in (AGENTS, TRADES))
+        return cls(agents, trades, stored_evidence(world, found_again).read())
 
     def with_week(self, week: date, **rows: pl.DataFrame) -> Known:
         """With these rows in place of those of a week: of the tables that are named, agents, trades or evidence."""

@@ -16,7 +16,7 @@ from bellwether.arena.marks import Observed, Price, PriceKey, Source, bucket, me
 from bellwether.arena.methodology import Venue, methodology
 from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.units import price_micros
-from bellwether.arena.weekly.means import World
+from bellwether.arena.weekly.means import World, all_reconstructed
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
 
 _DAY = timedelta(days=1)
@@ -85,7 +85,8 @@ def mark(world: World) -> tuple[date, int]:
 def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
     """Rows of arena/prices by day, reconstructed from hourly past prices for what reconstructed cohorts held; what was seen live stays as it is.
 
-    The first row of an outcome on a day is always there, later ones where the price changed.
+    The first row of an outcome on a day is always there, later ones where the price changed. Damaged rows of a day are left out where all cohorts are
+    reconstructed, for nothing of them was seen live.
     """
     first, last = _start(min(days)), _start(max(days)) + _DAY
     now, minutes = world.now(), methodology(folder=world.registry).mark_minutes
@@ -100,7 +101,7 @@ def past_rows(world: World, days: Sequence[date]) -> dict[date, pl.DataFrame]:
                 if row.at.date() in made:
                     made[row.at.date()].append(row)
     return {
-        day: prices_frame(merged(rows, [row for row in prices_of(_stored(world, day)) if not row.reconstructed]))
+        day: prices_frame(merged(rows, [row for row in prices_of(_seen_live(world, day)) if not row.reconstructed]))
         for day, rows in made.items()
     }
 
@@ -192,6 +193,12 @@ def _tokens(world: World, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
 
 def _stored(world: World, day: date) -> pl.DataFrame:
     return world.lake.slice(PRICES, [(day.isoformat(),)], missing="skip").read()
+
+
+def _seen_live(world: World, day: date) -> pl.DataFrame:
+    stored = world.lake.slice(PRICES, [(day.isoformat(),)], missing="skip")
+    lost = stored.damaged()
+    return (stored.without(lost) if lost and all_reconstructed(world) else stored).read()
 
 
 def _start(day: date) -> datetime:

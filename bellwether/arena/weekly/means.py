@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property, partial
@@ -23,7 +23,8 @@ from bellwether.arena.weekly.venue import VenueData
 from bellwether.errors import ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.journal import Journal
-from bellwether.lake import Lake
+from bellwether.lake import Lake, Slice
+from bellwether.tables.arena import AGENTS, EVIDENCE, UNIVERSE
 
 #: Decisions are made as of so long after the start of a week.
 DECISION = timedelta(minutes=5)
@@ -134,6 +135,20 @@ def stored_cohort(steps: Steps, week: date) -> FrozenCohort | None:
     """The cohort that started in a week; None when none did."""
     body = steps.stored("cohort", week.isoformat())
     return None if body is None else cohort_of(body)
+
+
+def all_reconstructed(world: World) -> bool:
+    """Whether every cohort that started in a stored week is reconstructed: what the lake has of them can then be found again."""
+    weeks = {date.fromisoformat(week) for one in (AGENTS, UNIVERSE) for (week,) in world.lake.manifests(one)}
+    cohorts = (stored_cohort(world.steps, week) for week in weeks)
+    return all(cohort is None or cohort.reconstructed for cohort in cohorts)
+
+
+def stored_evidence(world: World, found_again: Collection[date] | None = ()) -> Slice:
+    """Rows of arena/evidence. found_again: weeks (None: all) of which what is damaged is left out where all cohorts are reconstructed."""
+    stored = world.lake.slice(EVIDENCE, missing="skip")
+    lost = {place for place in stored.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
+    return stored.without(lost) if lost and all_reconstructed(world) else stored
 
 
 def frozen_cohort(world: World, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:

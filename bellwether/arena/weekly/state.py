@@ -22,9 +22,8 @@ from bellwether.arena.polling import awaited
 from bellwether.arena.resolution import Observation, settlements
 from bellwether.arena.steps import Steps
 from bellwether.arena.universe import Universe
-from bellwether.arena.weekly.means import World, rules_of
+from bellwether.arena.weekly.means import World, rules_of, stored_evidence
 from bellwether.arena.weekly.venue import Held
-from bellwether.tables.arena import EVIDENCE
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def standing(
     agents = [agent for cohort in cohorts for agent in cohort.agents(rules_of(world, cohort))]
     trades = trades_before(world.steps, cohorts, week)
     rules = {cohort.methodology: rules_of(world, cohort) for cohort in cohorts}
-    seen = stored_observations(world, at, {trade.market_id for trade in trades})
+    seen = stored_observations(world, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
     book = _folded(agents, trades, seen, rules, at)
     waiting = awaited(book)
     listed = universe.by_id
@@ -91,13 +90,13 @@ def standing(
     return Standing(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
 
 
-def stored_observations(world: World, at: datetime, market_ids: Iterable[str]) -> list[Observation]:
-    """What the lake's evidence on some markets says, as known at an instant."""
+def stored_observations(world: World, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
+    """What the lake's evidence on some markets says, as known at an instant. reconstructed: what is damaged may be found again."""
     wanted = list(market_ids)
     if not wanted:
         return []
     chosen = pl.col("market_id").is_in(wanted) & (pl.col("known_at") <= at)
-    return observations_of(world.lake.slice(EVIDENCE, missing="skip").query(lambda rows: rows.filter(chosen)))
+    return observations_of(stored_evidence(world, None if reconstructed else ()).query(lambda rows: rows.filter(chosen)))
 
 
 def _folded(
