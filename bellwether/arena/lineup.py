@@ -15,7 +15,7 @@ from bellwether.arena.families import Family, families, prices
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.methodology import methodology as methodology_of
 from bellwether.arena.trivial import RULES
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.settings import World
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def lineup(name: str, folder: Path | None = None) -> Lineup:
     competing = families(models, folder)
     if name in known:
         return _checked(known[name], models, competing, folder)
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"do you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
-    raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {hint}")
+    raise ConfigError(f"choosing a lineup: none is called {name!r:.80}; {suggestion(name, known)}")
 
 
 def require_registered(name: str, methodology: str | None, folder: Path | None = None) -> None:
@@ -131,7 +129,7 @@ def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapp
     if name not in models:
         close = get_close_matches(name, models, n=3, cutoff=0.5)
         raise entry.error(
-            field, f"no model is called {name!r}", f"do you mean {', '.join(close)}?" if close else f"add it to {MODELS_FILE}"
+            field, f"no model is called {name!r}", f"did you mean {' or '.join(close)}?" if close else f"add it to {MODELS_FILE}"
         )
     lacking = [str(world) for world in found.worlds if world not in models[name].worlds]
     if lacking:

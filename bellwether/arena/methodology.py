@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Literal, Self
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bellwether import registry
 from bellwether.arena.units import CENT, micros
-from bellwether.errors import ConfigError
+from bellwether.errors import ConfigError, suggestion
 from bellwether.units import MicroDollars, MicroShares
 
 FILE = "methodologies.toml"
@@ -128,9 +127,7 @@ def methodology(name: str = DEFAULT, folder: Path | None = None) -> Methodology:
     known = methodologies(folder)
     if name in known:
         return known[name]
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"do you mean {', '.join(close)}?" if close else f"there are {', '.join(known)}"
-    raise ConfigError(f"choosing a methodology: none is called {name!r:.80}; {hint}")
+    raise ConfigError(f"choosing a methodology: none is called {name!r:.80}; {suggestion(name, known)}")
 
 
 def _parsed(entry: registry.Entry) -> Methodology:

@@ -32,7 +32,7 @@ def model(name: str, folder: Path | None = None) -> Model:
     if name in known:
         return known[name]
     close = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"do you mean {', '.join(close)}? `bellwether models` lists all" if close else "`bellwether models` lists them"
+    hint = f"did you mean {' or '.join(close)}? `bellwether models` lists all" if close else "`bellwether models` lists them"
     raise ConfigError(f"no model is called {name!r}; {hint}, and {FILE} in your registry folder can add more")
 
 

@@ -268,7 +268,7 @@ def _folder(name: str) -> Path:
         if (folder / "metadata.json").is_file():
             return folder.absolute()
     near = get_close_matches(name, [found.parent.name for found in below.glob("*/metadata.json")], n=3, cutoff=0.6)
-    hint = f"do you mean {' or '.join(near)}? " if near else ""
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ConfigError(
         f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {below}; {hint}"
         "`bellwether episode list` shows what there is"

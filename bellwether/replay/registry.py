@@ -83,7 +83,7 @@ def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | Non
     if name in known:
         return known[name]
     close = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"do you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)};"
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)};"
     raise ConfigError(f"no agent is called {name!r:.60}; {hint} `bellwether agents` lists them, and file.py:Class names your own")
 
 

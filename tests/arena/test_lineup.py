@@ -49,7 +49,7 @@ def test_a_lineup_of_your_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[mine]\ntitle = "t"\n[mine.families]\na = "gtp"\n', r"families.*no model is called 'gtp'.*do you mean gpt"),
+        ('[mine]\ntitle = "t"\n[mine.families]\na = "gtp"\n', r"families.*no model is called 'gtp'.*did you mean gpt"),
         ('[mine]\ntitle = "t"\n[mine.families]\na = "rule/wait"\n', "there is no such rule.*rule/hold"),
         ('[mine]\ntitle = "t"\n[mine.families]\na = "gpt"\nb = "gpt"\n', "'gpt' decides for two families"),
         ('[mine]\ntitle = "t"\n[mine.families]\n"A B" = "gpt"\n', "'A B' cannot be a family"),
@@ -77,7 +77,7 @@ def test_a_lineup_that_nobody_asks_for_stops_nobody(tmp_path: Path) -> None:
 
 
 def test_an_unknown_lineup_names_those_that_come_close() -> None:
-    with pytest.raises(ConfigError, match="do you mean rules"):
+    with pytest.raises(ConfigError, match="did you mean rules"):
         lineup("rule")
 
 

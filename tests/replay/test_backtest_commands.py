@@ -176,7 +176,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--agent", "rando"), "do you mean random"),
+        (("--agent", "rando"), "did you mean random"),
         (("--agent", "random", "--episode", "none"), "opening the episode 'none'"),
         (("--agent", "random", "--rules", "kalshi-1900-01-01"), "no rule set 'kalshi-1900-01-01'"),
         (("--agent", "random", "--param", "size"), "'size' is not name=value"),
@@ -342,14 +342,14 @@ def test_a_mistyped_episode_is_answered_with_near_ones(
     settings.cache_clear()
     result = backtest("--agent", "passive", "--portfolio", "--episode", "KXONE-26JAN21", "--episode", "KXTWO-26JAN20")
     assert result.exit_code == 1
-    assert "do you mean KXONE-26JAN20" in result.output
+    assert "did you mean KXONE-26JAN20" in result.output
 
 
 def test_a_portfolio_is_kept_in_the_lake_and_shown_from_the_warehouse(
     two_episodes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bellwether.lake import Lake
-    from bellwether.lake.verification import remedy
+    from bellwether.lake.remedies import remedy
     from bellwether.settings import settings
 
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path / "home"))

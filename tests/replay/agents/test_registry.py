@@ -105,7 +105,7 @@ def test_a_file_is_imported_once(file: Path) -> None:
 
 
 MISSING = [
-    ("rando", "do you mean random"),
+    ("rando", "did you mean random"),
     ("{file}:Nine", "has Mine"),
     ("{file}:Other", "has Mine"),
     ("{folder}/none.py:Mine", "there is no file"),
